@@ -55,7 +55,7 @@ def is_valid(word: str) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def asked(text: str) -> tuple[Ask, ...]:
+def requested_amounts(text: str) -> tuple[Ask, ...]:
     """Return what a job takes whose ConcurrencyLimits are this text: of a limit that it names twice, the sum. What is
     no name of a limit is passed over, as the reference does."""
     found: dict[str, Amount] = {}
@@ -119,6 +119,6 @@ def in_units(parts: Amount) -> float:
     return parts / PARTS
 
 
-def shown(parts: Amount) -> str:
+def amount_text(parts: Amount) -> str:
     """Return an amount as it is told: 3, 1.5."""
     return f"{in_units(parts):.12g}"

@@ -32,7 +32,7 @@ class DefragFold:
 
     @cached_property
     def _state(self) -> State:
-        return State(settings=self._settings, defrag=kept(self._connection))
+        return State(settings=self._settings, defrag=read_record(self._connection))
 
     def _fold(self, position: int, event: e.Event) -> None:
         evolve(self._state, event)
@@ -45,7 +45,7 @@ class DefragFold:
             self._connection.execute(insertion("defrag"), (record,))
 
 
-def kept(connection: sqlite3.Connection) -> Defrag:
+def read_record(connection: sqlite3.Connection) -> Defrag:
     """Return the record as it was kept last; a new one if none was."""
     row = connection.execute("SELECT record FROM defrag").fetchone()
     return Defrag() if row is None else msgspec.json.decode(row[0], type=Defrag)

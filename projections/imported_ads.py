@@ -137,7 +137,9 @@ _SINGLE = (
 _OWNED = "account IN (SELECT id FROM accounts WHERE owner IN (SELECT value FROM json_each(:owners)))"
 
 
-def kept(connection: sqlite3.Connection, selection: JobSelection, forwards: bool, once: bool = False) -> Iterator[Kept]:
+def kept_ad_places(
+    connection: sqlite3.Connection, selection: JobSelection, forwards: bool, once: bool = False
+) -> Iterator[Kept]:
     """Where the ads of the selected jobs are, the one that left the queue last first, or with `forwards` the first;
     with `once` of each job only the one that counts."""
     from json import dumps

@@ -99,7 +99,7 @@ def expression(text: str) -> Expression | None:
     return meaning(text)
 
 
-def put(ad: ClassAd, texts: Attributes) -> None:
+def set_attributes(ad: ClassAd, texts: Attributes) -> None:
     """Set those attributes of an ad whose texts are expressions."""
     for name, text in texts.values():
         if text:
@@ -113,7 +113,7 @@ def ad_of(texts: Attributes) -> ClassAd:
     from ..domain.classad import ClassAd
 
     ad = ClassAd()
-    put(ad, texts)
+    set_attributes(ad, texts)
     return ad
 
 
@@ -126,14 +126,14 @@ def ads(clusters: Clusters, stretch: ProcRange, backwards: bool = False) -> Iter
     own = cluster.variants
     replaced = frozenset(changes) | (frozenset(name.lower() for name in own.names) if own else frozenset())
     common = ClassAd(chained=cluster.ad(replaced))
-    put(common, changes)
+    set_attributes(common, changes)
     common["ClusterId"], common["JobStatus"] = stretch.cluster, stretch.status
     pool, qdate = clusters.pool, cluster.row.qdate
     procs = range(stretch.first, stretch.last + 1)
     for proc in reversed(procs) if backwards else procs:
         ad = ClassAd(chained=common)
         if own is not None:
-            put(ad, {key: cell for key, cell in attributes(own.of(proc)).items() if key not in changes})
+            set_attributes(ad, {key: cell for key, cell in attributes(own.of(proc)).items() if key not in changes})
         ad["ProcId"] = proc
         ad["GlobalJobId"] = global_id(pool, stretch.cluster, proc, qdate)
         yield ad

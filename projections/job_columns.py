@@ -34,7 +34,7 @@ _LITERAL = re.compile(r'"([^"\\\n]*)"|-?[1-9][0-9]{0,17}|0|true|false|undefined'
 _OPAQUE = re.compile(r"eval|unparse", re.IGNORECASE)
 
 
-def shown(value: Any) -> str:
+def column_text(value: Any) -> str:
     """A value as ``-autoformat`` prints it."""
     if isinstance(value, str):
         return value
@@ -116,7 +116,7 @@ class Columns:
 
     def _each(self, name: str, stretch: ProcRange) -> Iterator[str]:
         for ad in ads(self._clusters, stretch):
-            yield shown(ad.eval(name, None, self._context))
+            yield column_text(ad.eval(name, None, self._context))
 
 
 def _differs(name: str, ad: ClassAd, stretch: ProcRange, cluster: ClusterAds) -> bool:

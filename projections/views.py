@@ -266,7 +266,7 @@ class Views:
     ) -> Iterator[imported_ads.Kept]:
         """Where in the log the ads of the history that an import kept are, the last one first, or with `forwards` the
         first one; with `once` no job's earlier ads. Read as they are asked for."""
-        return imported_ads.kept(self.connection, selection, forwards, once)
+        return imported_ads.kept_ad_places(self.connection, selection, forwards, once)
 
     def last_sample(self, kind: str) -> list[int]:
         """The positions of the events that keep the latest sample of ads of a kind; nothing if there is none."""
@@ -375,7 +375,7 @@ class Views:
     def limits_in_use(self) -> dict[str, float]:
         """The units of each concurrency limit that claims, and claims that wait, hold; by the limit's name in small
         letters."""
-        from ..domain.concurrency_limits import asked, in_units
+        from ..domain.concurrency_limits import in_units, requested_amounts
 
         statement = (
             "SELECT json_extract(record, '$.claim.limits'), json_extract(record, '$.waiting.limits') FROM slots "
@@ -383,7 +383,7 @@ class Views:
         )
         found: dict[str, float] = {}
         for row in self.connection.execute(statement):
-            for one in (one for text in row if text for one in asked(text)):
+            for one in (one for text in row if text for one in requested_amounts(text)):
                 found[one.name] = found.get(one.name, 0.0) + in_units(one.units)
         return dict(sorted(found.items()))
 
@@ -408,10 +408,10 @@ class Views:
 
     def defrag(self) -> tuple[Defrag, dict[str, str]]:
         """The defragmentation as the live state has it, and the pool's settings in force."""
-        from .defrag_view import kept  # few ask for it
+        from .defrag_view import read_record  # few ask for it
 
         row = self.connection.execute("SELECT settings FROM pool").fetchone()
-        return kept(self.connection), {} if row is None else json.loads(row[0])
+        return read_record(self.connection), {} if row is None else json.loads(row[0])
 
     def last_rejections(self) -> dict[tuple[int, int], tuple[int, str]]:
         """When the jobs that a cycle rejected last were first rejected so (microseconds), and the negotiator's reason,

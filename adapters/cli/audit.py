@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...replay.narration.formatting import counted, instant, interval, iso, shortened
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, print_painted, visible, width_of
-from .common import log_of, shown
+from .common import log_of, safe_url
 from .time_window import here
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def audit(argv: Sequence[str]) -> int:
             return print_preemptions(queries, here(), arguments.has("json"))
     found = Queries(url).audit()
     if arguments.has("json"):
-        print(json.dumps(as_json(shown(url), found), indent=2))
+        print(json.dumps(as_json(safe_url(url), found), indent=2))
     else:
-        first, *rest = report(shown(url), found, here(), None if arguments.has("all") else SHOWN)
+        first, *rest = report(safe_url(url), found, here(), None if arguments.has("all") else SHOWN)
         width = width_of()
         print_painted(folded(first, width))
         for line in rest:

@@ -70,9 +70,9 @@ def _wrong_address(tool: str, option: str, name: str) -> str:
 def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
     """Return what the tool that was called prints of a name that is not of this pool, given by `option`, and whether
     that is an explanation."""
-    from ..condor_tools.options import named, sections
+    from ..condor_tools.options import sections, texts_by_name
 
-    texts, tool = {heading: named(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
+    texts, tool = {heading: texts_by_name(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
     key, daemon, far = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
     known = (*(["looked up:"] if far else []), "explained:", "unknown host:")
     heading = next((heading for heading in known if key in texts[heading]), "")
@@ -110,7 +110,7 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
 
 def log_option(url: str) -> str:
     """Return the ``-log`` option that names this log in a call, quoted for a shell; empty for the default log."""
-    return "" if url == (default_log()) else f" -log {shlex.quote(shown(url))}"
+    return "" if url == (default_log()) else f" -log {shlex.quote(safe_url(url))}"
 
 
 def called() -> str:
@@ -132,7 +132,7 @@ def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
     return "\n".join(columns([(f"{command} {words}{ending}", purpose) for words, purpose in worth], width_of()))
 
 
-def shown(url: str) -> str:
+def safe_url(url: str) -> str:
     """Return a log's URL without its password."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 

@@ -15,7 +15,7 @@ from attrs import asdict
 from ...replay.narration.formatting import counted, instant, shortened
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import ProgressLine
-from .common import log_of, shown
+from .common import log_of, safe_url
 from .log_commands import tell_as_it_happens
 from .time_window import here
 
@@ -62,7 +62,7 @@ def follow(argv: Sequence[str]) -> int:
     verdict, position = "nothing read", 0
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
         try:
-            print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
+            print(f"Following {', '.join(arguments.words)} into {safe_url(session.url)}; Ctrl-C ends it.", flush=True)
             for result in session.rounds(2.0 if interval is None else interval, seconds):
                 audit = examine(session.log)
                 verdict = audit.verdict
@@ -72,7 +72,7 @@ def follow(argv: Sequence[str]) -> int:
                 position = session.log.head.position
         except KeyboardInterrupt:
             print()
-    print(f"{shown(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {shown(session.url)}`")
+    print(f"{safe_url(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {safe_url(session.url)}`")
     return 0 if verdict == "sound" else 1
 
 
@@ -119,7 +119,7 @@ def _readable(command: ToolSyntax) -> Iterator[None]:
 
 def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
     return {
-        "log": shown(url),
+        "log": safe_url(url),
         "events": result.events,
         "seconds": round(result.seconds, 3),
         "zone": result.zone,
@@ -137,7 +137,7 @@ def _tell(url: str, result: ImportResult) -> None:
     from ...domain.imported.record_sources import KINDS
     from ..condor_files.importing.time_zones import local_zone
 
-    print(f"{shown(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
+    print(f"{safe_url(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
     width = max((len(KINDS[kind].name) for kind in result.counts), default=0)
     for kind in KINDS:
         counts = result.counts.get(kind)
@@ -164,7 +164,7 @@ def _tell(url: str, result: ImportResult) -> None:
             f"\n  These are read, and known by what stands in them: {kinds}."
         )
     else:
-        print(f"\nNext: poolbook audit {shown(url)}")
+        print(f"\nNext: poolbook audit {safe_url(url)}")
 
 
 def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:

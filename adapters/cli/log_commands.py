@@ -14,7 +14,7 @@ from ...replay import listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_painted, visible, width_of
-from .common import calls, log_of, shown
+from .common import calls, log_of, safe_url
 from .time_window import here, instant_of, window_of
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _verdict_json(url: str, found: Verification) -> dict[str, object]:
 
     verdict, decisions = found.verdict, found.decisions
     return {
-        "log": shown(url),
+        "log": safe_url(url),
         "imported": found.imported,
         "seal": [asdict(problem) for problem in found.seal],
         "events": verdict.events,
@@ -203,7 +203,7 @@ def _verdict_json(url: str, found: Verification) -> dict[str, object]:
 def _verdict(url: str, found: Verification) -> None:
     verdict = found.verdict
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print_painted(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}")
+    print_painted(f"{safe_url(url)}: {'sound' if found.sound else 'NOT SOUND'}")
     if found.seal:
         print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
         for problem in found.seal:
@@ -232,7 +232,7 @@ def views(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         print(json.dumps({"position": position, "file": views_path(url)}))
     else:
-        print(f"The views of {shown(url)} are made anew, up to event {position}.")
+        print(f"The views of {safe_url(url)} are made anew, up to event {position}.")
     return 0
 
 

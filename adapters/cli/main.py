@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from ..condor_tools.options import named, pair, sections
+from ..condor_tools.options import pair, sections, texts_by_name
 
 
 class Entry(NamedTuple):
@@ -33,7 +33,7 @@ def _entries(heading: str) -> dict[str, Entry]:
 
 _NAMES = sections("names")
 COMMANDS, TOOLS = _entries("commands:"), _entries("tools:")
-UNSUPPORTED, WORDS = (named(_NAMES[f"{kind} without a command:"]) for kind in ("tools", "words"))
+UNSUPPORTED, WORDS = (texts_by_name(_NAMES[f"{kind} without a command:"]) for kind in ("tools", "words"))
 INSTEAD = UNSUPPORTED | WORDS
 PREFIX = "condor_"
 SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ..condor_tools.options import data_text, named
+from ..condor_tools.options import data_text, texts_by_name
 from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..machine.host import CONDOR_VERSION, user_name
 from .common import pool_log
@@ -39,7 +39,7 @@ def ping(argv: Sequence[str]) -> int:
     url = pool_log(arguments, "ERROR: couldn't locate {name}!\n", "ERROR: unknown host {name}\n")
     user, allowed = _user(url)
     form = arguments.chosen("table") or arguments.chosen("verbose") or "plain"
-    texts = named(data_text("tools", "ping_answers").splitlines())
+    texts = texts_by_name(data_text("tools", "ping_answers").splitlines())
     if form == "table" and not arguments.has("quiet"):
         print(_HEAD)
     for token in tokens if not arguments.has("quiet") else ():

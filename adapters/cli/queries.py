@@ -16,7 +16,7 @@ from ..condor_tools.job_selection import JobSelector
 from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_painted
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
-from .common import NO_RECORD, called_tool, log_of, setting, shown
+from .common import NO_RECORD, called_tool, log_of, safe_url, setting
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -40,11 +40,11 @@ def queue(argv: Sequence[str]) -> int:
     with Queries(log_of(query.arguments, "name", "pool", "addr")) as queries:
         here = setting()
         if queries.imported:
-            return _write(_queue_then(query, queries, here._replace(source=f"Imported: {shown(queries.url)}")))
+            return _write(_queue_then(query, queries, here._replace(source=f"Imported: {safe_url(queries.url)}")))
         if query.arguments.has("at"):
             raise ToolError(
-                f"poolbook q -at: {shown(queries.url)} is a pool's own log, and its queue is kept as it is now alone. "
-                f"{queue_tool.OF_THE_PAST}"
+                f"poolbook q -at: {safe_url(queries.url)} is a pool's own log, and its queue is kept as it is now "
+                f"alone. {queue_tool.OF_THE_PAST}"
             )
         if query.arguments.has("submitter"):
             here = here._replace(submitter=_submitter(query, queries))
@@ -120,13 +120,15 @@ def _queue_then(query: queue_tool.QueueQuery, queries: Queries, here: CellContex
     from .time_window import instant_of
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
-        raise ToolError(f"poolbook q: what {shown(queries.url)} was imported from is explained by `poolbook why JOB`")
+        raise ToolError(
+            f"poolbook q: what {safe_url(queries.url)} was imported from is explained by `poolbook why JOB`"
+        )
     try:
         found = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
     except NotKnown as error:
         known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"
         raise ToolError(
-            f"poolbook q: the queue of {shown(queries.url)} is unknown {known}, because {error.why}. "
+            f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known}, because {error.why}. "
             f"{queue_tool.OF_THE_PAST}"
         ) from None
     return queue_tool.render(found.ads, query._replace(everyone=True), here._replace(now=found.at // 1_000_000))

@@ -29,7 +29,7 @@ from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.terminal import folded, print_painted, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
-from .common import calls, shown
+from .common import calls, safe_url
 
 if TYPE_CHECKING:
     from ..runtime.engine import Engine
@@ -113,7 +113,7 @@ def report(
         return
     for one in found:
         _table(one)
-    where = shown(locate(url).place)
+    where = safe_url(locate(url).place)
     said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
     print_painted("\n" + folded(said, width_of()))
     again = [f"{one.number}.{proc} ({runs} times)" for one in found for proc, runs in one.repeated_runs().items()]

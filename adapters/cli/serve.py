@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewrite, width_of
-from .common import log_of, shown
+from .common import log_of, safe_url
 from .submit import description_of, print_warnings, warned_by_policy
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def serve(argv: Sequence[str]) -> int:
     server = open_server(SERVE, arguments, measured=True)
     try:
         server.catch_signals()
-        print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
+        print(f"poolbook: serving {safe_url(log_of(arguments))}; Ctrl-C stops it", flush=True)
         if arguments.has("verbose"):
             from .log_commands import tell_as_it_happens
 

@@ -314,9 +314,9 @@ def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, whole: b
 
 def _dump_form(option: Given) -> DumpForm:
     from ...domain.submit import dry_run as whole_ads
-    from ...domain.submit.submission import sent
+    from ...domain.submit.submission import sent_ads
 
-    form = {"": sent, "full": whole_ads}.get(option.qualifier or "")
+    form = {"": sent_ads, "full": whole_ads}.get(option.qualifier or "")
     if form is None:
         words = f"unknown option {option.qualifier} for -dry-run:<opts>"
         raise UsageError(f"{words}; there is full", told=f"{words}\n")

@@ -46,7 +46,7 @@ def transfer_data(argv: Sequence[str]) -> int:
     if not everything and not _selected(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...", flush=True)
-    moved(url, _spooled(url, arguments), fetch, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, _spooled(url, arguments), fetch, "ERROR: Failed to spool job files.\n")
     return 0
 
 
@@ -90,11 +90,11 @@ def spool(url: str, cluster: int, count: int) -> None:
 
     with Queries(url) as queries:
         jobs = {(cluster, proc): ad for proc in range(count) if (ad := queries.job(cluster, proc)) is not None}
-    moved(url, jobs, bring, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, jobs, bring, "ERROR: Failed to spool job files.\n")
     change_jobs(url, {"kind": "ReleaseSpooled", "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
 
 
-def moved(url: str, jobs: Mapping[tuple[int, int], ClassAd], move: Move, failed: str) -> None:
+def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move: Move, failed: str) -> None:
     """Move the files of jobs, and set what their ads say from then on. Raise `ToolEnded` with what went wrong and
     ``failed``."""
     from ...domain.schedd.submitted_job import text_in

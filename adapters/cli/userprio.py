@@ -39,7 +39,7 @@ from ..condor_tools.options import (
 )
 from ..runtime.accounting_records import Record, ad_of, of_texts, rolled_up
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
-from .common import log_of, setting, shown
+from .common import log_of, safe_url, setting
 from .userprio_table import DETAILS, MOST, UserprioLayout, table
 
 if TYPE_CHECKING:
@@ -366,5 +366,5 @@ def _imported(queries: Queries, here: CellContext, at: int | None) -> Accountant
         return queries.accounting(here.now, at)
     except NotKnown as error:
         known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
-        name = shown(queries.url)
+        name = safe_url(queries.url)
         raise ToolError(f"poolbook userprio: what {name} was imported from tells of priorities {known}") from None

@@ -25,8 +25,8 @@ from .cells import (
     hold_reason,
     job_id,
     number,
-    shown,
     text,
+    value_text,
 )
 from .options import Arguments, UsageError
 
@@ -138,7 +138,7 @@ def _expression(ad: ClassAd, requirements: Expression, found: list[AnalysisStep]
     if read:
         yield f"\nJob {name} defines the following attributes:\n\n"
         for attribute in read:
-            yield f"    {attribute} = {shown(ad[attribute])}{_UNITS.get(attribute.lower(), '')}\n"
+            yield f"    {attribute} = {value_text(ad[attribute])}{_UNITS.get(attribute.lower(), '')}\n"
     yield "\n"
 
 
@@ -254,7 +254,7 @@ class AnalyzedSlots(NamedTuple):
     signing: Signing  #: what counts of a job for the negotiator
 
 
-def asked(arguments: Arguments, names: Iterable[str]) -> frozenset[str]:
+def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[str]:
     """Return what is said behind the colon of an analysis: summary, reverse, priority.
 
     :raises UsageError: it is nothing of that

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...domain.state.job_ad import quoted
-from .cells import HELD, IDLE, RUNNING, CellContext, job_id, number, shown
+from .cells import HELD, IDLE, RUNNING, CellContext, job_id, number, value_text
 from .formats import attribute_list, old_lines
 from .job_selection import JobSelector, chosen_jobs
 from .options import Arguments, UsageError
@@ -42,7 +42,7 @@ def asked_groups(
     """
     if arguments.has("autocluster"):  # a constraint is about the groups
         named = chosen_jobs(selection._replace(constraints=()), jobs, setting)
-        found = alike(filter(_negotiated, named), signing or by_their_ads, "AutoClusterId")
+        found = autocluster_ads(filter(_negotiated, named), signing or by_their_ads, "AutoClusterId")
         wanted, context = JobSelector(constraints=selection.constraints), setting.context()
         return [ad for ad in found if wanted.has(ad, context)]
     sources = [source for given in arguments.every("af", "autoformat") for source in given.values]
@@ -51,7 +51,7 @@ def asked_groups(
     names |= {name.lower() for name in attribute_list(arguments) or ()}
     if not names:
         raise UsageError("poolbook q: -group-by needs attributes: -af Owner RequestCpus JobCount, or -attributes")
-    return alike(chosen_jobs(selection, jobs, setting), _by(names), "Id")
+    return autocluster_ads(chosen_jobs(selection, jobs, setting), _by(names), "Id")
 
 
 def _negotiated(job: ClassAd) -> bool:
@@ -79,7 +79,7 @@ def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[C
     return members
 
 
-def alike(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
+def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
     """Return an ad for each group of like jobs, in the order of their first jobs. ``name`` is its number's, which is
     the jobs' own if they have one."""
     from ...domain.state.caches import ad_of
@@ -110,7 +110,7 @@ def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
 
 def _order(ad: ClassAd) -> tuple[str, str, int, int]:
     """By the texts of code and subcode, then by id."""
-    code, subcode = (shown(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
+    code, subcode = (value_text(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
     return code, subcode, int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
 
 

@@ -92,7 +92,7 @@ def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
         return ERROR
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value as ``%v`` prints it: strings bare, all else as ClassAd text."""
     if isinstance(value, str):
         return value
@@ -312,7 +312,7 @@ def _items(value: Any) -> list[str] | None:
         return [item for item in re.split(r"[,\s]+", value) if item]
     if isinstance(value, bool | int | float) or not hasattr(value, "__len__"):
         return None
-    return [shown(item) for item in value]
+    return [value_text(item) for item in value]
 
 
 def _state_code(ad: ClassAd, _: CellContext) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import Cell, CellContext, date, evaluate, length, shown
+from .cells import Cell, CellContext, date, evaluate, length, value_text
 from .terminal import visible
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Conversion(NamedTuple):
             return self.filled(_unevaluated(ad, source))
         value = evaluate(ad, source, context)
         if self.letter == "v":
-            return self.filled(shown(value))
+            return self.filled(value_text(value))
         if self.letter == _STRINGS_ONLY:
             return value if isinstance(value, str) else ""
         if self.letter == "s" and not isinstance(value, str):

@@ -148,7 +148,7 @@ def sections(name: str) -> dict[str, list[str]]:
     return {heading: rows for heading, *rows in (block.split("\n") for block in blocks)}
 
 
-def named(rows: Iterable[str]) -> dict[str, str]:
+def texts_by_name(rows: Iterable[str]) -> dict[str, str]:
     """Return the texts of rows by their names, of which a row may have several."""
     return {name: text for names, text in map(pair, rows) for name in names.split(", ")}
 

@@ -19,8 +19,8 @@ from .cells import (
     length,
     memory,
     number,
-    shown,
     text,
+    value_text,
     wall_time,
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
@@ -157,9 +157,9 @@ def read(argv: Sequence[str]) -> QueueQuery:
 
 
 def _analysis(arguments: Arguments) -> frozenset[str]:
-    from .analyze import asked
+    from .analyze import analysis_options
 
-    return asked(arguments, ANALYSES)
+    return analysis_options(arguments, ANALYSES)
 
 
 def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
@@ -224,7 +224,7 @@ def render(
     """Yield the command's output.
 
     :param ads: the jobs of the queue: all of them, unless a census is given
-    :param census: mine and everyone's jobs by status, if known without the ads (``asked`` is counted here)
+    :param census: mine and everyone's jobs by status, if known without the ads (``analysis_options`` is counted here)
     :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
     :param signing: for -autocluster: what counts of a job for the negotiator
     :param slots: for -better-analyze:summary: the pool's slots
@@ -354,7 +354,7 @@ def _sorted(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> lis
     if query.format is None or not query.format.order:
         return jobs
     order, context = query.format.order, setting.context()
-    return sorted(jobs, key=lambda ad: [shown(evaluate(ad, source, context)) for source in order])
+    return sorted(jobs, key=lambda ad: [value_text(evaluate(ad, source, context)) for source in order])
 
 
 def title(setting: CellContext, timed: bool = True) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import CellContext, evaluate, shown, text
+from .cells import CellContext, evaluate, text, value_text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
 from .job_selection import holds
 from .layout import Column, Layout, lines, with_appended
@@ -198,7 +198,7 @@ def _sort_key(order: Sequence[str], setting: CellContext, natural: bool) -> Call
         pieces = _DIGITS.split(value) if natural else [value]
         return tuple((0, int(piece), "") if at % 2 else (1, 0, piece) for at, piece in enumerate(pieces))
 
-    return lambda ad: tuple(parts(shown(evaluate(ad, source, context))) for source in order)
+    return lambda ad: tuple(parts(value_text(evaluate(ad, source, context))) for source in order)
 
 
 def _width(query: StatusQuery, setting: CellContext) -> CellContext:

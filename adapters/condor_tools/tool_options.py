@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .options import MANY, Arguments, Given, Option, UsageError, data_text, named, option_rows, sections
+from .options import MANY, Arguments, Given, Option, UsageError, data_text, option_rows, sections, texts_by_name
 
 
 class ToolEnded(Exception):
@@ -110,7 +110,7 @@ def in_the_tools_words(wrong: UsageError) -> str | None:
     """Return what HTCondor's tool says of wrong usage of a command; None if it is not known."""
     if not wrong.lacks:
         return no_number(wrong) if (wrong.command, wrong.number) == ("q", "limit") else None
-    text = named(sections(wrong.command).get("lacking:", ())).get(wrong.lacks)
+    text = texts_by_name(sections(wrong.command).get("lacking:", ())).get(wrong.lacks)
     return None if text is None else text.encode().decode("unicode_escape").format(word=wrong.word, option=wrong.lacks)
 
 

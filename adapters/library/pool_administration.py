@@ -18,7 +18,7 @@ from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings
 from ...domain.startd.provisioning import reconfigured
 from ...domain.state.accounting_groups import group_names
-from ...domain.state.negotiators import as_one, named, short
+from ...domain.state.negotiators import as_one, negotiator_named, short
 from ...domain.state.state import State
 from ...domain.submit.resources import amount
 from ...domain.units import SECOND
@@ -267,7 +267,7 @@ class Submitters(Machines):
         """Return the standings of submitters who have jobs or had slots, by name: priorities, usage and settings."""
         state = self._engine.state
         try:
-            whose = named(state.settings, negotiator)
+            whose = negotiator_named(state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
         settings, now = as_one(state.settings, whose), self._engine.world.now()

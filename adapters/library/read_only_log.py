@@ -20,7 +20,7 @@ from ...replay.audit_result import Audit
 from ...replay.forensics.imported_log import is_imported
 from ..runtime.log_verification import Verification
 from ..runtime.queries import Queries
-from ..stores.location import shown
+from ..stores.location import safe_url
 from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
 from .polling import looks, pauses
@@ -63,7 +63,7 @@ class Log(LogQueries):
 
     def _opened(self) -> Store:
         if self._store is None:
-            raise LogClosed(f"{shown(self.url)} was closed: `Log.open` opens it again")
+            raise LogClosed(f"{safe_url(self.url)} was closed: `Log.open` opens it again")
         return self._store
 
     @property

@@ -81,17 +81,17 @@ class JobAccountSettings:
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
         """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if it is not one of this
         machine's, or root's."""
-        found = self.of_owner(owner) if self.runs_as_owner(job, owner) else named(self.slot_user(slot))
+        found = self.of_owner(owner) if self.runs_as_owner(job, owner) else account_named(self.slot_user(slot))
         return evolve(found, dedicated=self.dedicated is not None and self.dedicated.search(found.name) is not None)
 
     def of_owner(self, owner: str) -> UnixAccount:
         """Return the account of a job's owner, whose its files are. Raise `NoAccount`."""
         try:
-            return named(owner)
+            return account_named(owner)
         except NoAccount as none:
             if not (self.soft and owner.isdecimal() and int(owner)):
                 raise NoAccount(str(none), of_job=True) from None
-            return UnixAccount(owner, int(owner), named(NOBODY).gid)
+            return UnixAccount(owner, int(owner), account_named(NOBODY).gid)
 
     def runs_as_owner(self, job: Ad, owner: str) -> bool:
         """Tell whether a job runs as its owner. Raise `NoAccount` if the configuration's expression does not say."""
@@ -121,7 +121,7 @@ class JobAccountSettings:
         return found if found not in ("", "root") else NOBODY
 
 
-def named(name: str) -> UnixAccount:
+def account_named(name: str) -> UnixAccount:
     """Return an account of this machine. Raise `NoAccount` if there is none of this name, or it has root's rights."""
     try:
         user = pwd.getpwnam(name)

@@ -12,7 +12,7 @@ from attrs import evolve
 from ...domain.classad import ClassAd, EvaluationError, parse
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
-from ...domain.startd.public_ad import shown
+from ...domain.startd.public_ad import is_published
 from ...domain.state.caches import ad_of
 from ..machine import execution
 from ..machine.starter import Starter
@@ -132,7 +132,7 @@ def activation(
         stdout=job.text("Out"),
         stderr=job.text("Err"),
         job_ad=_old_form(launch.job_ad),
-        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if is_published(name)}),
         cpus=slot.number("Cpus") or 1,
         memory_mb=memory,
         disk_kb=disk,
@@ -185,7 +185,7 @@ def client_activation(
         iwd=client.get("InitialDir", ""),
         stdout=client.get("Output", ""),
         stderr=client.get("Error", ""),
-        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if is_published(name)}),
         cpus=slot.number("Cpus") or 1,
         memory_mb=slot.number("Memory") or 0,
         disk_kb=slot.number("Disk") or 0,

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from ...domain.errors import PoolbookError
 from ...domain.ports.log import LogDamaged
 from ...projections.checkpoint import read_checkpoint
-from ..stores.location import shown
+from ..stores.location import safe_url
 from ..stores.opening import open_log, verify_seal
 from .views import catch_up, open_tables, refuse_unreadable, refuse_views, views_path
 
@@ -38,8 +38,8 @@ def refuse_damaged(url: str, error: BaseException | None) -> None:
     if problems:
         where = "" if problems[0].position is None else f" at position {problems[0].position}"
         raise LogDamaged(
-            f"{shown(url)} is damaged{where}: {problems[0].text}. Altered events are not used; `poolbook verify` lists "
-            "what changed. Restore the log from a copy"
+            f"{safe_url(url)} is damaged{where}: {problems[0].text}. Altered events are not used; `poolbook verify` "
+            "lists what changed. Restore the log from a copy"
         ) from error
     refuse_unreadable(url, error)
     path = views_path(url)

@@ -14,7 +14,7 @@ from ...domain.negotiator.schedule import CycleSchedules
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, ending
 from ...domain.schedd.policy_times import PolicyPasses
-from ...domain.state.negotiators import named, short
+from ...domain.state.negotiators import negotiator_named, short
 from ...domain.units import SECOND
 from .log_writer import LogWriter, StimulusResult
 
@@ -84,7 +84,7 @@ class Engine(LogWriter):
         :raises Refusal: there is none of the name, or several and none is named
         """
         try:
-            name = named(self.state.settings, negotiator)
+            name = negotiator_named(self.state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
         self.state.agendas.of(CycleSchedules).reschedule(self.state, short(name))

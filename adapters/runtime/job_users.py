@@ -13,7 +13,7 @@ from pathlib import Path
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.state.job_ad import unquoted
 from ..machine import execution
-from ..machine.accounts import JobAccountSettings, NoAccount, group_of, named
+from ..machine.accounts import JobAccountSettings, NoAccount, account_named, group_of
 from ..machine.execution.supervisor.rights import acting
 from ..machine.host import user_name
 from ..machine.starter import make_execute
@@ -91,7 +91,7 @@ def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
     if os.geteuid() != 0 or owner in ("", user_name()):
         return None
     try:
-        return named(owner)
+        return account_named(owner)
     except NoAccount as none:
         raise NotRun(NO_ACCOUNT, str(none)) from None
 

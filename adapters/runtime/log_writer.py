@@ -32,7 +32,7 @@ from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
-from ...domain.state.job_ad import begun
+from ...domain.state.job_ad import initial_ad
 from ...domain.state.pool_settings import MOST_MOVED
 from ...domain.state.state import Activation, BackfillClient, State
 from .requests import POLICY
@@ -279,7 +279,7 @@ class LogWriter:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
-        job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
+        job, machine = initial_ad(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
         most = {name: self.state.settings[name] for name in MOST_MOVED if name in self.state.settings}
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, most)
 

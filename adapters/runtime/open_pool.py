@@ -15,7 +15,7 @@ from ...domain.state.state import State
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.forensics.imported_log import is_imported
 from ..machine.host import VERSION, host_name, user_name
-from ..stores.location import shown
+from ..stores.location import safe_url
 from ..stores.log_paths import MemoryLock, WriterLock
 from ..stores.opening import open_log
 
@@ -30,7 +30,7 @@ def take_in_turn(
         while not lock.take_in_turn():
             left = until - time.monotonic()
             if left <= 0 or hopeless():
-                raise AlreadyServed(_in_use(shown(url), lock.holder()))
+                raise AlreadyServed(_in_use(safe_url(url), lock.holder()))
             if lock.holder() == str(os.getpid()):
                 gc.collect()  # it may be of a pool of this process that nobody can close any more
             time.sleep(min(0.02, left))
@@ -38,7 +38,7 @@ def take_in_turn(
         lock.give_up()
         if isinstance(error, FileNotFoundError):
             folder = os.path.dirname(error.filename)
-            raise LogError(f"{shown(url)} cannot be a log: there is no folder {folder}; make it first") from None
+            raise LogError(f"{safe_url(url)} cannot be a log: there is no folder {folder}; make it first") from None
         if isinstance(error, OSError):
             raise LogError(f"{error.filename} cannot be written: {error.strerror}; a writer needs this file") from None
         raise
@@ -103,7 +103,7 @@ def _of_a_pool(log: EventStore, url: str) -> EventStore:
             log.close()
     if imported:
         raise LogError(
-            f"{shown(url)} was imported from a real pool's records: it can be audited, not served; begin another "
+            f"{safe_url(url)} was imported from a real pool's records: it can be audited, not served; begin another "
             "log, or read this one (`Log.open` in a program)"
         )
     return log

@@ -321,10 +321,10 @@ class _Gathered:
         return [scheduler_ad(self.pool, self.counts, lately)]
 
     def negotiators(self) -> list[ClassAd]:
-        from ...domain.state.negotiators import names, several, short
+        from ...domain.state.negotiators import has_several, names, short
 
         settings = self.views.pool().settings
-        if not several(settings):
+        if not has_several(settings):
             return [negotiator_ad(self.pool, self.views.cycles(), self.views.limits_in_use())]
         limits = self.views.limits_in_use()
         return [negotiator_ad(self.pool, self.views.cycles(short(name)), limits, name) for name in names(settings)]

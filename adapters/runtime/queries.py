@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from ...projections.job_query import ALL
-from ..stores.location import shown
+from ..stores.location import safe_url
 from .views import views_current
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Queries:
         instant of a pool's own log, `NotKnown` if nothing that was imported tells of the queue."""
         if not self.imported:
             if at is not None:
-                raise NotRecorded(f"{shown(self.url)} is a pool's own log, and its queue is kept as it is now alone")
+                raise NotRecorded(f"{safe_url(self.url)} is a pool's own log, and its queue is kept as it is now alone")
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_of
@@ -216,7 +216,9 @@ class Queries:
         """Yield the ads of the runs that have ended, the last first, or with `forwards` the first: of all jobs, or of
         some clusters' alone. The log is read for them. Raise `NotRecorded` for an import."""
         if self.imported:
-            raise NotRecorded(f"{shown(self.url)} was imported, and its records are read for jobs, not for their runs")
+            raise NotRecorded(
+                f"{safe_url(self.url)} was imported, and its records are read for jobs, not for their runs"
+            )
         from ...domain.state.caches import ad_of
         from ...replay.runs.epochs import epochs
 
@@ -243,7 +245,7 @@ class Queries:
 
             return pool_ads(self, kind, now, timezone)
         if kind not in ("Machine", ""):
-            raise NotRecorded(f"{shown(self.url)} was imported, and the records that are read tell of slots")
+            raise NotRecorded(f"{safe_url(self.url)} was imported, and the records that are read tell of slots")
         return self.slots(now, timezone)
 
     # Users
@@ -251,10 +253,10 @@ class Queries:
     def negotiator(self, name: str) -> str:
         """Return the negotiator that is asked for, of several; empty: the one that there is. Raise `NoNegotiator` if
         there is none of the name, or several and none is named."""
-        from ...domain.state.negotiators import named
+        from ...domain.state.negotiators import negotiator_named
 
         try:
-            return named(self.views.pool().settings, name)
+            return negotiator_named(self.views.pool().settings, name)
         except LookupError as error:
             raise NoNegotiator(str(error)) from None
 
@@ -280,7 +282,7 @@ class Queries:
         """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
         `NotRecorded` if the log was imported, `LogBeginsLater` if the log begins after the instant."""
         if self.imported:
-            raise NotRecorded(f"{shown(self.url)} was imported; `poolbook status` tells who has slots")
+            raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` tells who has slots")
         if at is None:
             return list(self.views.claims_of(submitter))
         from .accounting_records import past_claims

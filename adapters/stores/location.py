@@ -71,9 +71,9 @@ def _require_extra() -> None:
 def _refuse(url: str, why: str) -> NoReturn:
     from ...domain.ports.log import LogError
 
-    raise LogError(f"{shown(url)!r} is no log's URL: {why}")
+    raise LogError(f"{safe_url(url)!r} is no log's URL: {why}")
 
 
-def shown(url: str) -> str:
+def safe_url(url: str) -> str:
     """Return a log's URL without its password."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)

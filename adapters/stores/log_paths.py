@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from . import sqlite_files
-from .location import locate, shown
+from .location import locate, safe_url
 
 
 class LogPaths(NamedTuple):
@@ -76,7 +76,7 @@ def _open_up(url: str, change: Callable[[str], None], meant: str, done: str) -> 
     from ...domain.ports.log import LogError
 
     if location.kind != "sqlite":
-        raise LogError(f"{shown(url)} is no file, {meant}: its server says who may read it")
+        raise LogError(f"{safe_url(url)} is no file, {meant}: its server says who may read it")
     path = os.path.realpath(location.place)
     try:
         for suffix in _BESIDE:

@@ -14,7 +14,7 @@ from typing import Any
 from .ad import ClassAd
 from .context import Context
 from .time_evaluation import TimeEvaluation, Unknown, sees_the_clock, time_evaluator_of
-from .time_functions import END, TIME_FUNCTIONS, Moving, next_step, same, value_at
+from .time_functions import END, TIME_FUNCTIONS, Moving, is_identical, next_step, value_at
 from .tree import Expression
 from .values import EvaluationFailed
 
@@ -74,7 +74,7 @@ def next_change(
             f = _over_time(expression, evaluation)
         except (Unknown, EvaluationFailed, RecursionError):
             return change
-        if not same(value_at(f, change), value):
+        if not is_identical(value_at(f, change), value):
             return change
         change = next_step(f, change)
     return change if change < END else NEVER

@@ -125,7 +125,7 @@ def value_at(f: Any, now: int) -> Any:
     return f.at(now) if kind is StepFunction or kind is MonotoneFunction else f
 
 
-def same(a: Any, b: Any) -> bool:
+def is_identical(a: Any, b: Any) -> bool:
     """Tell whether two values are the same to any expression: by type, a real zero by its sign too."""
     if type(a) is not type(b) or type(a) is Exceptional:
         return a is b
@@ -144,11 +144,11 @@ def next_step(f: Any, now: int) -> int:
         return step if step < f.until else f.until  # type: ignore[no-any-return]
     if kind is MonotoneFunction:
         value = f.at(now)
-        return first(lambda t: not same(f.at(t), value), now, f.until)
+        return first_instant(lambda t: not is_identical(f.at(t), value), now, f.until)
     return END
 
 
-def first(holds: Callable[[int], bool], now: int, until: int) -> int:
+def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
     """Return the first instant after now at which a condition holds, then stays true; ``until`` if none before."""
     before, step = now, 1
     while True:

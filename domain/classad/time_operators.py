@@ -16,7 +16,7 @@ from .time_functions import (
     MonotoneFunction,
     StepFunction,
     constant_now,
-    first,
+    first_instant,
     limited,
     mapped,
     monotone,
@@ -133,9 +133,9 @@ def _turn(op: str, f: Any, number: Any, now: int, value: bool) -> int:
     """Return the same for any monotone function, and any number."""
     compute, at = BINARY[op], f.at
     if op not in _EQUALITIES or value is (op == "==" or op == "is"):
-        return first(lambda t: compute(at(t), number) is not value, now, f.until)
+        return first_instant(lambda t: compute(at(t), number) is not value, now, f.until)
     there = BINARY[">=" if f.rising else "<="]
-    turn = first(lambda t: there(at(t), number), now, f.until)
+    turn = first_instant(lambda t: there(at(t), number), now, f.until)
     return turn if turn < f.until and compute(at(turn), number) is not value else f.until
 
 
@@ -151,7 +151,7 @@ def _compared_functions(op: str, a: Any, b: Any, now: int) -> Any:
     if a.rising is not b.rising and op not in _EQUALITIES:
         compute = BINARY[op]
         value = compute(a.at(now), b.at(now))
-        return ConstantUntil(value, first(lambda t: compute(a.at(t), b.at(t)) is not value, now, until))
+        return ConstantUntil(value, first_instant(lambda t: compute(a.at(t), b.at(t)) is not value, now, until))
     return _frozen(op, a, b, now)
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from ..macros.conditions import Conditions
 from ..macros.lines import IncludedFiles, Lines, included
 from ..macros.macro_errors import MacroError
-from ..macros.macro_templates import expanded, named
+from ..macros.macro_templates import expanded, templates_used
 from ..macros.macros import VALID_NAME
 from ..suggestions import did_you_mean
 from .config_errors import ConfigError, SettingSource
@@ -216,7 +216,7 @@ def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
     if not mine:
         kinds = ", ".join(sorted({kind.upper() for kind, _ in known}))
         raise ConfigError(f"use {category} : {text}: there is no such category of templates; there are {kinds}")
-    for name, arguments in named(category, text):
+    for name, arguments in templates_used(category, text):
         template = mine.get(name.lower())
         if template is None:
             listed = f"`poolbook config use {category}` lists them"

@@ -57,7 +57,7 @@ def _defragment(draft: Draft) -> None:
 
 
 _RULES: dict[type[s.Stimulus], Callable[..., None]] = {
-    s.FoundPool: founding.found,
+    s.FoundPool: founding.found_pool,
     s.AddMachine: machines.add_machine,
     s.RemoveMachine: machines.remove_machine,
     s.Reconfigure: machines.reconfigure,

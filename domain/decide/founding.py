@@ -10,7 +10,7 @@ from ..state.pool_settings import settings
 from ..state_machines import DIALECTS
 
 
-def found(draft: Draft, stimulus: FoundPool) -> None:
+def found_pool(draft: Draft, stimulus: FoundPool) -> None:
     if stimulus.dialect not in DIALECTS:
         raise Refusal(f"{stimulus.dialect} is no dialect; there are {', '.join(DIALECTS)}")
     try:

@@ -138,7 +138,7 @@ class DrainsBegun(NamedTuple):
     in_day: int
 
 
-def left(per_hour: float, interval: int, spent: DrainsBegun) -> int:
+def drains_left(per_hour: float, interval: int, spent: DrainsBegun) -> int:
     """Return how many machines may still be drained in the present hour and day without exceeding the rate. Of a rate
     that is no whole number an hour may have all that the day has of its fraction."""
     whole = floor(per_hour + _SLACK)
@@ -252,7 +252,7 @@ def _stopped(policy: DefragPolicy, number: int, draining: int, whole: int, habit
 
 def _within(policy: DefragPolicy, number: int, draining: int, whole: int, spent: DrainsBegun) -> int:
     """Return how many of these machines may be drained at once without exceeding a maximum."""
-    limits = [left(policy.per_hour, policy.interval, spent)]
+    limits = [drains_left(policy.per_hour, policy.interval, spent)]
     if policy.most_draining >= 0:
         limits.append(policy.most_draining - draining)
     if policy.most_whole >= 0:

@@ -21,7 +21,7 @@ MAX_LENGTH = 1_000_000
 MAX_REPLACED = 1_000
 
 
-def named(category: str, text: str) -> Iterator[tuple[str, str]]:
+def templates_used(category: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield the names in ``use CATEGORY : NAME, NAME(arguments)``, each with its arguments.
 
     :raises MacroError: where a bracket has no end

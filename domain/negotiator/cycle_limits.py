@@ -18,7 +18,7 @@ from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_found
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
-from ..concurrency_limits import LIMITS, Amount, asked, most
+from ..concurrency_limits import LIMITS, Amount, most, requested_amounts
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_limits import evaluated
@@ -110,7 +110,7 @@ class CycleLimits:
     def _want(self, text: str) -> ConcurrencyUse:
         found = self._wanted.get(text)
         if found is None:
-            limits = [(self._limit(name), units) for name, units in asked(text)]
+            limits = [(self._limit(name), units) for name, units in requested_amounts(text)]
             ending = tuple([(limit, units) for limit, units in limits if limit.most != inf])
             found = self._wanted[text] = ConcurrencyUse(text, ending, self._latest)
         return found
@@ -119,16 +119,16 @@ class CycleLimits:
         found = self._limits.get(name)
         if found is None:
             if self._held is None:
-                self._held = held(self.state.limits_in_use)
+                self._held = limits_held(self.state.limits_in_use)
             there = most(self.state.settings, name)
             found = self._limits[name] = Limit(name, there, there - self._held.get(name, 0))
         return found
 
 
-def held(in_use: Mapping[str, int]) -> dict[str, Amount]:
+def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
     """Return what is held of each limit, by its name, where so many matches and claims hold the same."""
     found: dict[str, Amount] = {}
     for text, count in in_use.items():
-        for name, units in asked(text):
+        for name, units in requested_amounts(text):
             found[name] = found.get(name, 0) + units * count
     return found

@@ -15,7 +15,7 @@ from ..state.state import State
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .group_demand import weight_of
 from .groups.group_tree import Node
-from .groups.quotas import assign, oversubscribes, told
+from .groups.quotas import assign, logged_quotas, oversubscribes
 from .groups.rounds import Rounds
 from .negotiator_settings import Negotiator
 from .rejection_reasons import Quota, Reasons
@@ -88,7 +88,7 @@ class GroupTurns:
         for node in nodes:
             node.served_at = self.state.remainders.get(node.name, 0)
         assign(nodes[0], self.total, oversubscribes(self.rules.quotas, self.state.dialect))
-        self.quotas = told(nodes)
+        self.quotas = logged_quotas(nodes)
         self.reasons.quota_of = self.quota_of
 
     def _begun(self) -> Iterator[tuple[Cluster, int]]:

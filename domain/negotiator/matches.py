@@ -21,7 +21,7 @@ from .cycle import CycleResult, hold
 from .match_evidence import ReadsOfKinds, evidence, job_ad
 from .negotiator_view import seen_by
 from .slot_table import PublicAds, public_ads_of
-from .spins import asked
+from .spins import attributes_read
 
 
 def negotiate(draft: Draft, stimulus: Negotiate) -> None:
@@ -72,7 +72,7 @@ def _publish(draft: Draft, whose: str) -> None:
         return
     seen, caches = seen_by(state, draft.caches, whose, draft.now)
     touched = caches.of(PublicAds).stale_machines(state)
-    read = public_ads_of(seen, caches, draft.now, draft.context, asked(seen, caches)).read()
+    read = public_ads_of(seen, caches, draft.now, draft.context, attributes_read(seen, caches)).read()
     known = caches.of(_SensorReadings)
     if known.read != read:
         known.read, known.readings = read, {}

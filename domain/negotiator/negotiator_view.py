@@ -25,7 +25,7 @@ def seen_by(state: State, caches: Caches, negotiator: str, now: int) -> tuple[St
 
     :param negotiator: its name as events have it; empty: NEGOTIATOR
     """
-    if not (negotiator or state.has_further_accounts or negotiators.several(state.settings)):
+    if not (negotiator or state.has_further_accounts or negotiators.has_several(state.settings)):
         return state, caches
     name = negotiator or NEGOTIATOR
     own = accounts_of(state.submitters, negotiator)

@@ -46,7 +46,7 @@ def _facts(one: Unmatched) -> tuple[object, ...]:
     return one.taken, one.denied, one.limit, one.slots, one.refused_by_slot, one.clauses, reached, one.group
 
 
-def known(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
+def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
     """Whether the log has this reason for a job of the submitter. That it holds for more or fewer jobs is no news, nor
     how much the share is now."""
     if before is None or before.submitter != submitter or before.taken != reason.taken:
@@ -98,7 +98,7 @@ class Reasons:
                 job = f"{cluster.id}.{proc}"
                 reason, kind = self._reason_of(one, number, cluster, proc, count)
                 new = None
-                if not known(reason, rejections.get(cluster.id, {}).get(job), one.name):
+                if not is_logged(reason, rejections.get(cluster.id, {}).get(job), one.name):
                     own = (reason.job, reason.jobs, reason.submitter) == (job, count, one.name)
                     new = reason if own else evolve(reason, job=job, jobs=count, submitter=one.name)
                     yield new

@@ -29,7 +29,7 @@ from ..startd.evaluation import integer
 from ..startd.moment_attributes import DYNAMIC_ATTRIBUTES, EXPECTED, SlotSnapshot
 from ..startd.next_evaluation import moving_attributes
 from ..startd.pslot_rollup import is_rolled, told_names
-from ..startd.public_ad import PublishedSlots, shown
+from ..startd.public_ad import PublishedSlots, is_published
 from ..startd.slot_ad import MAKES_NAMES
 from ..startd.startd_settings import setting
 from ..startd.time_limits import drain_left
@@ -494,7 +494,7 @@ class _PublishedSlots(PublishedSlots):
         """Take note of how attributes are written."""
         for name in names - self._known:
             self._known.add(name)
-            if shown(name):
+            if is_published(name):
                 self._spellings.setdefault(name.lower(), name)
 
     def spelling(self, key: str) -> str:

@@ -42,7 +42,7 @@ class UnservedSubmitters:
     limited: int = 0
 
 
-def asked(state: State, caches: Caches) -> set[str]:
+def attributes_read(state: State, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
     found = {word for text in settings_of(state, caches).own for word in words((("", text),))}
     return found.union(*idle_queues(state, caches).words)
@@ -86,7 +86,7 @@ class Turn:
     def __attrs_post_init__(self) -> None:
         state = self.state
         likeness = significance(state, self.caches)
-        pool = public_ads_of(state, self.caches, self.now, self.context, asked(state, self.caches))
+        pool = public_ads_of(state, self.caches, self.now, self.context, attributes_read(state, self.caches))
         self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
         self.requests = Requests(state, likeness, self.caches)
         if self.rules.job_constraint is not None:

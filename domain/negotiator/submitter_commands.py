@@ -17,7 +17,7 @@ from ..decision.draft import Draft, Refusal
 from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
 from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
-from ..state.negotiators import named, short
+from ..state.negotiators import negotiator_named, short
 from ..state.pool_settings import super_users
 from ..state.state import Submitter
 from ..units import SECOND
@@ -207,7 +207,7 @@ def _whose(draft: Draft, name: str) -> str:
     :raises Refusal: there is none of the name, or several and none is named
     """
     try:
-        return short(named(draft.state.settings, name))
+        return short(negotiator_named(draft.state.settings, name))
     except LookupError as error:
         raise Refusal(str(error)) from None
 

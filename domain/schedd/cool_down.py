@@ -19,7 +19,7 @@ from ..events import JobCooledDown, JobExited
 from ..startd.evaluation import truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, whole
+from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, parse_whole
 from ..state.pool_settings import seconds_of
 from ..units import SECOND
 
@@ -59,7 +59,7 @@ def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExit
 
 
 def _resting(draft: Draft, cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
-    times, until = whole(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
+    times, until = parse_whole(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
     return replace(exited, changes=exited.changes | {COOL_DOWNS: str(times + 1), EXPIRATION: str(until)})
 
 

@@ -16,7 +16,7 @@ from ..decision.draft import Draft, ranges
 from ..events import Ad
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.job_ad import EXPANDED, quoted, whole
+from ..state.job_ad import EXPANDED, parse_whole, quoted
 
 MATCH: Final = "MATCH_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
@@ -81,6 +81,6 @@ def expanded_by(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: i
         return expand(job, ad_of(job), ad_of(slot), draft.context)
     except CannotExpandError as error:
         said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
-        said["NumSystemHolds"] = str(whole(job.get("NumSystemHolds", "")) + 1)
+        said["NumSystemHolds"] = str(parse_whole(job.get("NumSystemHolds", "")) + 1)
         draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
         return None

@@ -32,7 +32,7 @@ from ..ports.stimuli import (
     Vacate,
 )
 from ..state.cluster import Cluster
-from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
+from ..state.job_ad import STATUS_NUMBERS, parse_whole, quoted, unquoted
 from ..state.pool_settings import limit, super_users
 from ..state.state import RUNS, Slot
 from .constraints import EvaluationBudget, select_matching
@@ -231,7 +231,7 @@ def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[
     if most is None or most < 0 or user in super_users(draft.state.settings):
         return []
     held = (proc for proc in procs if cluster.status_of(proc) == "Held")
-    return [proc for proc in held if whole(cluster.value(proc, "NumHolds")) > most]
+    return [proc for proc in held if parse_whole(cluster.value(proc, "NumHolds")) > most]
 
 
 def _remove(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:

@@ -27,7 +27,7 @@ from ..ports.stimuli import ScheduleJobs
 from ..startd.evaluation import integer
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
-from ..state.job_ad import DEFERRAL_TIME, quoted, whole
+from ..state.job_ad import DEFERRAL_TIME, parse_whole, quoted
 from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, crontab
 from .waiting_claims import withdraw_better_matches
@@ -64,7 +64,7 @@ def schedule(draft: Draft, cluster: Cluster, procs: Sequence[int]) -> None:
         except InvalidCronTab as error:
             before: dict[int, list[int]] = {}
             for proc in group:
-                before.setdefault(whole(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
+                before.setdefault(parse_whole(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
             for holds, those in before.items():
                 changes = _held(str(error), holds + 1)
                 draft.move_jobs(cluster, ranges(those), "hold", "invalid_schedule", "Idle", changes)

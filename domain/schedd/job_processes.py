@@ -14,7 +14,7 @@ from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasur
 from ..startd.claiming import charge_badput
 from ..startd.job_signals import HELD_BY_STARTD
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.job_ad import OF_A_HOLD, quoted, unquoted, vacate_reason, whole
+from ..state.job_ad import OF_A_HOLD, parse_whole, quoted, unquoted, vacate_reason
 from ..state.state import RUNS, TRANSFER_STEPS, Activation
 from ..state_machines.hold_codes import (
     BY_THE_ACCESS_POINT,
@@ -76,7 +76,7 @@ def continue_job(draft: Draft, cluster: Cluster, exited: JobExited, row: str) ->
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
     """Return whether a hold is one that no cool-down replaces."""
-    by_access_point = whole(exited.changes.get("HoldReasonCode", "")) in BY_THE_ACCESS_POINT
+    by_access_point = parse_whole(exited.changes.get("HoldReasonCode", "")) in BY_THE_ACCESS_POINT
     return exited.outcome == "exited" or cluster.local or by_access_point or exited.cause == "deferral_missed"
 
 
@@ -267,7 +267,7 @@ def _why(draft: Draft, activation: Activation, end: ActivationEnded, exited: Job
     if status == "Removed":
         return Why(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
     of = "" if status == "Held" else "Last"  # or it was released again since
-    code, subcode = (whole(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
+    code, subcode = (parse_whole(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
     return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
 

@@ -22,7 +22,7 @@ from .admission import admit
 from .crontab import ATTRIBUTES
 from .factories import LIMIT, makes_factory
 from .policy_kinds import attributes_read, kinds
-from .warnings import heading, said
+from .warnings import heading, warnings_text
 
 # For whom a submission counts: by default its user, else what AccountingGroup says (``accounting_group``,
 # ``accounting_group_user`` and ``nice_user`` in a submit description), each with the pool's UID_DOMAIN behind it.
@@ -177,7 +177,7 @@ def submit(draft: Draft, command: Submit) -> None:
 
         there = state.clusters[number]
         schedule(draft, there, [proc for proc in there.procs() if there.status_of(proc) == "Idle"])
-    told = said(admitted.warnings, draft.state.dialect.name)
+    told = warnings_text(admitted.warnings, draft.state.dialect.name)
     warned = {"warning": f"{heading(draft.state.dialect.name)}\n{told}"} if told else {}
     more = {**({"factory": True} if factory else {}), **warned}
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **more})

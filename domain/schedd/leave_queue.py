@@ -18,7 +18,7 @@ from ..ports.stimuli import LeaveQueue
 from ..state.agenda import Agenda
 from ..state.caches import ad_of, expression
 from ..state.cluster import MANY_RANGES, OVER, Cluster
-from ..state.job_ad import STATUS_NAMES, whole
+from ..state.job_ad import STATUS_NAMES, parse_whole
 from ..state.state import State
 from ..units import SECOND
 from .job_ends import Jobs
@@ -97,7 +97,7 @@ class StayingJobs:
         for number, procs in staying(state):
             cluster = state.clusters[number]
             for proc in _members(procs):
-                since = whole(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
+                since = parse_whole(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
                 context = context_at(state, since, zone, allowance)
                 self._agenda.note((number, proc), asked_again(cluster, proc, since, context))
 

@@ -26,7 +26,7 @@ from ..ports.stimuli import EvaluateJobPolicies
 from ..startd.evaluation import integer, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.job_ad import STATUS_NUMBERS, hold_reason, quoted, vacate_reason, whole
+from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_whole, quoted, vacate_reason
 from ..state.pool_settings import limit, names_in
 from ..state.state import RUNS, State
 from ..state_machines.hold_codes import DEACTIVATED, Why
@@ -268,7 +268,7 @@ def _bearing(draft: Draft, policy: Policy, group: _Group, procs: list[int]) -> l
         proc
         for proc in procs
         if cluster.value(proc, "HoldReasonCode") != HELD_BY_USER
-        and (most is None or most < 0 or whole(cluster.value(proc, "NumHolds")) < most)
+        and (most is None or most < 0 or parse_whole(cluster.value(proc, "NumHolds")) < most)
     ]
 
 
@@ -279,7 +279,7 @@ def policy_ad(draft: Draft, cluster: Cluster, proc: int) -> ClassAd:
 
 def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
     """The ad with what has passed of the run added to its RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
-    began = whole(ad.get("ShadowBday", ""))
+    began = parse_whole(ad.get("ShadowBday", ""))
     if not began:
         return dict(ad)
     try:

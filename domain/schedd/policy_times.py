@@ -28,7 +28,7 @@ from ..ports.stimuli import EvaluateJobPolicies
 from ..state.agenda import Agenda
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.job_ad import STATUS_NUMBERS, whole
+from ..state.job_ad import STATUS_NUMBERS, parse_whole
 from ..state.job_procs import job_procs
 from ..state.pool_settings import number_of
 from ..state.state import RUNS, Activation, State
@@ -58,9 +58,9 @@ def next_pass(state: State, after: int, since: int = 0) -> int | None:
     return since + ((after - since) // apart + 1) * apart if apart else None
 
 
-def began(cluster: Cluster, proc: int) -> int:
+def process_start(cluster: Cluster, proc: int) -> int:
     """When the process of a job began that runs, as its ad has it."""
-    return whole(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
+    return parse_whole(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
 
 
 def waiting_change(state: State, cluster: Cluster, now: int, context: Context) -> int | None:
@@ -125,7 +125,7 @@ def _change_of(cluster: Cluster, proc: int, question: Question, context: Context
     if asked is None:
         return None
     ad = cluster.attributes(proc)
-    since = whole(ad.get("ShadowBday", ""))
+    since = parse_whole(ad.get("ShadowBday", ""))
     moving = {}
     if since:  # the run that goes on counts (``periodic_policy.with_run_time``)
         before = ad.get("RemoteWallClockTime", "0")
@@ -197,7 +197,7 @@ class PolicyPasses:
             cluster, activation, due = state.clusters.get(number), state.by_job.get((number, proc)), None
             if cluster is not None and activation is not None and cluster.status_of(proc) in RUNS:
                 change = running_change(state, cluster, proc, now, context)
-                due = None if change is None else next_pass(state, max(now, change - 1), began(cluster, proc))
+                due = None if change is None else next_pass(state, max(now, change - 1), process_start(cluster, proc))
             self._running.note((number, proc), due)
 
     def took(self, state: State, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
@@ -249,12 +249,12 @@ class PolicyPasses:
         if not runs or cluster.local or number not in self._concerned:
             self._running.note(job, None)
             return
-        self._running.note_earlier(job, now if at_once else next_pass(state, now, began(cluster, proc)))
+        self._running.note_earlier(job, now if at_once else next_pass(state, now, process_start(cluster, proc)))
 
 
 def _heard(activation: Activation, cluster: Cluster) -> int:
     """Return the second in which a job that runs was measured last, or its processes were stopped or went on."""
-    starts, entered = (whole(cluster.value(activation.proc, name)) for name in _SINCE)
+    starts, entered = (parse_whole(cluster.value(activation.proc, name)) for name in _SINCE)
     return max(activation.measured // SECOND, entered if entered > starts else 0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..state_machines import dialect_named
 
 
-def said(warnings: Sequence[str], dialect: str) -> str:
+def warnings_text(warnings: Sequence[str], dialect: str) -> str:
     """What the user is told of warnings, without the heading: the last one, as the manual has it; all of them, the last
     one first, as HTCondor 25 writes its stack of errors."""
     if not warnings:

@@ -62,7 +62,7 @@ from .transitions import (
 def negotiator_of(state: State, caches: Caches, slot: Slot, now: int, context: Context) -> str:
     """Return the negotiator whose slot this is, as events have it: it counts who claims it. Of a slot that is nobody's,
     the first."""
-    if not negotiators.several(state.settings):
+    if not negotiators.has_several(state.settings):
         return ""
     published = PublishedSlots(state, caches, now, context).ad(slot)
     named = negotiators.names(state.settings)

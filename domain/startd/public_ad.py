@@ -36,7 +36,7 @@ _NO: Final = Literal(False)
 
 
 @lru_cache(10_000)
-def shown(name: str) -> bool:
+def is_published(name: str) -> bool:
     """Tell whether an attribute of a slot's own ad is published."""
     lower = name.lower()
     return lower not in _KEPT_TO_ITSELF and not lower.startswith(_SETTINGS) and not lower.endswith(_VARIANTS)
@@ -132,7 +132,7 @@ class PublishedSlots:
 
     def _names(self, m: SlotSnapshot) -> Iterator[str]:
         own = m.machine is not None
-        yield from (name for name in m.slot.ad if shown(name) or not own)
+        yield from (name for name in m.slot.ad if is_published(name) or not own)
         yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if own or key in OF_EVENTS)
         yield from m.slot.public
         yield from (name for name, _ in self.of_others(m).values())

@@ -282,13 +282,13 @@ class Cluster:
         present = many_jobs.present(self.status, procs)
         if not len(present):
             return
-        for before, count in many_jobs.counted(self.of, present).items():
+        for before, count in many_jobs.count_by_number(self.of, present).items():
             after = moved[before] = self._moved_on(before, event)
             self.members[before] -= count
             self.members[after] += count
         many_jobs.exchange(self.of, present, moved)
         if number is not None:
-            for before, count in many_jobs.counted(self.status, present).items():
+            for before, count in many_jobs.count_by_number(self.status, present).items():
                 self.counts[before] -= count
                 self.counts[number] += count
             many_jobs.assign(self.status, present, number)
@@ -351,11 +351,11 @@ class Cluster:
         from . import many_jobs
 
         present = many_jobs.present(self.status, procs)
-        for cohort, count in many_jobs.counted(self.of, present).items():
+        for cohort, count in many_jobs.count_by_number(self.of, present).items():
             self.members[cohort] -= count
             if not self.members[cohort]:
                 self._forget(cohort)
-        for number, count in many_jobs.counted(self.status, present).items():
+        for number, count in many_jobs.count_by_number(self.status, present).items():
             self.counts[number] -= count
         many_jobs.assign(self.status, present, _GONE)
         self.live -= len(present)

@@ -90,7 +90,7 @@ def real(microseconds: int) -> str:
     return repr(microseconds / 1_000_000)
 
 
-def whole(text: str) -> int:
+def parse_whole(text: str) -> int:
     """A whole number; 0 for what is none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
@@ -117,7 +117,7 @@ class _Attributes:
 
     def whole(self, name: str) -> int:
         """A whole number; 0 for what a user has put there instead of one."""
-        return whole(self.text(name))
+        return parse_whole(self.text(name))
 
     def is_recent(self) -> bool:
         """Whether the log says what the job's slot provides; older ones do not, and their ads stay as they were."""
@@ -132,7 +132,7 @@ class _Attributes:
         self.add(name, times)
         by_reason = _BY_REASON[name]
         counts = {each: int(number) for each, number in _COUNT.findall(self.text(by_reason))}
-        reason = code_name(whole(code))
+        reason = code_name(parse_whole(code))
         for each in (reason, f"{reason}{protocol}") if protocol else (reason,):
             counts[each] = counts.get(each, 0) + times
         pairs = "; ".join(f"{each} = {counts[each]}" for each in sorted(counts))
@@ -495,6 +495,6 @@ EXPANDED = "MATCH_EXP_"
 """What an attribute's name has in front where the ad keeps it with all that the slot filled in."""
 
 
-def begun(ad: Mapping[str, str]) -> dict[str, str]:
+def initial_ad(ad: Mapping[str, str]) -> dict[str, str]:
     """The ad with which a job's processes begin: what was filled in stands where it was asked for."""
     return {**ad, **{name.removeprefix(EXPANDED): text for name, text in ad.items() if name.startswith(EXPANDED)}}

@@ -49,7 +49,7 @@ def in_status(status: bytearray, ranges: Procs, numbers: Sequence[int]) -> list[
     return found
 
 
-def counted(numbers: bytearray | array[int], procs: Numbers) -> dict[int, int]:
+def count_by_number(numbers: bytearray | array[int], procs: Numbers) -> dict[int, int]:
     """How many of these processes have each number."""
     kind = np.uint8 if isinstance(numbers, bytearray) else np.uint32
     counts = np.bincount(np.frombuffer(numbers, kind)[procs])

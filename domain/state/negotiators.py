@@ -26,7 +26,7 @@ def names(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(settings.get(NEGOTIATORS, NEGOTIATOR).split())
 
 
-def several(settings: Mapping[str, str]) -> bool:
+def has_several(settings: Mapping[str, str]) -> bool:
     """Tell whether a pool has other negotiators than NEGOTIATOR alone."""
     return NEGOTIATORS in settings
 
@@ -40,7 +40,7 @@ def unnamed(settings: Mapping[str, str], name: str) -> str:
     return "" if name in there else f"there is no negotiator {name}; there {'are' if len(there) > 1 else 'is'} {which}"
 
 
-def named(settings: Mapping[str, str], name: str) -> str:
+def negotiator_named(settings: Mapping[str, str], name: str) -> str:
     """Return the negotiator that is asked for by a name, in any case of letters, as its settings have it.
 
     :raises LookupError: there is none of the name, or several and none is named

@@ -7,7 +7,7 @@ the disk, and the result is a value, a ``Submission``. ``macros.lines`` and ``su
 """
 
 from .build import ATTRIBUTES, known_commands
-from .submission import Submission, dry_run, from_mapping, is_command, parse_submit, sent
+from .submission import Submission, dry_run, from_mapping, is_command, parse_submit, sent_ads
 from .submit_context import NoSubmitFiles, SubmitError, SubmitFacts, SubmitFiles, SubmitWarning
 
 __all__ = [
@@ -23,5 +23,5 @@ __all__ = [
     "is_command",
     "known_commands",
     "parse_submit",
-    "sent",
+    "sent_ads",
 ]

@@ -280,7 +280,7 @@ def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
         yield head + "".join(lines)
 
 
-def sent(submission: Submission) -> Iterator[str]:
+def sent_ads(submission: Submission) -> Iterator[str]:
     """Yield for each job what ``condor_submit -dry-run`` and ``-dump`` write of it: what it would send to the schedd.
 
     The cluster's attributes are sent before the first job's own; of another job only what differs from them is. Short

@@ -17,7 +17,7 @@ from attrs import define
 from ..macros.conditions import Conditions
 from ..macros.lines import Lines, included
 from ..macros.macro_errors import MacroError
-from ..macros.macro_templates import expanded, named
+from ..macros.macro_templates import expanded, templates_used
 from ..macros.macros import VALID_NAME, Definition, Macros
 from .items import ItemSources, Matching
 from .job_sections import truth_of
@@ -136,7 +136,7 @@ class SubmitReader:
         """Read the lines of templates, as if they stood here."""
         if depth + 1 >= MAX_INCLUDES:
             raise SubmitError(f"templates use each other more than {MAX_INCLUDES} deep", number)
-        for name, arguments in named(category, text):
+        for name, arguments in templates_used(category, text):
             title = f"use {category} : {name}"
             template = template_text(self.facts, category, name)
             if template is None:

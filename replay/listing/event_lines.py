@@ -192,7 +192,7 @@ def _drain_began(event: e.DrainBegan) -> Part:
 
 
 def _polled(event: e.DefragPolled) -> Part:
-    said = [defrag_words.seen(event), defrag_words.done(event)]
+    said = [defrag_words.poll_sentence(event), defrag_words.done(event)]
     return Part("polled", shortened("; ".join(filter(None, said)), 240))
 
 

@@ -19,7 +19,7 @@ STOPPED: Final = {
 """Why a poll looked for no machines (``DefragPolled.stopped``)."""
 
 
-def seen(event: e.DefragPolled) -> str:
+def poll_sentence(event: e.DefragPolled) -> str:
     """Tell what a poll saw of the pool, and how many machines it might drain."""
     pool = f"{event.draining} draining and {counted(event.whole, 'whole machine')}"
     if event.stopped:
@@ -46,7 +46,7 @@ def chosen(
         if poll.stimulus == began.stimulus and one.machine == began.machine:
             cost = f"{interval(one.seconds * 1_000_000)} and {one.badput:,} core-seconds were"
             evidence = _evidence(one.evidence, noted)
-            facts = {"seen": seen(poll), "place": str(place), "candidates": str(poll.candidates), "cost": cost}
+            facts = {"seen": poll_sentence(poll), "place": str(place), "candidates": str(poll.candidates), "cost": cost}
             return {**facts, "rank": f"{one.rank:.12g}", **evidence}
     return None
 

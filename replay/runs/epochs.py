@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.state.job_ad import STATUS_NUMBERS, Changes, at_exit, fold_job, quoted, seconds, whole
+from ...domain.state.job_ad import STATUS_NUMBERS, Changes, at_exit, fold_job, parse_whole, quoted, seconds
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
@@ -89,7 +89,7 @@ def _epoch(known: _EpochCluster, event: e.JobExited) -> e.Ad:
         "ClusterId": str(event.cluster),
         "ProcId": str(event.proc),
         "JobStatus": str(STATUS_NUMBERS["Running"]),
-        "RunInstanceID": str(whole(before.get("NumShadowStarts", "1")) - 1),
+        "RunInstanceID": str(parse_whole(before.get("NumShadowStarts", "1")) - 1),
         "EpochAdType": quoted("EPOCH"),
         "EpochWriteDate": ended,
         **dict.fromkeys(_LATER, ""),

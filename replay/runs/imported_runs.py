@@ -28,7 +28,7 @@ from ..forensics.imported_log import PlaceNames
 from ..narration.formatting import EVER
 from .daemon_deaths import Deaths
 from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from .run_end_causes import CAUSES, Cause, first, of_code, of_reason
+from .run_end_causes import CAUSES, Cause, best_cause, of_code, of_reason
 from .run_records import LEFT, Job, Records
 from .slot_records import SlotRecords, left_for
 
@@ -413,7 +413,7 @@ def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     if moves and not hints.entries:
         run = evolve(run, stimulus=(left or moves[-1:])[0][1].stimulus)
     named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
-    cause = first(named)
+    cause = best_cause(named)
     ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, told=hints.entries)
     death = ask() if cause.weak else None
     if death is not None:

@@ -15,7 +15,7 @@ from ...domain import events as e
 from ...domain.state.job_ad import unquoted
 from ..narration.formatting import shortened
 from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from .run_end_causes import CAUSES, Cause, first, of_own
+from .run_end_causes import CAUSES, Cause, best_cause, of_own
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
 _FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
@@ -118,7 +118,7 @@ class _NativeRunReader:
             return None
         if event.outcome in _PLAIN:
             return self._run(run, event.ended or event.at, _PLAIN[event.outcome], position, event.stimulus)
-        cause = first([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])
+        cause = best_cause([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])
         run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 

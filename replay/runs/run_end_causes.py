@@ -145,7 +145,7 @@ def of_own(word: str, stimulus: str = "") -> Cause | None:
     return CAUSES["stopped"] if cause is CAUSES["vacated"] and stimulus.startswith(_STOPPING) else cause
 
 
-def first(found: Iterable[Cause | None]) -> Cause:
+def best_cause(found: Iterable[Cause | None]) -> Cause:
     """The one of several, in the order in which they are believed, that says most: the first that is not weak, else
     the first; ``unknown`` if there is none."""
     known = [cause for cause in found if cause is not None]

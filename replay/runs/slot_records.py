@@ -14,7 +14,7 @@ from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import state
 from ...domain.units import SECOND
-from .run_end_causes import first, meaning, of_reason
+from .run_end_causes import best_cause, meaning, of_reason
 
 NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time
 LATER: Final = 2 * SECOND  #: a slot's move explains what was written of its job at most so long before it ...
@@ -212,7 +212,7 @@ def left_for(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransit
 
 def ended_by_protocol(run: list[e.LoggedEvent], at: int) -> bool:
     """Whether a slot's log says nothing of the end of a run at an instant but what the access point asked for."""
-    return first(of_reason(event.reason) for _, event in left_for(run, at)).weak
+    return best_cause(of_reason(event.reason) for _, event in left_for(run, at)).weak
 
 
 def _works(event: e.SlotTransitioned) -> bool:

@@ -93,7 +93,7 @@ class ScenarioCalendar:
         else:
             return length(first)
         if since < 0:
-            raise ValueError(f"{' '.join(words)} lies before the scenario's start, {told(self.at(0))}")
+            raise ValueError(f"{' '.join(words)} lies before the scenario's start, {format_time(self.at(0))}")
         return since
 
     def days_later(self, instant: int, days: int) -> int:
@@ -127,6 +127,6 @@ def elapsed(instant: int) -> str:
     return f"{days}d {text}" if days else text
 
 
-def told(when: datetime) -> str:
+def format_time(when: datetime) -> str:
     """Format a date and time for people: ``Mon 2026-11-02 08:30:00``."""
     return f"{DAYS[when.weekday()]} {when:%Y-%m-%d %H:%M:%S}"

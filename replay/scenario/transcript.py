@@ -14,7 +14,7 @@ from ...domain.units import SECOND
 from ..listing import Member, members
 from ..narration.formatting import counted
 from .scenario import Scenario, ScenarioStep
-from .scenario_times import elapsed, told
+from .scenario_times import elapsed, format_time
 
 SHOWN = (
     e.SlotTransitioned, e.SlotDestroyed, e.ClaimQueued, e.ClaimWithdrawn, e.ClaimHolderSilent, e.DrainBegan,
@@ -119,7 +119,7 @@ class Transcript:
 
     def time(self, at: int) -> str:
         """Format an instant since the start, by the clock if the scenario's start was given."""
-        return told(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
+        return format_time(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
 
     def line(self, entry: TranscriptEntry) -> str:
         """Format an entry: time, slot or job, row and letter, source and target, cause."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.classad.tree import Literal
-from ...domain.concurrency_limits import LIMITS, Amount, asked, most, shown
+from ...domain.concurrency_limits import LIMITS, Amount, amount_text, most, requested_amounts
 from ...domain.state.caches import expression
 from ...domain.state.pool_settings import seconds_of
 from ...domain.state.slot_fold import OF_ITS_JOB
@@ -316,14 +316,14 @@ def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
         return
     held: dict[str, Amount] = {}
     for text, count in pool.state.limits_in_use.items():
-        for one in asked(text):
+        for one in requested_amounts(text):
             held[one.name] = held.get(one.name, 0) + one.units * count
     for match in matches:
-        for name, units in asked(match.limits):
+        for name, units in requested_amounts(match.limits):
             used, there = held.get(name, 0), most(pool.state.settings, name)
             if used + units > there:
-                words = f"of which {shown(used)} of {shown(there)} are held"
-                pool.report(match.job, "limit", f"its match takes {shown(units)} of {name.upper()}, {words}")
+                words = f"of which {amount_text(used)} of {amount_text(there)} are held"
+                pool.report(match.job, "limit", f"its match takes {amount_text(units)} of {name.upper()}, {words}")
             held[name] = used + units
 
 

@@ -12,7 +12,7 @@ from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
 from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, OWN, guard
 from ...domain.schedd.queue_limits import most_more
 from ...domain.state.cluster import Cluster
-from ...domain.state.job_ad import TERMINAL, unquoted, whole
+from ...domain.state.job_ad import TERMINAL, parse_whole, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.state import RUNS, Activation
 from ...domain.state_machines import LEFT, UNSUBMITTED
@@ -233,7 +233,7 @@ def _within_limits(pool: JudgedPool, cluster: Cluster, more: int) -> None:
     """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
-    limit, idle = whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
+    limit, idle = parse_whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
     if limit and cluster.live + more > limit:
         words = f"{cluster.live + more} of its jobs are in the queue, more than its {LIMIT} {limit}"
         pool.report(f"cluster {cluster.id}", "factory", words)

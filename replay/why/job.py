@@ -14,7 +14,7 @@ from ...domain.state.job_ad import TERMINAL
 from ...domain.state.pool_settings import STARTS, limit
 from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
-from ..narration.defrag_words import seen as defrag_seen
+from ..narration.defrag_words import poll_sentence as defrag_seen
 from ..narration.formatting import EVER, instant, interval, memory
 from ..narration.rejection_words import is_same
 from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, until

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.concurrency_limits import PARTS, Amount, asked, shown
+from ...domain.concurrency_limits import PARTS, Amount, amount_text, requested_amounts
 
 _MOST = 10
 """Holders that are named, at most."""
@@ -66,7 +66,7 @@ class LimitHolders:
             (held.holder, one.units)
             for where in (self._claimed, self._waiting, self._matched)
             for held in where.values()
-            for one in asked(held.limits)
+            for one in requested_amounts(held.limits)
             if one.name == name
         ]
         return sorted(found, key=lambda one: _order(one[0]))
@@ -86,8 +86,8 @@ def told_limits(reason: e.Unmatched, holders: LimitHolders) -> list[str]:
 
 def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
     used = sum((units for _, units in held), start=0)
-    names = [holder if units == PARTS else f"{holder} ({shown(units)})" for holder, units in held]
+    names = [holder if units == PARTS else f"{holder} ({amount_text(units)})" for holder, units in held]
     if len(names) > _MOST:
         names = [*names[:_MOST], f"{len(names) - _MOST:,} more"]
     takes = "" if limit.wanted == 1 else f" (it takes {limit.wanted:g})"
-    return f"{limit.name.upper()}: {shown(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'nobody'}"
+    return f"{limit.name.upper()}: {amount_text(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'nobody'}"

@@ -261,7 +261,7 @@ class _Life:
         if self.machine in {one.machine for one in choices if not one.refused}:
             return []
         done = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
-        facts = {"seen": defrag_words.seen(poll), "done": done, "at": instant(poll.at, self.zone)}
+        facts = {"seen": defrag_words.poll_sentence(poll), "done": done, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
 
 

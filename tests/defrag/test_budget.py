@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.defrag.choice import DrainsBegun, Rates, left, rates, wanted
+from poolbook.domain.defrag.choice import DrainsBegun, Rates, drains_left, rates, wanted
 from poolbook.domain.units import DAY, HOUR
 
 from ..together import together
@@ -95,7 +95,7 @@ def test_no_hour_and_no_day_has_more_drains_than_the_settings_of_its_last_one(
         now += passed
         hour, day = now // HOUR, now // DAY
         spent = DrainsBegun(in_hour.get(hour, 0), in_day.get(day, 0))
-        drained = min(wanted(rates(per_hour, interval), interval, last, now), left(per_hour, interval, spent))
+        drained = min(wanted(rates(per_hour, interval), interval, last, now), drains_left(per_hour, interval, spent))
         in_hour[hour], in_day[day], last = spent.in_hour + drained, spent.in_day + drained, now
         if drained:
             assert in_day[day] <= per_hour * 24 + 0.51
@@ -104,5 +104,5 @@ def test_no_hour_and_no_day_has_more_drains_than_the_settings_of_its_last_one(
 
 @pytest.mark.parametrize("per_hour", [1, 5, 60])
 def test_a_whole_rate_is_never_exceeded_in_an_hour(per_hour: int) -> None:
-    assert left(per_hour, 600, DrainsBegun(per_hour, 0)) == 0
-    assert left(per_hour, 600, DrainsBegun(0, 24 * per_hour - 1)) == 1
+    assert drains_left(per_hour, 600, DrainsBegun(per_hour, 0)) == 0
+    assert drains_left(per_hour, 600, DrainsBegun(0, 24 * per_hour - 1)) == 1

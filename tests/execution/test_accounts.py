@@ -10,7 +10,7 @@ import pwd
 
 import pytest
 
-from poolbook.adapters.machine.accounts import JobAccountSettings, NoAccount, group_of, named
+from poolbook.adapters.machine.accounts import JobAccountSettings, NoAccount, account_named, group_of
 from poolbook.domain.config import ConfigError, read
 
 from .. import forked
@@ -124,7 +124,7 @@ def test_a_pattern_that_is_none_is_refused() -> None:
 
 
 def test_a_job_takes_another_of_its_groups_only() -> None:
-    found = named(OWNER)
+    found = account_named(OWNER)
     assert group_of(found, OWNER).gid == found.gid
     for group in ("root", "shadow", "no-such-group"):
         with pytest.raises(NoAccount, match=f"{OWNER} is not in the group {group}"):

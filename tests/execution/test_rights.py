@@ -242,7 +242,7 @@ def test_an_account_has_all_groups_that_the_system_knows_of_its_user(
 ) -> None:
     """The system's users in a container have no second group, so the system's answer is given here."""
     monkeypatch.setattr(os, "getgrouplist", lambda name, group: [group, GROUP] if name == USER.pw_name else [group])
-    assert accounts.named(USER.pw_name).groups == GROUPS
+    assert accounts.account_named(USER.pw_name).groups == GROUPS
     with job_users.rights_of(USER.pw_name):
         assert readable(place) == {"groups"}
     with job_users.rights_of(OTHER.pw_name):

@@ -25,7 +25,7 @@ from poolbook.domain.negotiator.negotiator_settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
-from poolbook.domain.startd.public_ad import shown
+from poolbook.domain.startd.public_ad import is_published
 from poolbook.domain.startd.slot_ad import ad_at, compiled_ad, drain_start
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
@@ -151,7 +151,7 @@ class Negotiation:
             whole=True,
         )
         ad = ClassAd(
-            {name: value for name, value in whole.items() if shown(name) or name.lower() in DYNAMIC_ATTRIBUTES}
+            {name: value for name, value in whole.items() if is_published(name) or name.lower() in DYNAMIC_ATTRIBUTES}
         )
         drained = machine is not None and machine.drain is not None
         closed = machine is not None and (bool(machine.shutdown) or (drained and drain_start(state, slot) is None))

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from poolbook.adapters.condor_tools.batches import BatchCluster, cluster_rows, count_statuses
-from poolbook.adapters.condor_tools.cells import shown
+from poolbook.adapters.condor_tools.cells import value_text
 from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
 from poolbook.adapters.condor_tools.job_selection import JobSelector as Named
 from poolbook.domain import events as e
@@ -53,7 +53,7 @@ def ids(found: Sequence[tuple[str, ...]]) -> list[str]:
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_texts_are_what_the_ads_show(dialect: str) -> None:
     busy = views_of(busy_pool(dialect))
-    expected = [tuple(shown(ad.eval(name)) for name in ATTRIBUTES) for ad in busy.ads()]
+    expected = [tuple(value_text(ad.eval(name)) for name in ATTRIBUTES) for ad in busy.ads()]
     assert list(busy.columns(ATTRIBUTES)) == expected
     assert len(expected) == sum(sum(row.counts.values()) for row in busy.batches()) > 5
 
@@ -93,7 +93,7 @@ def test_an_attribute_is_shown_as_autoformat_shows_it(text: str, shows: str) -> 
     context = Context(now=1234)
     texts = [row[0] for row in found.columns(["value"], context=context)]
     assert texts == (shows.split(" ") if len(shows.split(" ")) == 3 else [shows] * 3)
-    assert texts == [shown(ad.eval("Value", None, context)) for ad in found.ads()]
+    assert texts == [value_text(ad.eval("Value", None, context)) for ad in found.ads()]
 
 
 def test_the_later_text_of_an_attribute_counts_and_an_empty_one_takes_it_away() -> None:
@@ -250,10 +250,10 @@ def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
     pool.run(10)
     parent, child = views_of(pool).slot_ads(NOW)
     told = ("Name", "State", "Activity", "NumDynamicSlots", "ChildState", "ChildCpus", "RemoteUser", "JobId")
-    assert [shown(parent.eval(name)) for name in told] == [
+    assert [value_text(parent.eval(name)) for name in told] == [
         "slot1@h", "Unclaimed", "Idle", "1", '{ "Claimed" }', "{ 2 }", "undefined", "undefined",
     ]  # fmt: skip
-    assert [shown(child.eval(name)) for name in told] == [
+    assert [value_text(child.eval(name)) for name in told] == [
         "slot1_1@h", "Claimed", "Busy", "undefined", "undefined", "undefined", "alice@example.org", "1.0",
     ]  # fmt: skip
     assert child.eval("EnteredCurrentActivity") == child.eval("EnteredCurrentState") == 1_800_000_000

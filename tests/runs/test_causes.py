@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.events import CAUSE_CODES as OWN
 from poolbook.domain.state_machines import HOLD_CODES, VACATE_CODES
-from poolbook.replay.runs.run_end_causes import CAUSES, REASONS, first, of_code, of_own, of_reason
+from poolbook.replay.runs.run_end_causes import CAUSES, REASONS, best_cause, of_code, of_own, of_reason
 
 from ..together import together
 
@@ -65,4 +65,4 @@ def test_a_record_names_its_cause(found: object, name: str | None) -> None:
     ],
 )
 def test_what_is_general_gives_way_to_what_says_more(names: tuple[str, ...], cause: str) -> None:
-    assert first([None, *(CAUSES[name] for name in names)]) is CAUSES[cause]
+    assert best_cause([None, *(CAUSES[name] for name in names)]) is CAUSES[cause]

@@ -10,7 +10,7 @@ import pytest
 
 from poolbook.domain.classad import ClassAd, Context, unparse
 from poolbook.domain.startd.provisioning import POLICY
-from poolbook.domain.startd.public_ad import PublishedSlots, shown
+from poolbook.domain.startd.public_ad import PublishedSlots, is_published
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import Claim, Machine, MachineDrain, Slot, State
@@ -131,7 +131,7 @@ def test_the_ads_of_a_real_pool_hold_what_is_published_and_no_more() -> None:
     seen = 0
     for ad in ads():
         seen += 1
-        assert not [name for name in ad if not shown(name)]
+        assert not [name for name in ad if not is_published(name)]
         drain = "" if "Draining" in ad else None
         ours = published({name: str(ad[name]) for name in ad}, HTCONDOR_25, ad.eval("State"), drain=drain)
         assert ours["Requirements"] == str(ad["Requirements"])
@@ -141,4 +141,4 @@ def test_the_ads_of_a_real_pool_hold_what_is_published_and_no_more() -> None:
 
 def test_what_the_real_ads_show_of_the_policy_is_shown() -> None:
     real = {name for ad in ads() for name in ad}
-    assert {name for name in POLICY if shown(name)} <= real
+    assert {name for name in POLICY if is_published(name)} <= real

@@ -34,7 +34,7 @@ from ...runtime.config_sources import VARIABLE, config_files, environment_settin
 from ...runtime.configuration import load
 from ...runtime.pool_client import is_served, is_written
 from ...runtime.queries import Queries
-from ...stores.location import Location, locate, shown
+from ...stores.location import Location, locate, safe_url
 from ...stores.log_paths import LogPaths, WriterLock, log_paths
 from ...stores.opening import check_mark, mark_of, open_log
 from .findings import DoctorFacts, LogFacts, MachineFacts, Program, Settings, UnmatchedJobs, VolumeFacts
@@ -238,7 +238,7 @@ _HELD = 5
 
 def book(url: str, place: LogPaths | None) -> LogFacts:
     """Return the facts about the log at `url`, with the files of `place` beside it."""
-    name = shown(url)
+    name = safe_url(url)
     try:
         location = locate(url)
         if location.kind == "memory" or (location.kind == "sqlite" and not os.path.exists(location.place)):

@@ -12,7 +12,7 @@ from ....domain.decision.draft import Refusal
 from ....domain.ports.log import AlreadyServed, EventStore, LogUnavailable
 from ...library.polling import looks, pauses
 from ...runtime.views import views_current
-from ...stores.location import locate, shown
+from ...stores.location import locate, safe_url
 from ...stores.log_paths import WriterLock
 from ...stores.opening import open_log
 from .driver import Importer, ImportResult, Options, Progress, begin_import
@@ -50,10 +50,10 @@ class ImportSession:
             taken = lock.take()
         except OSError as error:
             raise LogUnavailable(
-                f"no log can be kept at {shown(self.url)}: {error.strerror}: {error.filename}"
+                f"no log can be kept at {safe_url(self.url)}: {error.strerror}: {error.filename}"
             ) from None
         if not taken:
-            raise AlreadyServed(f"process {lock.holder()} is writing {shown(self.url)}; wait until it has ended")
+            raise AlreadyServed(f"process {lock.holder()} is writing {safe_url(self.url)}; wait until it has ended")
         stack.callback(lock.give_up)
 
     def run(self, progress: Progress | None = None) -> ImportResult:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....domain import events as e
-from ....domain.schedd.warnings import heading, said
+from ....domain.schedd.warnings import heading, warnings_text
 from ....domain.state.job_ad import began_in_vain, quoted, unquoted
 from ....domain.state_machines import LEFT
 from ....domain.state_machines.hold_codes import (
@@ -138,7 +138,7 @@ class UserLogs:
             return
         self._clusters[event.cluster] = cluster
 
-        told = said(event.warnings, self._dialect)
+        told = warnings_text(event.warnings, self._dialect)
         warning = f"{heading(self._dialect)} {told}" if told else ""
 
         def body(proc: int) -> str:

@@ -14,7 +14,7 @@ from ....domain.classad import ERROR, UNDEFINED, EvaluationError, unparse
 from ....domain.classad.tree import Literal
 from ....domain.events import Ad, ClusterSubmitted, Procs
 from ....domain.state.caches import ad_of
-from ....domain.state.job_ad import unquoted, whole
+from ....domain.state.job_ad import parse_whole, unquoted
 from ....domain.state.proc_ads import Variants
 from .event_text import Numbers, number
 
@@ -147,7 +147,7 @@ class LoggedCluster:
     def grown(self, proc: int, image: int, resident: int) -> Numbers | None:
         """Note the sizes of a job's processes, in KiB, an image of 0 being unknown; return them if they are news."""
         before = self.sizes.get(proc)
-        known = before[0] if before else whole(self.value(proc, "ImageSize"))
+        known = before[0] if before else parse_whole(self.value(proc, "ImageSize"))
         now = (image or known, resident)
         if now == before:
             return None

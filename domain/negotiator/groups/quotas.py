@@ -21,10 +21,10 @@ def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[Group
         return ()
     nodes = tree.grown()
     assign(nodes[0], total, oversubscribe)
-    return told(nodes)
+    return logged_quotas(nodes)
 
 
-def told(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
+def logged_quotas(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
     """The quotas of groups as the log has them."""
     return tuple(GroupQuota(node.name, node.quota, node.subtree_quota) for node in nodes)
 

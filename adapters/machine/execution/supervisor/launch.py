@@ -199,7 +199,7 @@ def begin_as(account: UserIds, order: Order, scratch: str, execute: str) -> tupl
     """Start a job's own process as another user, which posix_spawn(3) cannot do; return its pid. All that it needs is
     opened, entered and executed with that user's rights, in the new process. Raise `StartError`. Users have file
     systems that answer when these users want: of a process that takes longer, the descriptor is returned, too, from
-    which ``begun`` reads when it has ended what became of it (else -1)."""
+    which ``read_start_reply`` reads when it has ended what became of it (else -1)."""
     said, tell = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
@@ -220,14 +220,14 @@ def begin_as(account: UserIds, order: Order, scratch: str, execute: str) -> tupl
     if not select.select([said], [], [], _PATIENCE_S)[0]:
         return pid, said
     try:
-        begun(said)
+        read_start_reply(said)
     except StartError:
         os.waitpid(pid, 0)
         raise
     return pid, -1
 
 
-def begun(said: int) -> None:
+def read_start_reply(said: int) -> None:
     """Read what a process of `begin_as` said before it executed its program, or ended. Raise `StartError`."""
     with open(said, "rb") as file:
         failed = file.read()

@@ -37,7 +37,7 @@ def settled(spool: str) -> bool:
     return there
 
 
-def kept(spool: str) -> list[str]:
+def kept_names(spool: str) -> list[str]:
     """Return the names of what is kept of a job's earlier runs; none if nothing is."""
     try:
         with open(f"{spool}/{KEPT}", encoding="utf-8", errors="surrogateescape") as file:
@@ -54,7 +54,7 @@ def of(order: Order) -> Give:
         spool: str = order["transfer"].get("spool", "")
         if not spool or not settled(spool):
             return []
-        names, made = kept(spool), {scratch}
+        names, made = kept_names(spool), {scratch}
         for name in names:
             plain = name.rstrip("/")
             try:
@@ -74,7 +74,7 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
     tally = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
     new = f"{spool}{NEXT}"
     try:
-        before = kept(spool) if settled(spool) else []
+        before = kept_names(spool) if settled(spool) else []
         os.makedirs(new, 0o700)
         if before or os.path.isdir(spool):
             _link_all(spool, new)

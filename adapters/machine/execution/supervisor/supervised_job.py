@@ -130,7 +130,7 @@ class SupervisedJob:
             return
         said, self.begins = self.begins, -1
         try:
-            launch.begun(said)
+            launch.read_start_reply(said)
         except StartError as error:
             self.outcome, self.given_up = failed(self.key, error, self.moves), True
 
