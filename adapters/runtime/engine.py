@@ -54,7 +54,7 @@ class Engine(LogWriter):
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> StimulusResult:
         answer = super()._decide(stimulus, now, events)
         if isinstance(stimulus, s.EvaluateJobPolicies):
-            self.state.agendas.of(PolicyPasses).took(self.state, stimulus, now, self.now() - now)
+            self.state.agendas.of(PolicyPasses).note_duration(self.state, stimulus, now, self.now() - now)
         return answer
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:

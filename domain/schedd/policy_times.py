@@ -200,7 +200,7 @@ class PolicyPasses:
                 due = None if change is None else next_pass(state, max(now, change - 1), process_start(cluster, proc))
             self._running.note((number, proc), due)
 
-    def took(self, state: State, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
+    def note_duration(self, state: State, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
         """Take in how long a pass over jobs that do not run took: the next waits until passes take no more of the time
         than PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL at most."""
         if not stimulus.clusters:

@@ -34,8 +34,8 @@ class SlotPolicyEvaluation(PolicyEvaluation):
     def is_claimed(self) -> bool:
         return self.slot.claim is not None
 
-    def marked(self, mark: str) -> bool:
-        return self.slot.claim is not None and mark in self.slot.claim.marks
+    def has_flag(self, flag: str) -> bool:
+        return self.slot.claim is not None and flag in self.slot.claim.marks
 
     @property
     def better_match_waits(self) -> bool:

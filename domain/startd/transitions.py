@@ -206,7 +206,7 @@ def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None,
 def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
     """Return how a job is evicted, with the evidence: WANT_VACATE if PREEMPT was true; true without a job."""
     policy = policy_of(draft, slot)
-    if not policy.marked("preempted") or slot.activation is None:
+    if not policy.has_flag("preempted") or slot.activation is None:
         return VACATING, 0
     target = VACATING if policy.true("WANT_VACATE") else KILLING
     return target, note_evidence(draft, policy)
@@ -217,7 +217,7 @@ def _charge(draft: Draft, slot: Slot) -> None:
     policy = policy_of(draft, slot)
     marks = []
     if slot.claim is not None and slot.activation is not None:
-        if not policy.marked("preempted") and policy.true("PREEMPT"):
+        if not policy.has_flag("preempted") and policy.true("PREEMPT"):
             marks.append("preempted")
         if policy.machine_drains:
             marks.append("drained")

@@ -83,7 +83,7 @@ def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
 def _enter_busy(slot: SlotTransitions, cause: str) -> bool:
     """Retire a job that goes on, or begins, on a claim that is to end, unless the claim was accepted during a drain."""
     policy = slot.policy
-    if policy.marked("late") or not policy.in_retirement:
+    if policy.has_flag("late") or not policy.in_retirement:
         return False
     why = "draining" if policy.machine_drains else "better_match" if policy.better_match_waits else "retired_before"
     slot.transition(SlotRow.RETIRE, why)
@@ -119,7 +119,7 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
     if not slot.has_job:
         leave_preempting(slot, cause)
         return True
-    if slot.policy.marked("preempted") and slot.policy.true("WANT_HOLD"):
+    if slot.policy.has_flag("preempted") and slot.policy.true("WANT_HOLD"):
         slot.evidence()
         if slot.hold_job(how):
             return False

@@ -31,7 +31,7 @@ class SlotPolicy(Protocol):
     @property
     def is_claimed(self) -> bool: ...
 
-    def marked(self, mark: str) -> bool:
+    def has_flag(self, flag: str) -> bool:
         """Tell whether the slot's claim has this one of ``events.CLAIM_FLAGS``; false without a claim."""
 
     @property

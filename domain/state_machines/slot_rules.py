@@ -147,11 +147,11 @@ RULES_HTCONDOR_25: Final[Rules] = {
 
 def _preempts_first(policy: SlotPolicy) -> bool:
     """Tell whether PREEMPT is true, and was not for this job before."""
-    return policy.is_claimed and not policy.marked("preempted") and policy.true("PREEMPT")
+    return policy.is_claimed and not policy.has_flag("preempted") and policy.true("PREEMPT")
 
 
 def _preempts_first_unless_suspended(policy: SlotPolicy) -> bool:
-    return policy.is_claimed and not policy.marked("preempted") and _preempts_unless_suspended(policy)
+    return policy.is_claimed and not policy.has_flag("preempted") and _preempts_unless_suspended(policy)
 
 
 def _preempts_unless_suspended(policy: SlotPolicy) -> bool:
@@ -176,7 +176,7 @@ def _suspends(policy: SlotPolicy) -> bool:
 
 def _continues(policy: SlotPolicy) -> bool:
     """Tell whether CONTINUE is true; only a request continues a job that a request suspended."""
-    return not policy.marked("by_command") and policy.true("CONTINUE")
+    return not policy.has_flag("by_command") and policy.true("CONTINUE")
 
 
 def _starts_backfill(policy: SlotPolicy) -> bool:

@@ -40,7 +40,7 @@ def test_passes_that_take_long_are_further_apart(settings: dict[str, str], lengt
     passes.begin(pool.state, now)
     asked = s.EvaluateJobPolicies("", (1,))
     for length in lengths:
-        passes.took(pool.state, asked, now, length * MILLISECOND)
+        passes.note_duration(pool.state, asked, now, length * MILLISECOND)
     passes.asked(Draft(pool.state, "policy", now, Tables()), asked)
     pool.edit("1.0", Other="1")
     passes.note(pool.state, pool.events()[-2:], now + 1)
@@ -54,7 +54,7 @@ def test_a_pass_over_jobs_that_run_alone_makes_nobody_wait() -> None:
     pool = TestPool()
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
-    passes.took(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
+    passes.note_duration(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
     passes.begin(pool.state, now)
     assert passes.next() == now + 60 * SECOND
 
