@@ -94,7 +94,8 @@ def test_a_process_that_bears_the_number_of_another_users_job_is_none_of_that_jo
 
 def test_a_dedicated_account_that_stops_all_its_processes_keeps_nobody_waiting(pool: ForAll) -> None:
     """Among them is the one that is to kill them, which is theirs while it does so."""
-    script = 'p=$$; sh -c "kill -9 $p; while :; do kill -s STOP -- -1; done" & echo $! > stops; wait'
+    waits = "until test -s stops; do sleep 0.01; done"
+    script = f'p=$$; sh -c "{waits}; kill -9 $p; while :; do kill -s STOP -- -1; done" & echo $! > stops; wait'
     cluster = pool.submit(DEDICATED, script)
     assert pool.ends(cluster) == ""
     assert not runs(int((pool.home(DEDICATED) / "stops").read_text()))
