@@ -212,18 +212,20 @@ _DO: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], Non
 
 # -- the status ----------------------------------------------------------------------------------------------------
 
-_HEADS: Final = {
-    1: "is currently idle.", 2: "is currently running.", 3: "was removed.", 4: "has completed.",
-    5: "is currently held.", 6: "is currently transferring output.", 7: "is currently suspended.",
-}  # fmt: skip
-_SINCE: Final = {
-    2: ("It started running {} ago.", "JobStartDate"),
-    3: ("It was removed {} ago.", "EnteredCurrentStatus"),
-    4: ("It completed {} ago.", "CompletionDate"),
-    5: ("It has been held for {}.", "EnteredCurrentStatus"),
-    6: ("It started transferring output {} ago.", "JobCurrentStartTransferOutputDate"),
-    7: ("It has been suspended for {}.", "EnteredCurrentStatus"),
+_STATES: Final = {
+    1: ("is currently idle.", "", ""),
+    2: ("is currently running.", "It started running {} ago.", "JobStartDate"),
+    3: ("was removed.", "It was removed {} ago.", "EnteredCurrentStatus"),
+    4: ("has completed.", "It completed {} ago.", "CompletionDate"),
+    5: ("is currently held.", "It has been held for {}.", "EnteredCurrentStatus"),
+    6: (
+        "is currently transferring output.",
+        "It started transferring output {} ago.",
+        "JobCurrentStartTransferOutputDate",
+    ),
+    7: ("is currently suspended.", "It has been suspended for {}.", "EnteredCurrentStatus"),
 }
+"""What is said of each state, and since when it is so, by an attribute."""
 _IDLE, _RUNNING, _COMPLETED, _HELD, _TRANSFERS, _SUSPENDED = 1, 2, 4, 5, 6, 7
 
 
@@ -235,11 +237,12 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
         return found if isinstance(found, int | float) else 0
 
     status = int(value("JobStatus"))
-    yield f"Job {job} {_HEADS.get(status, f'is in an unknown state (JobStatus = {status}).')}"
-    if status not in _HEADS:
+    if status not in _STATES:
+        yield f"Job {job} is in an unknown state (JobStatus = {status})."
         return
-    if status in _SINCE:
-        words, since = _SINCE[status]
+    head, words, since = _STATES[status]
+    yield f"Job {job} {head}"
+    if words:
         yield words.format(readable_time(round(now - value(since), 6)))
     if status == _HELD:
         yield f'It was held because "{ad.eval("HoldReason")}".'

@@ -149,21 +149,14 @@ def _files(
     listed = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
     of_streams = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
     for name in [*streams, *names]:
-        if name in streams or name in of_streams:
-            stream = name if name in streams else of_streams[name]
-            path = scratch / _STREAMS[stream]
-            if not path.exists():
-                path = Path(str(ad.eval("Iwd") or "")) / str(ad.eval(stream))
-            if not path.is_file():
-                _unseen(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
-        elif name in listed:
-            path = scratch / name
-            if not path.exists():
-                path = Path(str(ad.eval("Iwd") or "")) / name
-            if not path.resolve().is_relative_to(scratch.resolve()) and not path.is_file():
-                _unseen(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
-        else:
+        stream = name if name in streams else of_streams.get(name, "")
+        if not stream and name not in listed:
             _unseen(f"File {name} requested but not authorized to be sent.")
+        path = scratch / (_STREAMS[stream] if stream else name)
+        if not path.exists():
+            path = Path(str(ad.eval("Iwd") or "")) / (str(ad.eval(stream)) if stream else name)
+        if not path.is_file() and (stream or not path.resolve().is_relative_to(scratch.resolve())):
+            _unseen(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
         yield name, path
 
 

@@ -11,12 +11,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, product
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
+_OFFSET = re.compile(r"(?:UTC)?[+-]\d\d:?\d\d", re.ASCII)
 _LOCALTIME = "/etc/localtime"
 
 SEARCHED: Final = 1 << 18  #: bytes at the beginning of each file that are searched for signs of its zone
@@ -45,17 +45,12 @@ def zone_of(name: str) -> tzinfo:
     name."""
     if name in ("UTC", "Z"):
         return UTC
-    offset = _OFFSET.fullmatch(name)
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        if minutes < 24 * 60:
-            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
-    else:
-        try:
-            return ZoneInfo(name)
-        except (LookupError, ValueError, OSError):
-            pass
-    raise ValueError(f"there is no time zone {name!r}: name one like Europe/Madrid, UTC or +02:00")
+    try:
+        if _OFFSET.fullmatch(name):
+            return datetime.strptime(name.removeprefix("UTC"), "%z").tzinfo or UTC
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {name!r}: name one like Europe/Madrid, UTC or +02:00") from None
 
 
 def local_zone() -> str:
