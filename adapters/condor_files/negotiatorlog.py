@@ -50,8 +50,8 @@ _SLICE = (
 _SETTINGS = "priority factor|priority|ceiling|floor|accumulated usage|begin usage time|last usage time"
 CYCLES: Rows = (
     (r"---------- Started Negotiation Cycle ----------", "_began"),
-    (r"---------- Finished Negotiation Cycle ----------", "_ended"),
-    (r"Aborting negotiation cycle", "_aborted"),
+    (r"---------- Finished Negotiation Cycle ----------", "_finish"),
+    (r"Aborting negotiation cycle", "_finish:aborted"),
     (r"Public ads include (?P<submitters>\d+) submitter, (?P<slots>\d+) startd", "_ads"),
     (r"Negotiating with (?P<user>\S+) at (?P<source><[^>]*>)", "_negotiating"),
     (r"Request (?P<cluster>\d{1,10})\.(?P<proc>-?\d{1,10}):.*", "_request"),
@@ -61,8 +61,8 @@ CYCLES: Rows = (
 )
 SETTINGS: Rows = (
     (rf"Setting the (?P<what>{_SETTINGS}) of (?P<user>\S+) to (?P<value>.+)", "_set"),
-    (r"Resetting the usage of (?P<user>all users|\S+)", "_reset"),
-    (r"Deleting accounting record of (?P<user>\S+)", "_deleted"),
+    (r"Resetting the usage of (?P<user>all users|\S+)", "_set:usage 0"),
+    (r"Deleting accounting record of (?P<user>\S+)", "_set:record deleted"),
 )
 EVERYONE = "*"  #: the submitter of an event that is about all of them
 
@@ -80,16 +80,10 @@ class NegotiatorLogReader(MatchLogReader):
         self._remembered = {"cycle": {"began": str(said.at), "matches": 0, "rejections": 0}}
         self._cycle(said.at, said.line, "began", {})
 
-    def _aborted(self, said: LogMessage) -> None:
-        self._finish(said, {"words": "aborted"})
-
-    def _ended(self, said: LogMessage) -> None:
-        self._finish(said, {})
-
-    def _finish(self, said: LogMessage, facts: dict[str, str]) -> None:
+    def _finish(self, said: LogMessage) -> None:
         self._block_over()
-        cycle = self._remembered.get("cycle", {})
-        self._cycle(said.at, said.line, "ended", {name: str(value) for name, value in cycle.items()} | facts)
+        facts = {name: str(value) for name, value in self._remembered.get("cycle", {}).items()}
+        self._cycle(said.at, said.line, "ended", facts | ({"words": said.what} if said.what else {}))
         self._remembered = {}
 
     def _ads(self, said: LogMessage) -> None:
@@ -171,14 +165,10 @@ class NegotiatorLogReader(MatchLogReader):
         self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, what, facts))
 
     def _set(self, said: LogMessage) -> None:
-        self._submitter(said.at, said.line, said["user"], "set", {"what": said["what"], "value": said["value"]})
-
-    def _reset(self, said: LogMessage) -> None:
+        what, _, value = said.what.partition(" ")
         user = EVERYONE if said["user"] == "all users" else said["user"]
-        self._submitter(said.at, said.line, user, "set", {"what": "usage", "value": "0"})
-
-    def _deleted(self, said: LogMessage) -> None:
-        self._submitter(said.at, said.line, said["user"], "set", {"what": "record", "value": "deleted"})
+        facts = {"what": said["what"] or what, "value": said["value"] or value}
+        self._submitter(said.at, said.line, user, "set", facts)
 
 
 _WORDS = {"pie": [[name] for name in _PIE], "slice": [[name.split()[0]] for name in _SLICE]}

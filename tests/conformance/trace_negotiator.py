@@ -184,11 +184,11 @@ class CycleReader(NegotiatorLogReader):
         """Set the cycle's instant: priorities are updated behind the last of these lines."""
         self._now.at, self._now.until = said.at, 0
 
-    def _finish(self, said: LogMessage, facts: dict[str, str]) -> None:
+    def _finish(self, said: LogMessage) -> None:
         self._now.ended = said.at
-        self._now.whole = "cycle" in self._remembered and not facts
+        self._now.whole = "cycle" in self._remembered and not said.what
         self._now.asked = {user: None for user, offered in self._now.asked.items() if offered is not False}
-        super()._finish(said, facts)
+        super()._finish(said)
 
     def _prefetching(self, said: LogMessage) -> None:
         self._now.asked.setdefault(said["user"])
