@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
-from ..condor_tools.options import Arguments, UsageError, command_table, parse
+from ..condor_tools.options import Arguments, UsageError, command_table, parse, sections
 from ..condor_tools.tool_options import ToolEnded, tool
 from ..condor_tools.tool_options import read as read_words
 from ..runtime.pool_client import ask, change_jobs
@@ -42,39 +42,21 @@ class Result(NamedTuple):
 
 
 class Action(NamedTuple):
-    """The words and rules of a command."""
+    """A row of ``commands/actions.txt``: the words and rules of a command."""
 
     command: str
     kind: str  #: of the request about jobs
     does: str  #: its verb, ``done`` its participle
     done: str
     denied: str  #: the verb of a refusal
-    number: int  #: HTCondor's number of the action, for -long
-    unfit: str = ""  #: the message for a job in an unsuitable state, after its id
-    already: str = ""  #: the message for a job to which it was done before
-    reason: str = ""  #: what is recorded as the reason if none is given, behind "via poolbook " or "via condor_"
+    number: str  #: HTCondor's number of the action, for -long
+    unfit: str
+    already: str
+    reason: str
 
 
-ACTIONS = {
-    action.command: action
-    for action in (
-        Action("hold", "Hold", "hold", "held", "hold", 1, "", "already held", "hold"),
-        Action("release", "Release", "release", "released", "release", 2, "not held to be released", "", "release"),
-        Action("rm", "Remove", "remove", "marked for removal", "remove", 3, "", "already marked for removal", "rm"),
-        Action(
-            "rm -forcex", "RemoveNow", "remove", "removed locally (remote state unknown)", "force removal of", 4,
-            "not in `X' state to be forcibly removed", "already marked for forced removal", "rm -forcex",
-        ),
-        Action("vacate", "Vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
-        Action("suspend", "Suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
-        Action("continue", "Continue", "continue", "continued", "continue", 9, "not running to be continued"),
-        Action(
-            "vacate -fast", "Vacate", "fast-vacate", "fast-vacated", "fast-vacate", 6,
-            "not running to be fast-vacated",
-        ),
-    )
-}  # fmt: skip
-"""The actions, by command and the option that changes it."""
+_ROWS = (("" if cell == "-" else cell for cell in row.split("  ")) for row in sections("actions")["actions:"])
+ACTIONS = {action.command: action for action in (Action(*row) for row in _ROWS)}
 
 MODES = {"forcex": "rm", "fast": "vacate"}
 """Options that make another action of a command, and the command."""
