@@ -30,7 +30,7 @@ class TableSchema(NamedTuple):
 
 
 TABLES: dict[str, TableSchema] = {
-    # How far the views have come in the log: see tracking.py.
+    # How far the views have come in the log: see checkpoint.py.
     "tracking": TableSchema({"name": str, "position": int, "digest": str, "last": str, "at": int}, "name"),
     # `settings`: those in force. `accounted`: when the priorities were brought up to date last.
     "pool": TableSchema(
