@@ -7,56 +7,55 @@ them holds it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from threading import RLock
 from weakref import WeakValueDictionary
-
-from eventsourcing.persistence import StoredEvent
-from eventsourcing.popo import POPOApplicationRecorder
 
 from ...domain.ports.log import Fenced, Head
 from .format import FORMAT
-from .recorder import SealedInserts
+from .recorder import Appended, LogRecorder
 from .seal import GENESIS, AppendBatch, Row
-from .stored_log import Appended
 
 
-class MemoryTables(SealedInserts, POPOApplicationRecorder):
-    """A log in the library's store for plain Python objects, with a head and a list of appends."""
+class MemoryRecorder(LogRecorder):
+    """A log in lists: of rows, of appends, and of each stream's rows."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()
         self.name = name
         self._head = Head(0, 0, GENESIS)
+        self._rows: list[Row] = []
+        self._streams: dict[str, list[Row]] = {}
         self._appends: list[Appended] = []
+        self._lock = RLock()
+
+    def writing(self) -> RLock:
+        return self._lock
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        with self._database_lock:
+        with self._lock:
             if self._head != old:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
-            self._insert_events(list(map(StoredEvent, batch.streams, batch.versions, batch.topics, batch.states)))
+            numbers = range(batch.first, batch.last + 1)
+            for row in zip(numbers, batch.streams, batch.versions, batch.topics, batch.states, strict=True):
+                self._rows.append(row)
+                self._streams.setdefault(row[1], []).append(row)
             self._appends.append((new.position, FORMAT, new.epoch, new.digest))
             self._head = new
-        self._notify_listeners()
 
     def heads(self) -> list[tuple[int, Head]]:
         return [(FORMAT, self._head)]
 
     def chunk(self, after: int, upto: int, most: int) -> list[Row]:
         after = max(after, 0)
-        with self._database_lock:
-            return [self._row(i) for i in range(after, min(upto, after + most, len(self._stored_events)))]
+        with self._lock:
+            return self._rows[after : max(after, min(upto, after + most))]
 
     def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
-        with self._database_lock:
-            places = [i for i in self._stored_events_index.get(stream, {}).values() if after <= i < upto][:most]
-            return [self._row(i) for i in places]
-
-    def _row(self, index: int) -> Row:
-        event = self._stored_events[index]
-        return index + 1, str(event.originator_id), event.originator_version, event.topic, event.state
+        with self._lock:
+            return [row for row in self._streams.get(stream, ()) if after < row[0] <= upto][:most]
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
-        with self._database_lock:
-            return {stream: len(self._stored_events_index.get(stream, ())) for stream in streams}
+        with self._lock:
+            return {stream: self._streams[stream][-1][2] for stream in streams if stream in self._streams}
 
     def sealed(self, position: int) -> tuple[int, str] | None:
         found = [(epoch, digest) for last, _, epoch, digest in self._appends if last == position]
@@ -75,14 +74,14 @@ class MemoryTables(SealedInserts, POPOApplicationRecorder):
         """Do nothing: the log goes with its last user."""
 
 
-_SHARED: WeakValueDictionary[str, MemoryTables] = WeakValueDictionary()
+_SHARED: WeakValueDictionary[str, MemoryRecorder] = WeakValueDictionary()
 
 
-def open_memory(name: str, create: bool) -> MemoryTables | None:
+def open_memory(name: str, create: bool) -> MemoryRecorder | None:
     """Return the log of this name, or a new one; None if there is none and `create` is not set."""
     found = _SHARED.get(name) if name else None
     if found is None and create:
-        found = MemoryTables(f"memory:{name}" if name else "memory")
+        found = MemoryRecorder(f"memory:{name}" if name else "memory")
         if name:
             _SHARED[name] = found
     return found

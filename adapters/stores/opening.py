@@ -9,7 +9,8 @@ from hashlib import blake2b
 from ...domain.ports.log import EventStore, Head, LogDamaged, LogMissing
 from .head_witness import read_mark
 from .location import Location, locate
-from .stored_log import LogTables, head_in, marked_head, opened
+from .recorder import LogRecorder, head_in
+from .stored_log import marked_head, opened
 from .verification import Problem, problems_of
 
 
@@ -42,6 +43,15 @@ def open_log(
     except BaseException:
         tables.close()
         raise
+
+
+def open_recorder(url: str) -> LogRecorder:
+    """Return the store of the log at `url`, for the eventsourcing library. Raise as `open_log`."""
+    location = locate(url)
+    recorder = _tables(location, False, False)
+    if recorder is None:
+        raise LogMissing(_named(location))
+    return recorder
 
 
 def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
@@ -103,7 +113,7 @@ def stored_head(location: Location) -> Head | None:
         return head_in(tables)
 
 
-def _tables(location: Location, create: bool, read_only: bool, lenient: bool = False) -> LogTables | None:
+def _tables(location: Location, create: bool, read_only: bool, lenient: bool = False) -> LogRecorder | None:
     if location.kind == "memory":
         from .memory import open_memory
 

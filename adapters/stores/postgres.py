@@ -1,18 +1,20 @@
-"""Logs in PostgreSQL, each in a schema of its own, on the library's recorder and connection pool.
+"""Logs in PostgreSQL, each in a schema of its own, on the eventsourcing library's pool of connections.
 
-The tables are those of an SQLite log. Two things differ from the library: positions are given, not drawn from a
-sequence (which would leave a gap after each rollback), and an append locks the head's row, not the table of events.
+The tables are those of an SQLite log. Two things differ from the library's recorder: positions are given, not drawn
+from a sequence (which would leave a gap after each rollback), and an append locks the head's row, not the table of
+events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from threading import local
+from typing import Any
 
 import psycopg
 from eventsourcing.persistence import PersistenceError
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from eventsourcing.postgres import PostgresDatastore
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed, Identifier
@@ -20,7 +22,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
-from .recorder import SealedInserts, SqlTables
+from .recorder import SqlRecorder
 from .seal import GENESIS, AppendBatch
 
 LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
@@ -62,37 +64,52 @@ def _told(name: str) -> Iterator[None]:
         yield
     except (psycopg.Error, PersistenceError) as error:
         cause = error.__cause__ if isinstance(error, PersistenceError) else error
+        if cause is None:  # ``insert_events`` has refused a version
+            raise
         if isinstance(cause, PoolClosed):
             raise LogUnavailable(f"{name} was closed; open it again") from error
         if isinstance(cause, PoolTimeout):
             raise LogUnavailable(f"{name}: the server does not answer; try again when it does") from error
         state = getattr(cause, "sqlstate", None) or ""
         kind, words = next((kind, words) for start, kind, words in _FAILURES if state.startswith(start))
-        raise kind(f"{name}: {words} (PostgreSQL: {str(cause or error).strip()})") from error
+        raise kind(f"{name}: {words} (PostgreSQL: {str(cause).strip()})") from error
 
 
-class PostgresTables(SqlTables, SealedInserts, PostgresApplicationRecorder):
-    """A log in a schema; also a recorder of the library: `insert_events`, `select_events`, `select_notifications`."""
+class PostgresRecorder(SqlRecorder):
+    """A log in a schema."""
 
     def __init__(self, datastore: PostgresDatastore, name: str) -> None:
-        super().__init__(datastore)
         self.name = name
-        schema = datastore.schema
-        names = {name: Identifier(schema, table) for name, table in _TABLE_NAMES.items()}
-        self._names = {**names, "position": Identifier("notification_id"), "schema": Identifier(schema)}
-        self.sql_create_statements = [self._sql(text) for text in TABLES]
+        self._datastore = datastore
+        self._of_thread = local()
+        names = {name: Identifier(datastore.schema, table) for name, table in _TABLE_NAMES.items()}
+        self._names = {**names, "position": Identifier("notification_id"), "schema": Identifier(datastore.schema)}
         self._insert = self._sql(
             "INSERT INTO {schema}.stored_events (notification_id, originator_id, originator_version, topic, state) "
             "SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[])"
         )
 
-    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> NoReturn:
-        """Raise `NotImplementedError`: a NOTIFY at each append would make all appends of a server wait for one
-        another."""
-        raise NotImplementedError("appends notify nobody: poll select_notifications(), or refresh() and read() the log")
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with self._transaction() as c:
+            c.execute(self._sql("SELECT 1 FROM {head} FOR UPDATE"))
+            self._of_thread.writer = c
+            try:
+                yield
+            finally:
+                self._of_thread.writer = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Cursor[Any]]:
+        inside = getattr(self._of_thread, "writer", None)
+        if inside is not None:
+            yield inside
+            return
+        with _told(self.name), self._datastore.transaction(commit=True) as c:
+            yield c
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        with _told(self.name), self.datastore.transaction(commit=True) as c:
+        with self._transaction() as c:
             # First, because it locks the head: another append waits here, and then finds its own head replaced.
             c.execute(
                 self._sql(
@@ -121,21 +138,27 @@ class PostgresTables(SqlTables, SealedInserts, PostgresApplicationRecorder):
         return []
 
     def close(self) -> None:
-        self.datastore.close()
+        self._datastore.close()
+
+    def make_tables(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(self._sql("CREATE SCHEMA IF NOT EXISTS {schema}"))
+        for statement in TABLES:
+            connection.execute(self._sql(statement))
 
     def _sql(self, text: str) -> Composed:
         return SQL(text.replace("?", "%s")).format(format=FORMAT, genesis=GENESIS, **self._names)
 
     def _select(self, text: str, *parameters: object) -> list[Any]:
+        inside = getattr(self._of_thread, "writer", None)
         with (
             _told(self.name),
-            self.datastore.get_connection() as connection,
+            nullcontext(inside.connection) if inside else self._datastore.get_connection() as connection,
             connection.cursor(binary=True, row_factory=tuple_row) as c,
         ):
             return c.execute(self._sql(text), parameters).fetchall()
 
 
-def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresTables | None:
+def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresRecorder | None:
     """Return the log in `schema` of the database at `url`, made if `create` is set; None if there is none. Raise
     `LogError` if PostgreSQL does not understand the URL, `LogUnavailable` if the server cannot be used."""
     options, name = _options(url), name_of(url, schema)
@@ -150,7 +173,7 @@ def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> Po
             return None
         tables = _tables(options, schema, name, read_only)
         if not there:
-            _make(connection, tables)
+            _make(connection, tables, schema)
     return tables
 
 
@@ -169,7 +192,7 @@ def _options(url: str) -> dict[str, str]:
         raise LogError(f"that is no URL of PostgreSQL's ({str(error).strip()}); write {way}") from None
 
 
-def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) -> PostgresTables:
+def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) -> PostgresRecorder:
     named = {key: options.get(key, "") for key in ("dbname", "host", "port", "user", "password")}
     datastore = PostgresDatastore(
         *named.values(), schema=schema, max_overflow=3, connect_timeout=CONNECT_TIMEOUT, originator_id_type="text"
@@ -178,7 +201,7 @@ def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) ->
     if read_only:
         extra["options"] += " -c default_transaction_read_only=on"
     datastore.pool.kwargs = {**datastore.pool.kwargs, **extra}  # type: ignore[dict-item]  # opened on first use
-    return PostgresTables(datastore, name)
+    return PostgresRecorder(datastore, name)
 
 
 def _is_log(connection: psycopg.Connection[Any], schema: str) -> bool:
@@ -187,11 +210,8 @@ def _is_log(connection: psycopg.Connection[Any], schema: str) -> bool:
     return connection.execute(asked, (schema,)).fetchone() is not None
 
 
-def _make(connection: psycopg.Connection[Any], tables: PostgresTables) -> None:
-    schema = tables.datastore.schema
+def _make(connection: psycopg.Connection[Any], tables: PostgresRecorder, schema: str) -> None:
     # Two processes may make the same log at once: one does, the other finds it made.
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('poolbook'), hashtext(%s))", (schema,))
     if not _is_log(connection, schema):
-        connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
-        for statement in tables.sql_create_statements:
-            connection.execute(statement)
+        tables.make_tables(connection)

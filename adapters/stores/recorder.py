@@ -1,25 +1,204 @@
-"""The library's recorder interface over a sealed log, for ``eventsourcing`` applications."""
+"""What a store of a log is: a recorder of the ``eventsourcing`` library, whose inserts are sealed and move the head.
+
+``LogRecorder`` implements the library's abstract ``ApplicationRecorder`` over the few questions that each store
+answers; ``SqlRecorder`` has those that SQLite and PostgreSQL answer by the same SQL. The library's own contract tests
+run on every store.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from threading import Event
+from typing import Any, Final
+from uuid import UUID
 
-from eventsourcing.persistence import IntegrityError, StoredEvent
+from eventsourcing.persistence import ApplicationRecorder, IntegrityError, Notification, StoredEvent, Subscription
 
-from ...domain.ports.log import Fenced, Head
+from ...domain.ports.log import Head, LogDamaged, LogNewer
 from .format import FORMAT
 from .seal import AppendBatch, Row, seal
-from .stored_log import Appended, LogTables, head_in
 
-# What the stores in SQLite and PostgreSQL ask of their tables, each question in the SQL that both know.
+Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
+LAST: Final = 2**63 - 1  #: the last position that any log can have
+_CHUNK = 500
+_POLL = 0.05  # seconds
+
+
+class LogRecorder(ApplicationRecorder, ABC):
+    """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` with the store's own message."""
+
+    name: str  #: the log's name in messages
+
+    @abstractmethod
+    def heads(self) -> list[tuple[int, Head]]:
+        """Return the rows of the table of heads, each with its format: one, in a sound log."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Any]:
+        """Begin a transaction that keeps every other append out until it ends. What this thread reads within is read in
+        it; an append within is part of it."""
+
+    @abstractmethod
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
+        """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` if the head is
+        not `old`."""
+
+    @abstractmethod
+    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
+        """Return the first `most` events behind position `after`, up to position `upto`."""
+
+    @abstractmethod
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
+        """Return the same of one stream's events."""
+
+    @abstractmethod
+    def versions(self, streams: Collection[str]) -> dict[str, int]:
+        """Return the last version of each of `streams` that has events."""
+
+    @abstractmethod
+    def sealed(self, position: int) -> tuple[int, str] | None:
+        """Return epoch and digest of the append whose last event is at `position`."""
+
+    @abstractmethod
+    def appends(self, after: int, most: int) -> list[Appended]:
+        """Return the first `most` appends that end behind position `after`."""
+
+    @abstractmethod
+    def last_append(self, upto: int) -> Appended | None:
+        """Return the last append that ends at position `upto` or before."""
+
+    @abstractmethod
+    def faults(self) -> list[str]:
+        """Return what the store itself finds wrong with its files."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # The library's interface
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
+        """Store all events or none behind whatever head the log has, sealed as every append, and return their
+        positions. Raise `IntegrityError` if a version is not the next of its stream."""
+        if not stored_events:
+            return []
+        with self.writing():
+            head = head_in(self)
+            batch = self._batch(head, stored_events)
+            self.append(head, Head(head.epoch, batch.last, seal(head.digest, FORMAT, head.epoch, batch)), batch)
+        return list(range(batch.first, batch.last + 1))
+
+    def _batch(self, head: Head, events: Sequence[StoredEvent]) -> AppendBatch:
+        batch = AppendBatch(head.position + 1, [], [], [], [])
+        versions = self.versions({str(event.originator_id) for event in events})
+        for event in events:
+            stream, version = str(event.originator_id), event.originator_version
+            last = versions.get(stream)
+            # A stream of another application may be numbered from 0.
+            if version != (min(max(version, 0), 1) if last is None else last + 1):
+                raise IntegrityError(
+                    f"{self.name}: version {version} of stream {stream} cannot be stored: "
+                    f"its next version is {(last or 0) + 1}"
+                )
+            batch.streams.append(stream)
+            batch.versions.append(version)
+            batch.topics.append(event.topic)
+            batch.states.append(event.state)
+            versions[stream] = version
+        return batch
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        events = [StoredEvent(*row[1:]) for row in self.chunk_of(str(originator_id), 0, LAST, LAST)]
+        first, last = -1 if gt is None else gt, LAST if lte is None else lte
+        chosen = [event for event in events if first < event.originator_version <= last]
+        return (chosen[::-1] if desc else chosen)[:limit]
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        after = 0 if start is None else start - inclusive_of_start
+        chosen: list[Notification] = []
+        while len(chosen) < limit and (rows := self.chunk(after, LAST if stop is None else stop, limit)):
+            for after, stream, version, topic, state in rows:  # the next chunk is behind it
+                if not topics or topic in topics:
+                    chosen.append(Notification(stream, version, topic, state, after))
+        return chosen[:limit]
+
+    def max_notification_id(self) -> int | None:
+        return head_in(self).position or None
+
+    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> Subscription[ApplicationRecorder]:
+        return _Polling(self, gt, topics)
+
+
+class _Polling(Subscription[ApplicationRecorder]):
+    """A subscription that asks for new events again and again. An append notifies nobody: a NOTIFY of PostgreSQL would
+    make all appends of a server wait for one another."""
+
+    def __init__(self, recorder: ApplicationRecorder, gt: int | None, topics: Sequence[str]) -> None:
+        super().__init__(recorder, gt, topics)
+        self._end = Event()
+        self._following = self._follow(recorder, gt or 0, topics)
+
+    def _follow(self, recorder: ApplicationRecorder, after: int, topics: Sequence[str]) -> Iterator[Notification]:
+        while not self._end.is_set():
+            for found in (new := recorder.select_notifications(after + 1, _CHUNK, topics=topics)):
+                if self._end.is_set():
+                    return
+                yield found
+            if new:
+                after = new[-1].id
+            else:
+                self._end.wait(_POLL)
+
+    def stop(self) -> None:
+        super().stop()
+        self._end.set()
+
+    def __next__(self) -> Notification:
+        return next(self._following)
+
+
+def head_in(recorder: LogRecorder) -> Head:
+    """Return the head of a log. Raise `LogNewer` if it is of a later format, `LogDamaged` if there is not exactly one
+    head."""
+    heads = recorder.heads()
+    if len(heads) != 1:
+        raise LogDamaged(f"{recorder.name} has {len(heads)} heads, where a log has one; restore it from a copy")
+    version, head = heads[0]
+    if type(version) is int and version > FORMAT:
+        raise LogNewer(
+            f"{recorder.name} is of format {version}, and this version of Poolbook knows formats up to {FORMAT}: "
+            "a later one wrote it; use that"
+        )
+    if [type(field) for field in (version, head.epoch, head.position, head.digest)] != [int, int, int, str]:
+        raise LogDamaged(f"{recorder.name} has a head that no writer wrote: {head}; restore it from a copy")
+    if version < 1:
+        raise LogDamaged(f"{recorder.name} is of format {version}, which never was; restore it from a copy")
+    return head
+
 
 _ROW = "{position}, originator_id, originator_version, topic, state"
+_APPEND = "SELECT position, format, epoch, digest FROM {appends}"
 
 
-class SqlTables(ABC):
-    """The reading half of ``LogTables``. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
+class SqlRecorder(LogRecorder):
+    """The questions of a log in SQL. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
     ``{head}`` for the tables; ``{by_stream}`` are the events by their streams, ``{position}`` the column of a position.
     """
 
@@ -44,53 +223,8 @@ class SqlTables(ABC):
         return found[0] if found else None
 
     def appends(self, after: int, most: int) -> list[Appended]:
-        statement = "SELECT position, format, epoch, digest FROM {appends} WHERE position>? ORDER BY position LIMIT ?"
-        return self._select(statement, after, most)
+        return self._select(f"{_APPEND} WHERE position>? ORDER BY position LIMIT ?", after, most)
 
     def last_append(self, upto: int) -> Appended | None:
-        statement = (
-            "SELECT position, format, epoch, digest FROM {appends} WHERE position<=? ORDER BY position DESC LIMIT 1"
-        )
-        found: list[Appended] = self._select(statement, upto)
+        found: list[Appended] = self._select(f"{_APPEND} WHERE position<=? ORDER BY position DESC LIMIT 1", upto)
         return found[0] if found else None
-
-
-class _Appending(LogTables, Protocol):
-    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]: ...
-
-
-class SealedInserts:
-    """Inserts encoded events: sealed, and moving the head, as every append does. A writer whose head an insert has
-    overtaken is fenced."""
-
-    def insert_events(self: _Appending, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
-        """Store all events or none, and return their positions in the log. Raise `IntegrityError` if a version is not
-        the next of its stream, `LogUnavailable` if the store cannot take them."""
-        if not stored_events:
-            return []
-        while True:
-            head = head_in(self)
-            batch = _batch(self, head, stored_events)
-            try:
-                self.append(head, Head(head.epoch, batch.last, seal(head.digest, FORMAT, head.epoch, batch)), batch)
-            except Fenced:
-                continue  # another append came between: versions are compared with what it left
-            return range(batch.first, batch.last + 1)
-
-
-def _batch(tables: LogTables, head: Head, events: Sequence[StoredEvent]) -> AppendBatch:
-    batch = AppendBatch(head.position + 1, [], [], [], [])
-    streams = [str(event.originator_id) for event in events]
-    versions = dict.fromkeys(streams, 0) | tables.versions(set(streams))
-    for stream, event in zip(streams, events, strict=True):
-        versions[stream] += 1
-        if event.originator_version != versions[stream]:
-            raise IntegrityError(
-                f"{tables.name}: version {event.originator_version} of stream {stream} cannot be stored: "
-                f"its next version is {versions[stream]}"
-            )
-        batch.streams.append(stream)
-        batch.versions.append(event.originator_version)
-        batch.topics.append(event.topic)
-        batch.states.append(event.state)
-    return batch

@@ -1,32 +1,25 @@
-"""Logs in SQLite files, on the library's recorder and connection pool.
+"""Logs in SQLite files.
 
-Three tables: ``stored_events`` (the library's, with its positions as a column of their own, so that nothing renumbers
-them), ``appends`` and ``head``. WAL and ``synchronous=FULL``: a commit is on the disk when it returns. docs/log.md has
-the reasons.
+Three tables: ``stored_events`` (as the eventsourcing library has it, with its positions as a column of their own, so
+that nothing renumbers them), ``appends`` and ``head``. WAL and ``synchronous=FULL``: a commit is on the disk when it
+returns. docs/log.md has the reasons.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import count
+from threading import Lock, local
 from time import monotonic, sleep
 from typing import Any
 
-from eventsourcing.persistence import ConnectionPoolClosedError, PersistenceError
-from eventsourcing.sqlite import (
-    SQLiteApplicationRecorder,
-    SQLiteConnection,
-    SQLiteConnectionPool,
-    SQLiteCursor,
-    SQLiteDatastore,
-)
-
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
-from .recorder import SealedInserts, SqlTables
+from .recorder import SqlRecorder
 from .seal import GENESIS, AppendBatch
 from .sqlite_files import State, is_at_rest, make_private, reading_uri, state_of, uri_of
 
@@ -53,7 +46,7 @@ _NAMES = {
     "head": "head",
     "position": "rowid",
 }
-"""The names in statements (see ``SqlTables``)."""
+"""The names in statements (see ``SqlRecorder``)."""
 _NO_CODE = -1  # an error of the driver: it found a text that is not UTF-8
 # SQLite's primary result code -> what it means for a log, and the way out.
 _FAILURES: dict[int, tuple[type[LogError], str]] = {
@@ -81,96 +74,108 @@ def _told(name: str) -> Iterator[None]:
     """Translate SQLite's errors into a log's."""
     try:
         yield
-    except ConnectionPoolClosedError as error:
-        raise LogUnavailable(f"{name} was closed; open it again") from error
     except UnicodeDecodeError as error:  # SQLite's own message quotes the damage
         raise LogDamaged(f"{name}: its schema is damaged: a text in it is none; restore it from a copy") from error
-    except (sqlite3.Error, PersistenceError) as error:
-        cause = error.__cause__ if isinstance(error, PersistenceError) else error
-        code = getattr(cause, "sqlite_errorcode", _NO_CODE)
-        known = _FAILURES.get(code if code == _NO_CODE else code & 0xFF)
-        kind, words = (known if cause is not None else None) or _ANY_OTHER
-        raise kind(f"{name}: {words} (SQLite: {cause or error})") from error
-
-
-class _Connections(SQLiteConnectionPool):
-    """The library's pool, with connections for a log."""
-
-    lenient = False
-
-    def _create_connection(self) -> SQLiteConnection:
-        connection = self._connected()
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA synchronous=FULL")
-            if self.lenient:
-                cursor.connection.text_factory = _any_text
-        return connection
-
-    def _connected(self) -> SQLiteConnection:
-        # Two processes that make a log at once both set its mode, and for that SQLite does not wait.
-        begun = monotonic()
-        while True:
-            try:
-                return super()._create_connection()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() - begun > LOCK_TIMEOUT:
-                    raise
-            sleep(0.01)
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", _NO_CODE)
+        kind, words = _FAILURES.get(code if code == _NO_CODE else code & 0xFF, _ANY_OTHER)
+        raise kind(f"{name}: {words} (SQLite: {error})") from error
 
 
 def _any_text(stored: bytes) -> str:
     return str(stored, "utf-8", "surrogateescape")
 
 
-class _Datastore(SQLiteDatastore):
-    def __init__(self, uri: str, read_only: bool, lenient: bool) -> None:
-        super().__init__(uri, originator_id_type="text")
-        self.pool = _Connections(db_name=uri, lock_timeout=LOCK_TIMEOUT)
-        self.pool.is_journal_mode_wal = read_only  # then nobody asks for the mode to be changed
-        self.pool.lenient = lenient
+class SQLiteRecorder(SqlRecorder):
+    """A log in an SQLite file."""
+
+    def __init__(self, uri: str, name: str, *, read_only: bool = False, lenient: bool = False) -> None:
+        """Open no connection yet. `read_only` and `lenient`: see `open_sqlite`."""
+        self.name = name
+        self._uri, self._read_only, self._lenient = uri, read_only, lenient
+        self._idle: deque[sqlite3.Connection] = deque()  # SQLite's own reads do not wait for a writer
+        self._closed = False
+        self._writers = Lock()  # a writer in this process waits here, where it does not poll
+        self._of_thread = local()
 
     @contextmanager
-    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
-        with self.get_connection(commit=commit) as connection:
+    def connection(self) -> Iterator[sqlite3.Cursor]:
+        """Take a connection for a while, within ``writing`` the one that writes."""
+        inside = getattr(self._of_thread, "writer", None)
+        if inside is not None:
+            yield inside
+            return
+        with _told(self.name):
+            if self._closed:
+                raise LogUnavailable(f"{self.name} was closed; open it again")
             try:
-                with connection.transaction(commit=commit) as cursor:
-                    yield cursor
-            except BaseException:
-                connection.rollback()  # the library leaves a transaction open if it is the commit that fails
-                raise
+                taken = self._idle.pop()
+            except IndexError:
+                taken = self._connected()
+            try:
+                yield taken.cursor()
+            finally:
+                if taken.in_transaction:
+                    taken.rollback()
+                self._idle.append(taken)
+                if self._closed:
+                    self.close()
 
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._uri, uri=True, check_same_thread=False, isolation_level=None, timeout=LOCK_TIMEOUT
+        )
+        # Two processes that make a log at once both set its mode, and for that SQLite does not wait.
+        begun = monotonic()
+        while not self._read_only:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() - begun > LOCK_TIMEOUT:
+                    raise
+            sleep(0.01)
+        connection.execute("PRAGMA synchronous=FULL")
+        if self._lenient:
+            connection.text_factory = _any_text
+        return connection
 
-class SQLiteTables(SqlTables, SealedInserts, SQLiteApplicationRecorder):
-    """A log in an SQLite file; also a recorder of the library: `insert_events`, `select_events`,
-    `select_notifications`."""
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Cursor]:
+        if getattr(self._of_thread, "writer", None) is not None:
+            yield self._of_thread.writer
+            return
+        with self._writers, self.connection() as cursor:
+            cursor.execute("BEGIN IMMEDIATE")
+            self._of_thread.writer = cursor
+            try:
+                yield cursor
+            finally:
+                self._of_thread.writer = None
+            cursor.connection.commit()
 
-    def __init__(self, datastore: SQLiteDatastore, name: str) -> None:
-        super().__init__(datastore)
-        self.name = name
-
-    def construct_create_table_statements(self) -> list[str]:
-        return list(TABLES)
+    def make_tables(self) -> None:
+        with self.writing() as c:
+            for statement in TABLES:
+                c.execute(statement)
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        with _told(self.name), self.datastore.transaction(commit=True) as c:
-            # First, because it takes the write lock: from here on nothing that this append relies on can change.
+        with self.writing() as c:
             c.execute(
                 "UPDATE head SET format=?, epoch=?, position=?, digest=? WHERE epoch=? AND position=? AND digest=?",
                 (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
             )
-            if _plain(c).rowcount != 1:
+            if c.rowcount != 1:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
             first, *columns = batch
             c.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first), *columns, strict=False))
             c.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
-        with _told(self.name), self.datastore.transaction(commit=False) as c:
-            found = {}
-            for stream in streams:
-                c.execute("SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?", (stream,))
-                found[stream] = c.fetchone()[0] or 0
-            return found
+        asked = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?"
+        with self.connection() as c:
+            found = {stream: c.execute(asked, (stream,)).fetchone()[0] for stream in streams}
+        return {stream: version for stream, version in found.items() if version is not None}
 
     def faults(self) -> list[str]:
         faults = [fault for (fault,) in self._select("PRAGMA integrity_check(10)") if fault != "ok"]
@@ -178,20 +183,16 @@ class SQLiteTables(SqlTables, SealedInserts, SQLiteApplicationRecorder):
         return faults if application == APPLICATION_ID else [*faults, "the file's header does not say that it is a log"]
 
     def close(self) -> None:
-        self.datastore.close()
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
 
     def _select(self, statement: str, *parameters: object) -> list[Any]:
-        with _told(self.name), self.datastore.transaction(commit=False) as c:
-            plain = _plain(c)
-            plain.row_factory = None
-            return plain.execute(statement.format(**_NAMES), parameters).fetchall()
+        with self.connection() as c:
+            return c.execute(statement.format(**_NAMES), parameters).fetchall()
 
 
-def _plain(cursor: SQLiteCursor | sqlite3.Cursor) -> sqlite3.Cursor:
-    return cursor.sqlite_cursor if isinstance(cursor, SQLiteCursor) else cursor
-
-
-def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteTables | None:
+def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteRecorder | None:
     """Return the log in the file `path`, made if `create` is set; None if there is none. With `lenient`, texts that are
     not UTF-8 are returned, for verification. Raise `LogError` if the file is no log, `LogUnavailable` if it cannot be
     opened, `LogDamaged` if it is damaged."""
@@ -211,8 +212,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
             tables.close()
             return None
         if not found:
-            with _told(path):
-                tables.create_table()
+            tables.make_tables()
         elif ("head",) not in found:
             raise LogError(f"{path} is an SQLite database, but no log of Poolbook's; name another file")
     except BaseException:
@@ -253,28 +253,24 @@ def _is_cut(path: str, size: int) -> bool:
     return header.startswith(b"SQLite format 3\0") and size < (65536 if page == 1 else page) * pages
 
 
-def _tables(path: str, read_only: bool, lenient: bool, there: bool) -> SQLiteTables:
+def _tables(path: str, read_only: bool, lenient: bool, there: bool) -> SQLiteRecorder:
     if read_only:
-        return ReadTables(path, lenient)
+        return _Reader(path, lenient)
     if not there:
         make_private(path)
-    return SQLiteTables(_Datastore(uri_of(path, "rw"), read_only, lenient), path)
+    return SQLiteRecorder(uri_of(path, "rw"), path, lenient=lenient)
 
 
-class ReadTables(SQLiteTables):
+class _Reader(SQLiteRecorder):
     """A log that is only read, and beside which nothing is left. If it was at rest, whoever begins to write it is
     noticed, and it is opened anew."""
 
     def __init__(self, path: str, lenient: bool) -> None:
-        self._lenient = lenient
         self._seen = self._state(path)
-        super().__init__(self._opened(path), path)
+        super().__init__(reading_uri(path), path, read_only=True, lenient=lenient)
 
     def _state(self, path: str) -> State | None:
         return state_of(path) if is_at_rest(path) else None
-
-    def _opened(self, path: str) -> _Datastore:
-        return _Datastore(reading_uri(path), True, self._lenient)
 
     def _select(self, statement: str, *parameters: object) -> list[Any]:
         for _ in range(_TRIES):
@@ -286,9 +282,8 @@ class ReadTables(SQLiteTables):
             else:
                 if self._unchanged():
                     return rows
-            self.datastore.close()
-            self._seen = self._state(self.name)
-            self.datastore = self._opened(self.name)
+            self.close()
+            self._seen, self._uri, self._closed = self._state(self.name), reading_uri(self.name), False
         raise LogUnavailable(f"{self.name} is being written by another user; try again")
 
     def _unchanged(self) -> bool:

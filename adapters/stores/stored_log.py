@@ -1,25 +1,23 @@
 """The log over any store: numbering, encoding, sealing, fencing and reading.
 
-A store (``LogTables``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here. A
-``StoredLog`` shows the log up to the head of its opening, its last append or refresh, so a state that was folded from
+A store (``LogRecorder``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here.
+A ``StoredLog`` shows the log up to the head of its opening, its last append or refresh, so a state that was folded from
 it belongs to the head that its next append is compared with. A failure changes nothing, and the object stays usable:
 after `Fenced`, `refresh` and read on; after `LogUnavailable`, append again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import Protocol
 
 from ...domain.events import Event, WriterBegan
-from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogNewer, LogUnavailable
+from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .codec import CODEC, Codec
 from .format import FORMAT
 from .head_witness import Mark, disagreement, read_mark
+from .recorder import LogRecorder, head_in
 from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
-
-Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
 
 _STREAMS_KEPT = 100_000  # streams whose version is remembered: some 20 MB
 _CHUNK = 1024  # rows fetched at once, fewer where they are large
@@ -27,67 +25,12 @@ _CHUNK_BYTES = 1 << 23
 _TAKEOVERS = 100  # how often a new writer tries again because the old one still appended
 
 
-class LogTables(Protocol):
-    """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` with the store's own message."""
-
-    name: str  #: the log's name in messages
-
-    def heads(self) -> list[tuple[int, Head]]:
-        """Return the rows of the table of heads, each with its format: one, in a sound log."""
-
-    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` if the head is
-        not `old`."""
-
-    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
-        """Return the first `most` events behind position `after`, up to position `upto`."""
-
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
-        """Return the same of one stream's events."""
-
-    def versions(self, streams: Collection[str]) -> dict[str, int]:
-        """Return the last version of each of `streams`; a stream without events may be left out."""
-
-    def sealed(self, position: int) -> tuple[int, str] | None:
-        """Return epoch and digest of the append whose last event is at `position`."""
-
-    def appends(self, after: int, most: int) -> list[Appended]:
-        """Return the first `most` appends that end behind position `after`."""
-
-    def last_append(self, upto: int) -> Appended | None:
-        """Return the last append that ends at position `upto` or before."""
-
-    def faults(self) -> list[str]:
-        """Return what the store itself finds wrong with its files."""
-
-    def close(self) -> None: ...
-
-
-def head_in(tables: LogTables) -> Head:
-    """Return the head of a log. Raise `LogNewer` if it is of a later format, `LogDamaged` if there is not exactly one
-    head."""
-    heads = tables.heads()
-    if len(heads) != 1:
-        raise LogDamaged(f"{tables.name} has {len(heads)} heads, where a log has one; restore it from a copy")
-    version, head = heads[0]
-    if type(version) is int and version > FORMAT:
-        raise LogNewer(
-            f"{tables.name} is of format {version}, and this version of Poolbook knows formats up to {FORMAT}: "
-            "a later one wrote it; use that"
-        )
-    if [type(field) for field in (version, head.epoch, head.position, head.digest)] != [int, int, int, str]:
-        raise LogDamaged(f"{tables.name} has a head that no writer wrote: {head}; restore it from a copy")
-    if version < 1:
-        raise LogDamaged(f"{tables.name} is of format {version}, which never was; restore it from a copy")
-    return head
-
-
 class StoredLog:
     """A `Log` in a store. One thread at a time appends or refreshes; others wait."""
 
     def __init__(
         self,
-        tables: LogTables,
+        recorder: LogRecorder,
         head: Head,
         mark: Mark | None,
         read_only: bool = False,
@@ -97,7 +40,8 @@ class StoredLog:
         """Take `mark` as None for a log without one: in memory, or open for reading only. With `checked`, `read` yields
         no event before it has recomputed the seal of its append, so that no fold runs on altered events."""
         self._checked = checked
-        self._tables = tables
+        self._recorder = recorder
+        self.name = recorder.name
         self._read_only = read_only
         self._head = head
         self._mark = mark
@@ -117,11 +61,11 @@ class StoredLog:
         if an event is none that a log can hold."""
         for event in events:
             if type(event) is WriterBegan:
-                raise LogError(f"{self._tables.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
+                raise LogError(f"{self.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
         with self._writing:
             if events and after not in (None, self._head.position):
                 raise Fenced(
-                    f"{self._tables.name}: this was decided at position {after}, and the log has reached "
+                    f"{self.name}: this was decided at position {after}, and the log has reached "
                     f"{self._head.position}: another append came between; nothing was stored; read on and decide again"
                 )
             return self._append(events, self._head.epoch) if events else self._head.position
@@ -161,7 +105,7 @@ class StoredLog:
         return self._read_stream(stream, max(after, 0), self._head.position)
 
     def close(self) -> None:
-        self._tables.close()
+        self._recorder.close()
         if self._mark is not None:
             self._mark.close()
             self._mark = None
@@ -173,14 +117,14 @@ class StoredLog:
             return
         for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
             wanted = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
-            yield from zip([row[0] for row in wanted], self._codec.decode(wanted, self._tables.name), strict=True)
+            yield from zip([row[0] for row in wanted], self._codec.decode(wanted, self.name), strict=True)
 
     def _rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         count = _CHUNK // 8
         while after < upto:
-            rows = self._tables.chunk(after, upto, count)
+            rows = self._recorder.chunk(after, upto, count)
             if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
-                raise LogDamaged(f"{self._tables.name}: events are missing behind position {after}; restore a copy")
+                raise LogDamaged(f"{self.name}: events are missing behind position {after}; restore a copy")
             yield rows
             after += len(rows)
             count = next_count(rows)
@@ -188,12 +132,12 @@ class StoredLog:
     def _sealed_rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         """Yield the rows of whole appends, from the one that has the event behind `after` to the one that has `upto`.
         Raise `LogDamaged` at the first whose seal does not hold."""
-        start, _, _, digest = self._tables.last_append(after) or (0, 0, 0, GENESIS)
+        start, _, _, digest = self._recorder.last_append(after) or (0, 0, 0, GENESIS)
         rows: list[Row] = []  # fetched, but not yet checked
         for fetched in self._rows(start, self._head.position):
             rows += fetched
             checked = 0
-            for end, version, epoch, expected in self._tables.appends(start, len(rows)):
+            for end, version, epoch, expected in self._recorder.appends(start, len(rows)):
                 if end > rows[-1][0] or start >= upto:
                     break
                 part = rows[checked : end - rows[0][0] + 1]
@@ -201,7 +145,7 @@ class StoredLog:
                     if checked:
                         yield rows[:checked]
                     raise LogDamaged(
-                        f"{self._tables.name} is damaged between positions {start + 1} and {end}: these events are not "
+                        f"{self.name} is damaged between positions {start + 1} and {end}: these events are not "
                         "the ones that were written (their seal does not hold), and altered events are not used; "
                         "`poolbook verify` lists what changed. Restore the log from a copy"
                     )
@@ -211,19 +155,19 @@ class StoredLog:
                 del rows[:checked]
             if start >= upto:
                 return
-        raise LogDamaged(f"{self._tables.name} has events of no append behind position {start}; restore a copy")
+        raise LogDamaged(f"{self.name} has events of no append behind position {start}; restore a copy")
 
     def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
         count = _CHUNK // 8
-        while rows := self._tables.chunk_of(stream, after, upto, count):
+        while rows := self._recorder.chunk_of(stream, after, upto, count):
             if rows[-1][0] <= after:
-                raise LogDamaged(f"{self._tables.name}: the events of {stream} are out of order; restore a copy")
-            yield from zip([row[0] for row in rows], self._codec.decode(rows, self._tables.name), strict=True)
+                raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore a copy")
+            yield from zip([row[0] for row in rows], self._codec.decode(rows, self.name), strict=True)
             after = rows[-1][0]
             count = next_count(rows)
 
     def _refresh(self) -> Head:
-        head = head_in(self._tables)
+        head = head_in(self._recorder)
         if head != self._head:
             self._head = head
             self._versions.clear()
@@ -231,12 +175,12 @@ class StoredLog:
 
     def _append(self, events: Sequence[Event], epoch: int) -> int:
         if self._read_only:
-            raise LogUnavailable(f"{self._tables.name} was opened for reading only; open it for writing")
+            raise LogUnavailable(f"{self.name} was opened for reading only; open it for writing")
         old = self._head
         batch = self._batch(events, old.position + 1)
         new = Head(epoch, batch.last, seal(old.digest, FORMAT, epoch, batch))
         try:
-            self._tables.append(old, new, batch)
+            self._recorder.append(old, new, batch)
         except LogUnavailable:
             self._versions.clear()
             # A server that vanished during the commit may have stored it: the head tells.
@@ -267,15 +211,15 @@ class StoredLog:
             return
         for stream in streams:
             if "\0" in stream:  # PostgreSQL keeps no such text, and a log can move from one store to another
-                raise LogError(f"{self._tables.name}: a stream's name cannot hold the character NUL: {stream!r}")
+                raise LogError(f"{self.name}: a stream's name cannot hold the character NUL: {stream!r}")
         if len(self._versions) > _STREAMS_KEPT:
             self._versions.clear()
             streams = wanted
-        self._versions.update({**dict.fromkeys(streams, 0), **self._tables.versions(streams)})
+        self._versions.update({**dict.fromkeys(streams, 0), **self._recorder.versions(streams)})
 
     def _became(self, new: Head) -> bool:
         try:
-            return head_in(self._tables) == new
+            return head_in(self._recorder) == new
         except LogError:
             return False
 
@@ -286,30 +230,30 @@ def next_count(rows: list[Row]) -> int:
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 
-def opened(tables: LogTables, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
-    """Open the log in `tables`; for writing only if it agrees with its mark. `checked`: see `StoredLog`; a log in
+def opened(recorder: LogRecorder, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
+    """Open the log in `recorder`; for writing only if it agrees with its mark. `checked`: see `StoredLog`; a log in
     memory, which has no mark, needs no check. Raise as `head_in`, and `LogDamaged` if the mark disagrees."""
     checked = checked and mark_path is not None
     if read_only or mark_path is None:
-        return StoredLog(tables, head_in(tables), None, read_only, checked=checked)
-    return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path), checked=checked)
+        return StoredLog(recorder, head_in(recorder), None, read_only, checked=checked)
+    return StoredLog(recorder, marked_head(recorder, mark_path), Mark(mark_path), checked=checked)
 
 
-def marked_head(tables: LogTables, mark_path: str) -> Head:
-    """Return the head of the log in `tables`, which must agree with its mark and with the log's last append. Raise as
+def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
+    """Return the head of the log in `recorder`, which must agree with its mark and with the log's last append. Raise as
     `head_in`, and `LogDamaged` if one of them disagrees: such a log is for reading alone."""
     marked = read_mark(mark_path)
-    head = head_in(tables)
-    last = tables.chunk(head.position - 1, head.position, 1) if head.position else []
-    if head.position and (not last or tables.sealed(head.position) != (head.epoch, head.digest)):
+    head = head_in(recorder)
+    last = recorder.chunk(head.position - 1, head.position, 1) if head.position else []
+    if head.position and (not last or recorder.sealed(head.position) != (head.epoch, head.digest)):
         raise LogDamaged(
-            f"{tables.name} was cut: its head is at position {head.position}, and the event or the seal there is not "
+            f"{recorder.name} was cut: its head is at position {head.position}, and the event or the seal there is not "
             "the one that was written. Reading still works as far as there are events; to write, restore it from a copy"
         )
-    wrong = disagreement(marked, head, tables.sealed)
+    wrong = disagreement(marked, head, recorder.sealed)
     if wrong:
         raise LogDamaged(
-            f"{tables.name} is not the log that was last written here: {wrong}. Reading it still works. Restore the "
+            f"{recorder.name} is not the log that was last written here: {wrong}. Reading it still works. Restore the "
             f"log from a copy; or, if it is meant to go on from here, remove its mark {mark_path}"
         )
     return head

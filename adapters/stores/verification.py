@@ -18,8 +18,9 @@ from ...domain.ports.log import Head, LogDamaged, LogNewer
 from .codec import topics_of
 from .format import FORMAT
 from .head_witness import disagreement
+from .recorder import Appended, LogRecorder, head_in
 from .seal import GENESIS, Row, recomputed_seal
-from .stored_log import Appended, LogTables, head_in, next_count
+from .stored_log import next_count
 
 MOST = 100  #: problems that are reported; one fault may cause as many as there are events
 _CHUNK = 512
@@ -37,7 +38,7 @@ class Problem:
     text: str
 
 
-def problems_of(tables: LogTables, mark: Head | None) -> list[Problem]:
+def problems_of(tables: LogRecorder, mark: Head | None) -> list[Problem]:
     """Return what is wrong with a log, at most `MOST` problems; empty for a sound one. `mark`: read before the log."""
     found: list[Problem] = []
     walk = _Walk(tables)
@@ -58,7 +59,7 @@ def problems_of(tables: LogTables, mark: Head | None) -> list[Problem]:
     return found
 
 
-def _head(tables: LogTables, found: list[Problem]) -> Head | None:
+def _head(tables: LogRecorder, found: list[Problem]) -> Head | None:
     try:
         return head_in(tables)
     except (LogDamaged, LogNewer) as error:
@@ -69,7 +70,7 @@ def _head(tables: LogTables, found: list[Problem]) -> Head | None:
 class _Walk:
     """One pass over appends and events, side by side."""
 
-    def __init__(self, tables: LogTables) -> None:
+    def __init__(self, tables: LogRecorder) -> None:
         self._tables = tables
         self._versions: dict[str, int] = {}
         self.position = 0
@@ -116,7 +117,7 @@ class _Walk:
                 break
         for position, stream, version, _, _ in part:
             due = versions.get(stream, 0) + 1
-            if version != due:
+            if version != due and (version != 0 or stream in versions):  # the library numbers some streams from 0
                 yield Problem(position, f"event {due} of stream {stream!r} should come, but {version!r} does")
             versions[stream] = version if type(version) is int else 0
 

@@ -99,8 +99,8 @@ def raw(folder: Path, name: str, synchronous: str, batches: list[Any]) -> float:
 
 def ours(folder: Path, name: str, synchronous: str, batches: list[list[e.Event]]) -> float:
     log = open_log(str(folder / name), create=True)
-    with log._tables.datastore.get_connection(commit=True) as connection:  # type: ignore[attr-defined]
-        connection._sqlite_conn.execute(f"PRAGMA synchronous={synchronous}")
+    with log._recorder.connection() as connection:  # type: ignore[attr-defined]
+        connection.execute(f"PRAGMA synchronous={synchronous}")
 
     def run() -> None:
         for events in batches:

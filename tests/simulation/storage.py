@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from poolbook.adapters.stores.memory import MemoryTables
+from poolbook.adapters.stores.memory import MemoryRecorder
 from poolbook.adapters.stores.opening import verify_seal
+from poolbook.adapters.stores.recorder import LogRecorder, head_in
 from poolbook.adapters.stores.seal import AppendBatch
-from poolbook.adapters.stores.sqlite import SQLiteTables, open_sqlite
-from poolbook.adapters.stores.stored_log import StoredLog, head_in, opened
+from poolbook.adapters.stores.sqlite import SQLiteRecorder, open_sqlite
+from poolbook.adapters.stores.stored_log import StoredLog, opened
 from poolbook.adapters.stores.verification import problems_of
 from poolbook.domain.ports.log import EventStore, Head, LogUnavailable
 
@@ -23,7 +24,7 @@ class Store:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._tables = MemoryTables("the simulated log")
+        self._tables = MemoryRecorder("the simulated log")
         self.full = False  #: the log's own disk is full
         self.tried = 0  #: appends, those included that failed
         self.torn = 0  #: appends that a power cut has met half-written
@@ -31,7 +32,7 @@ class Store:
         self.unclear = 0  #: of how many appends the answer will be lost, though they are stored
 
     def open(self) -> EventStore:
-        return StoredLog(Watched(self._tables, self), head_in(self._tables), None)
+        return StoredLog(watched(self._tables, self), head_in(self._tables), None)
 
     def crash(self) -> None:
         """The pool is no more, without having closed its log."""
@@ -57,8 +58,12 @@ class Store:
             raise LogUnavailable("the connection broke while it was stored")
 
 
+def watched(recorder: LogRecorder, store: Store) -> LogRecorder:
+    return cast(LogRecorder, Watched(recorder, store))
+
+
 class Watched:
-    """Tables whose appends go through a `Store`."""
+    """A recorder whose appends go through a `Store`."""
 
     def __init__(self, tables: Any, store: Store) -> None:
         self._tables, self._store = tables, store
@@ -78,13 +83,13 @@ class SqliteStore(Store):
         super().__init__(machine)
         self._path = folder / "pool.db"
         self._files = [self._path, folder / "pool.db-wal", folder / "pool.db.head"]
-        self._open: SQLiteTables | None = None
+        self._open: SQLiteRecorder | None = None
 
     def open(self) -> EventStore:
         self.crash()
         self._open = open_sqlite(str(self._path), create=True, read_only=False)
         assert self._open is not None
-        return opened(Watched(self._open, self), f"{self._path}.head", False)
+        return opened(watched(self._open, self), f"{self._path}.head", False)
 
     def append(self, store: Callable[[], None]) -> None:
         if self.doomed:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from poolbook.adapters.stores.codec import UPCASTS, Codec, Upcast
-from poolbook.adapters.stores.memory import MemoryTables
+from poolbook.adapters.stores.memory import MemoryRecorder
 from poolbook.adapters.stores.stored_log import StoredLog
 from poolbook.domain.events import TOPICS, CycleHeld, Event, Match
 from poolbook.domain.ports.log import LogDamaged, LogError, LogNewer
@@ -106,7 +106,7 @@ THIRD = Codec({"ate@2": Ate}, {"ate": ("ate@1", as_list), "ate@1": ("ate@2", as_
 
 
 def test_a_log_of_all_releases_is_read_in_the_form_of_the_last() -> None:
-    tables = MemoryTables("x")
+    tables = MemoryRecorder("x")
     log = StoredLog(tables, tables.heads()[0][1], None)
     written = [
         (FIRST, Ate0(1, "c", "s", "egg+ham")),

@@ -192,7 +192,7 @@ def test_a_writer_is_fenced_by_another_head_whatever_of_it_differs(place: Place,
     digest = "0" * len(head.digest) if other == "digest" else head.digest
     known = Head(head.epoch + (other == "epoch"), position, digest)
     with pytest.raises(Fenced):
-        StoredLog(log._tables, known, None).append([changed(1)])  # type: ignore[attr-defined]
+        StoredLog(log._recorder, known, None).append([changed(1)])  # type: ignore[attr-defined]
     assert log.refresh() == head
     assert place.problems() == []
 
@@ -283,15 +283,15 @@ def test_a_log_whose_mark_cannot_be_written_is_not_opened_for_writing(durable: P
 
 def test_an_sqlite_log_waits_for_the_disk_at_each_commit(sqlite: Place) -> None:
     log = sqlite.open()
-    with log._tables.datastore.transaction(commit=False) as c:  # type: ignore[attr-defined]
-        pragmas = [c.execute(f"PRAGMA {name}") or c.fetchone()[0] for name in ("journal_mode", "synchronous")]
+    with log._recorder.connection() as c:  # type: ignore[attr-defined]
+        pragmas = [c.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert pragmas == ["wal", 2]
 
 
 def test_the_librarys_own_readers_work_on_a_log(place: Place) -> None:
     log = place.open()
     log.append([changed(1), changed(2, slot="b"), changed(3)])
-    recorder = log._tables  # type: ignore[attr-defined]
+    recorder = log._recorder  # type: ignore[attr-defined]
     assert recorder.max_notification_id() == 3
     assert [note.id for note in recorder.select_notifications(1, 10)] == [1, 2, 3]
     assert [event.originator_version for event in recorder.select_events(changed(1).stream)] == [1, 2]
@@ -305,7 +305,7 @@ def stored(event: Event, version: int) -> StoredEvent:
 def test_events_that_the_library_inserts_are_sealed_and_read_as_all_others(place: Place) -> None:
     log = place.open()
     log.append([changed(1)])
-    recorder = log._tables  # type: ignore[attr-defined]
+    recorder = log._recorder  # type: ignore[attr-defined]
     assert list(recorder.insert_events([stored(changed(2), 2), stored(changed(3, slot="b"), 1)])) == [2, 3]
     assert list(recorder.insert_events([])) == []
     log.refresh()
@@ -317,7 +317,7 @@ def test_events_that_the_library_inserts_are_sealed_and_read_as_all_others(place
 def test_a_version_that_is_not_the_next_of_its_stream_is_not_inserted(place: Place, version: int) -> None:
     log = place.open()
     log.append([changed(1)])
-    recorder = log._tables  # type: ignore[attr-defined]
+    recorder = log._recorder  # type: ignore[attr-defined]
     with pytest.raises(IntegrityError, match=f"version {version} .* its next version is 2"):
         recorder.insert_events([stored(changed(2, slot="b"), 1), stored(changed(2), version)])
     assert log.refresh().position == 1
@@ -325,7 +325,7 @@ def test_a_version_that_is_not_the_next_of_its_stream_is_not_inserted(place: Pla
 
 def test_a_writer_is_fenced_by_what_the_library_inserted(place: Place) -> None:
     log = place.open()
-    recorder = log._tables  # type: ignore[attr-defined]
+    recorder = log._recorder  # type: ignore[attr-defined]
     recorder.insert_events([stored(changed(1), 1)])
     with pytest.raises(Fenced):
         log.append([changed(2)])
@@ -335,7 +335,7 @@ def test_a_writer_is_fenced_by_what_the_library_inserted(place: Place) -> None:
 
 def test_inserts_of_several_threads_are_all_there(place: Place) -> None:
     log = place.open()
-    recorder = log._tables  # type: ignore[attr-defined]
+    recorder = log._recorder  # type: ignore[attr-defined]
     with ThreadPoolExecutor(4) as threads:
         for number in range(12):
             threads.submit(recorder.insert_events, [stored(changed(number, slot=f"s{number}"), 1)])

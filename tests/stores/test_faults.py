@@ -189,12 +189,12 @@ if POSTGRES:
 @contextmanager
 def pages_at_most(place: Place, log: EventStore) -> Iterator[None]:
     """The database is as large as it may get."""
-    tables = log._tables  # type: ignore[attr-defined]
-    with tables.datastore.transaction(commit=False) as c:
+    tables = log._recorder  # type: ignore[attr-defined]
+    with tables.connection() as c:
         c.execute("PRAGMA page_count")
         c.execute(f"PRAGMA max_page_count={c.fetchone()[0]}")
     yield
-    with tables.datastore.transaction(commit=False) as c:
+    with tables.connection() as c:
         c.execute("PRAGMA max_page_count=1000000")
 
 
