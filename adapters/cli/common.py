@@ -10,10 +10,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ..condor_tools.options import Arguments, NotHere, ToolError, sections, texts_by_name
+from ..condor_tools.terminal import columns, width_of
+from ..condor_tools.tool_options import ToolEnded
+
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ..condor_tools.cells import CellContext
-    from ..condor_tools.options import Arguments
     from ..runtime.queries import RunningProcess
 
 DEFAULT_LOG = "pool.db"
@@ -70,8 +73,6 @@ def _wrong_address(tool: str, option: str, name: str) -> str:
 def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
     """Return what the tool that was called prints of a name that is not of this pool, given by `option`, and whether
     that is an explanation."""
-    from ..condor_tools.options import sections, texts_by_name
-
     texts, tool = {heading: texts_by_name(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
     key, daemon, far = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
     known = (*(["looked up:"] if far else []), "explained:", "unknown host:")
@@ -89,9 +90,6 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
 
     :param of_pool: the options that name a pool: `ToolError` is raised if they mean another one
     """
-    from ..condor_tools.options import NotHere, ToolError
-    from ..condor_tools.tool_options import ToolEnded
-
     pool = arguments.value("pool")
     for option in sorted(of_pool, reverse=True):  # as the tools do, the pool before the name
         name = arguments.value(option)
@@ -126,8 +124,6 @@ def called() -> str:
 
 def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
     """Return the calls worth typing next, one to a line, each with its purpose."""
-    from ..condor_tools.terminal import columns, width_of
-
     command, ending = called(), log_option(url)
     return "\n".join(columns([(f"{command} {words}{ending}", purpose) for words, purpose in worth], width_of()))
 
@@ -142,7 +138,6 @@ def setting(name: str = "") -> CellContext:
     from datetime import UTC, datetime
 
     from ..condor_tools.cells import CellContext
-    from ..condor_tools.terminal import width_of
     from ..machine.host import host_name, user_name
 
     host = name or host_name()
@@ -159,8 +154,6 @@ def setting(name: str = "") -> CellContext:
 def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: int = 1) -> str:
     """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one: ``unknown``,
     of a pool ``no_pool``, in which ``{name}`` is that name; or if -addr is no address."""
-    from ..condor_tools.tool_options import ToolEnded
-
     for given in arguments.every("addr"):
         if wrong := _wrong_address(called_tool(), "addr", given.values[0]):
             raise ToolEnded(1, f"{wrong}\n")

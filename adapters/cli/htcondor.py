@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ...domain.errors import PoolbookError
 from ..bounded_text import read_text
+from ..condor_tools.options import parse
 from ..condor_tools.tool_options import ToolEnded, usage_of, version
 from ..runtime.requests import RequestRefused
 from .common import default_log
@@ -133,7 +134,6 @@ def htcondor(argv: Sequence[str]) -> int:
 
 
 def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
-    from ..condor_tools.options import parse
     from ..runtime import pool_client
     from .submit import SUBMIT, description_of
 

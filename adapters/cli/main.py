@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from ..condor_tools.options import pair, sections, texts_by_name
+from ..condor_tools.options import Help, NotHere, ToolError, UsageError, Version, pair, sections, texts_by_name, usage
+from ..condor_tools.terminal import columns, folded, guard_streams, width_of
+from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, version
 
 
 class Entry(NamedTuple):
@@ -92,8 +94,6 @@ _WIDTH = 118
 
 def overview() -> str:
     """Return the help of the whole command."""
-    from ..condor_tools.terminal import columns, folded, width_of
-
     width = width_of()
     lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
     return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
@@ -108,8 +108,6 @@ _TOOLS_FAILED = 1  #: the exit code of HTCondor's tools for whatever fails
 
 
 def _say(text: object) -> None:
-    from ..condor_tools.terminal import folded, width_of
-
     print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
 
 
@@ -172,25 +170,18 @@ def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
 def _explained(error: Exception) -> int | None:
     """Print an error that is meant for the user and return its exit code; None for any other."""
     from ...domain.errors import PoolbookError
-    from ..condor_tools.options import Help, NotHere, ToolError, UsageError, Version, usage
     from .common import called_tool
 
     if isinstance(error, Help):
-        from ..condor_tools.terminal import width_of
-
         print(usage(error.command, width_of()), flush=True)
         return error.exit_code
     if isinstance(error, Version):
-        from ..condor_tools.tool_options import version
-
         print(version(), end="", flush=True)
         return error.exit_code
     if isinstance(error, NotHere) and called_tool():
         sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
         return error.tool_code
     if isinstance(error, UsageError) and called_tool():
-        from ..condor_tools.tool_options import in_the_tools_words
-
         words = in_the_tools_words(error)
         if words is not None:
             print(words, file=sys.stderr)
@@ -198,8 +189,6 @@ def _explained(error: Exception) -> int | None:
     if isinstance(error, UsageError | ToolError):
         _say(error)
         return error.exit_code
-    from ..condor_tools.tool_options import ToolEnded
-
     if isinstance(error, ToolEnded):
         sys.stdout.write(error.out)
         sys.stderr.write(error.err)
@@ -225,8 +214,6 @@ def _explained(error: Exception) -> int | None:
 
 
 def entry() -> None:
-    from ..condor_tools.terminal import guard_streams
-
     guard_streams()
     code = main()
     # At its end the interpreter looks twice through all that was imported for cycles. What is frozen is passed over.

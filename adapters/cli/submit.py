@@ -27,6 +27,7 @@ from ..condor_tools.options import (
     last_number,
     parse,
 )
+from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, no_number, usage_of
 from ..runtime import pool_client
 from ..runtime.pool_client import is_served
 from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
@@ -367,8 +368,6 @@ _PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a ty
 
 
 def condor_submit(argv: Sequence[str]) -> int:
-    from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, no_number, usage_of
-
     usage = usage_of("submit")
     try:
         arguments = parse(SUBMIT, argv)

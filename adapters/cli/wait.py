@@ -31,7 +31,7 @@ from ..condor_tools.job_log_entries import (
     take_entries,
 )
 from ..condor_tools.options import Arguments, Help, ToolError, UsageError, command_table, last_number, parse
-from ..condor_tools.tool_options import ToolEnded, usage_of
+from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of, version
 from .common import called_tool
 
 COMMAND = command_table("wait")
@@ -178,8 +178,6 @@ class AwaitedJobs:
 
 
 def condor_wait(argv: Sequence[str]) -> int:
-    from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of, version
-
     if "-version" in argv:
         raise ToolEnded(1, out=version())
     usage = usage_of("wait")
