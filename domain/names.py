@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 
@@ -68,5 +69,19 @@ class SlotName(NamedTuple):
         """The number of a dynamic slot among those of its parent: of slot1_2, 2."""
         return self.slot.rpartition("_")[2]
 
+    @property
+    def order(self) -> int:
+        """What orders the slots that were carved from one."""
+        return int(self.number) if self.number.isdigit() else 0
+
     def __str__(self) -> str:
         return f"{self.slot}@{self.machine}" if self.machine else self.slot
+
+
+def dynamic_name(parent: str, taken: Container[str]) -> str:
+    """Return the name of the next slot carved from `parent`: the lowest number that no living slot has."""
+    slot, machine = SlotName.parse(parent)
+    number = 1
+    while (name := f"{slot}_{number}@{machine}") in taken:
+        number += 1
+    return name

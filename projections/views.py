@@ -24,7 +24,7 @@ from .schema import WHOSE
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
-    from ..domain.negotiator.autoclusters import SignificantAttributes
+    from ..domain.requests.autoclusters import SignificantAttributes
     from ..domain.state.defrag_state import Defrag
     from ..domain.state.state import Machine, Slot, State
 
@@ -320,7 +320,7 @@ class Views:
 
     def significance(self) -> SignificantAttributes:
         """Which attributes of jobs count in a match, as the slots and the negotiator are now."""
-        from ..domain.negotiator.autoclusters import significance
+        from ..domain.requests.autoclusters import significance
         from ..domain.state.caches import Caches
 
         return significance(self._state_of_slots(), Caches())

@@ -24,6 +24,7 @@ from ..domain.defrag.poll import PollDecision, decide_poll
 from ..domain.fold.evolve import fold
 from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, CycleResult, hold
 from ..domain.negotiator.negotiator_settings import settings_of
+from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 
@@ -144,7 +145,7 @@ def _take(
             now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps
         )
         why, whose = (lambda cause: (first.at, cause, first.stimulus)), _whose(group)
-        again = hold(state, caches, why, context, offset, whose=whose)
+        again = hold(state, caches, PublishedSlots, why, context, offset, whose=whose)
     except Exception as error:
         words = f"cannot be held ({type(error).__name__}: {error})"
         differs: Iterator[tuple[str, str, str]] = iter([("the cycle", "was held", words)])
@@ -287,7 +288,13 @@ def _held(state: State, logged: e.DefragPolled) -> PollDecision | None:
     second = logged.at // 1_000_000
     context = Context(now=second, seed=second, timezone=timezone(timedelta(seconds=logged.offset)))
     return decide_poll(
-        state, Caches(), lambda cause: (logged.at, cause, logged.stimulus), context, logged.offset, policy
+        state,
+        Caches(),
+        PublishedSlots,
+        lambda cause: (logged.at, cause, logged.stimulus),
+        context,
+        logged.offset,
+        policy,
     )
 
 

@@ -80,6 +80,11 @@ CONTEXTS = {
     ),
 }
 
+# The roles of a pool: they affect each other by messages alone, which `domain.decide.delivery` delivers.
+# Below them is what they share: neither the roles nor what puts them together.
+ROLES = ("schedd", "startd", "negotiator", "defrag")
+SHARED = ("classad", "config", "decision", "events", "fold", "macros", "ports", "requests", "state", "state_machines")
+
 # The reference implementation: what tests compare with, no part of the product.
 REFERENCE = {"classad2", "htcondor", "htcondor2"}
 
@@ -149,6 +154,15 @@ def foreign_imports(source: str, package: str) -> list[str]:
     return [name for name in names if not any(f"{name}.".startswith(f"{one}.") for one in allowed)]
 
 
+def role_imports(source: str, package: str) -> list[str]:
+    """The imports of `source`, a module right inside the package of a role or of what roles share, that are of another
+    role, or of what puts the roles together."""
+    here = package.split(".")
+    names = (".".join([*here[: len(here) - level + 1], name]) for level, name in imports(parsed(source)) if level)
+    others = tuple(f"poolbook.domain.{one}." for one in (*ROLES, "decide") if one != here[2])
+    return [name for name in names if f"{name}.".startswith(others)]
+
+
 def is_impure(name: str) -> bool:
     """Whether an imported name is of a module that the domain may not have."""
     return name != DATA_READER and any(f"{name}.".startswith(f"{one}.") for one in (*IMPURE_MODULES, "numpy.random"))
@@ -200,6 +214,13 @@ def test_imports_are_relative_and_go_one_way(path: Path) -> None:
 @together("path", [p for p in PATHS if ROOT / "domain" in p.parents])
 def test_the_domain_is_pure(path: Path) -> None:
     assert impurities(path.read_text(encoding="utf-8")) == []
+
+
+@together("path", [p for p in PATHS if p.relative_to(ROOT).parts[1] in (*ROLES, *SHARED)])
+def test_no_role_imports_another(path: Path) -> None:
+    name = SOURCES[path]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    assert role_imports(path.read_text(encoding="utf-8"), package) == []
 
 
 @together("folder", FOLDERS)
@@ -262,6 +283,24 @@ def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
 )
 def test_an_import_out_of_the_context_is_found(package: str, source: str, foreign: bool) -> None:
     assert bool(foreign_imports(source, package)) == foreign
+
+
+@together(
+    ("package", "source", "wrong"),
+    [
+        ("poolbook.domain.schedd", "from ..ports.messages import ShowSlot", False),
+        ("poolbook.domain.schedd", "from .claims import begin", False),
+        ("poolbook.domain.schedd", "from ..startd.claiming import request_claim", True),
+        ("poolbook.domain.schedd", "def f():\n    from ..startd import claiming", True),
+        ("poolbook.domain.startd", "from .. import negotiator", True),
+        ("poolbook.domain.negotiator.groups", "from ...startd.public_ad import PublishedSlots", True),
+        ("poolbook.domain.defrag", "from ..decide.delivery import deliver", True),
+        ("poolbook.domain.requests", "from ..schedd.deferral import sleeps", True),
+        ("poolbook.domain.state", "from ..startd.settings import setting", True),
+    ],
+)
+def test_an_import_of_another_role_is_found(package: str, source: str, wrong: bool) -> None:
+    assert bool(role_imports(source, package)) == wrong
 
 
 @together(

@@ -63,7 +63,7 @@ def _loaded(arguments: Arguments) -> Configuration:
 def _pool_warnings(arguments: Arguments) -> list[str]:
     """Return what a pool with this configuration ignores, and why it would not begin with it."""
     from ...domain.config import ConfigError
-    from ...domain.negotiator.pool_configuration import followed
+    from ...domain.decide.pool_configuration import followed
     from ..runtime.configuration import load
 
     warnings: list[str] = []

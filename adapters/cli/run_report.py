@@ -18,10 +18,10 @@ from attrs import define, frozen
 from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.events import Ad, ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
 from ...domain.names import JobId, SlotName
-from ...domain.negotiator.unmatchable_jobs import misfit
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines.hold_codes import hold_advice
+from ...replay.narration.unmatchable_jobs import misfit
 from ...replay.narration.unmatchable_words import no_slot
 from ...replay.outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ...replay.why.rejections import fits_none

@@ -18,7 +18,7 @@ from .common import log_of, safe_url
 from .submit import description_of, print_warnings, warned_by_policy
 
 if TYPE_CHECKING:
-    from ...domain.negotiator.pool_configuration import Load
+    from ...domain.decide.pool_configuration import Load
     from ..runtime.pool_server import PoolServer
 
 RUN = command_table("run")

@@ -10,9 +10,9 @@ from typing import Any
 from ...domain.config import Configuration, ConfigWarning
 from ...domain.coverage.attributes import ability
 from ...domain.decide import Refusal
+from ...domain.decide.pool_configuration import followed
 from ...domain.events import Ad
 from ...domain.negotiator.accounting import Standing, accounts_of, standings, terms
-from ...domain.negotiator.pool_configuration import followed
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings

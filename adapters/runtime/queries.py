@@ -173,8 +173,8 @@ class Queries:
     def matchable(self) -> Callable[[ClassAd], bool]:
         """Return a function that tells of a job's ad whether a slot of the pool, whole, could ever have the job."""
         from ...domain.classad.unparse import unparse_old
-        from ...domain.negotiator.unmatchable_jobs import misfit
         from ...domain.state.user_maps import user_maps
+        from ...replay.narration.unmatchable_jobs import misfit
 
         slots = [(slot.name, dict(slot.ad)) for slot in self.views.slots() if slot.kind != "dynamic"]
         significance, maps = self.views.significance(), user_maps(self.views.pool().settings)

@@ -14,8 +14,8 @@ from attrs import define, evolve, field
 
 from ...domain.config import Configuration
 from ...domain.decide import Refusal
+from ...domain.decide.pool_configuration import Load, followed
 from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
-from ...domain.negotiator.pool_configuration import Load, followed
 from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, reconfigured
 from ...domain.state.state import Machine, Slot

@@ -152,7 +152,7 @@ class Reading:
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}, []
-        from ...domain.negotiator.pool_configuration import submissions
+        from ...domain.decide.pool_configuration import submissions
         from .configuration import load
 
         configuration = load(environment=environment, subsystem="SUBMIT", disk=self.disk)
@@ -164,7 +164,7 @@ class Reading:
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}
-        from ...domain.negotiator.pool_configuration import followed
+        from ...domain.decide.pool_configuration import followed
         from ...domain.state.pool_settings import schedd_kind
         from .configuration import load
 

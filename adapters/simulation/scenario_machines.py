@@ -14,8 +14,8 @@ from pathlib import Path
 from attrs import define, evolve, field
 
 from ...domain.config import ConfigError, Configuration, read
+from ...domain.decide.pool_configuration import followed
 from ...domain.events import Ad
-from ...domain.negotiator.pool_configuration import followed
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import AddMachine, ConfigurePool, Reconfigure
 from ...domain.startd.provisioning import Equipment, ExecuteVolume, offer, reconfigured

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, tzinfo
+from typing import Any
 
 from ..decision.draft import Draft, Tables
 from ..events import BackfillExited, Event, JobSignalled, SlotEvent
@@ -22,18 +23,19 @@ from ..schedd import (
     notification,
     periodic_policy,
     run_now,
-    slot_commands,
 )
-from ..startd import backfill, claiming, draining, machines, policy_rounds, shutdown
+from ..startd import backfill, draining, machines, policy_rounds, shutdown, slot_commands
+from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import State
 from . import agenda, founding, timers
+from .delivery import SLOT_MESSAGES, deliver
 
 # Rules that take long to load, and that not every command or pool needs.
 
 
 def _configure_pool(draft: Draft, stimulus: s.ConfigurePool) -> None:
-    from ..negotiator.pool_configuration import configure_pool
+    from .pool_configuration import configure_pool
 
     configure_pool(draft, stimulus)
 
@@ -47,16 +49,16 @@ def _submit(draft: Draft, stimulus: s.Submit) -> None:
 def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
     from ..negotiator.matches import negotiate
 
-    negotiate(draft, stimulus)
+    negotiate(draft, stimulus, PublishedSlots)
 
 
 def _defragment(draft: Draft) -> None:
     from ..defrag.poll import defragment
 
-    defragment(draft)
+    defragment(draft, PublishedSlots)
 
 
-_RULES: dict[type[s.Stimulus], Callable[..., None]] = {
+_RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.FoundPool: founding.found_pool,
     s.AddMachine: machines.add_machine,
     s.RemoveMachine: machines.remove_machine,
@@ -75,17 +77,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., None]] = {
     s.VacateSlot: slot_commands.vacate_slot,
     s.SuspendClaim: slot_commands.suspend_slot,
     s.ContinueClaim: slot_commands.continue_slot,
-    s.NotifyMatch: claiming.notify_match,
-    s.RequestClaim: claiming.request_claim,
-    s.FailClaim: claiming.fail_claim,
-    s.WithdrawClaim: claiming.withdraw_claim,
-    s.ActivateClaim: claiming.activate_claim,
-    s.DeactivateClaim: claiming.deactivate_claim,
-    s.ReleaseClaim: claiming.release_claim,
-    s.StarterReported: claiming.starter_reported,
-    s.StarterGone: claiming.starter_gone,
-    s.HolderSilent: claiming.holder_silent,
-    s.HolderHeard: claiming.holder_heard,
+    **SLOT_MESSAGES,
     s.EvaluatePolicies: policy_rounds.evaluate_policies,
     s.BackfillRunning: backfill.client_running,
     s.BackfillEnded: backfill.client_ended,
@@ -132,7 +124,7 @@ def decide(
         return []
     # A command's user pays for what it makes the pool evaluate, of jobs of others, too.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
-    draft = Draft(state, stimulus.id, now, tables, sense, zone, caches, user)
+    draft = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, deliver)
     rule = _RULES[type(stimulus)]
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):

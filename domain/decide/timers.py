@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from ..decision.draft import Draft
 from ..names import JobId
-from ..schedd import cool_down
+from ..schedd import claims, cool_down
 from ..schedd.deferred_starts import deferral_over
 from ..startd import backfill_client
-from ..startd.job_signals import signal_job
+from ..startd.job_signals import signal
 from ..startd.startd_settings import duration
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, void
@@ -94,7 +94,10 @@ def _escalate(draft: Draft, activation: Activation) -> None:
     slot = draft.state.slots.get(activation.slot)
     if slot is not None and trigger(draft, slot, "vacate time over", "vacate_timeout"):
         return
-    signal_job(draft, activation, "hard", "kill_timeout")
+    if slot is not None:
+        signal(draft, slot, "hard", "kill_timeout")
+    else:
+        claims.signal(draft, activation, "hard", "kill_timeout")
 
 
 def next_timer(state: State) -> int | None:

@@ -8,9 +8,9 @@ machines: what no row allows is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import Any, overload
 
 from msgspec.structs import replace
 
@@ -19,7 +19,9 @@ from ..classad.allowance import Allowance
 from ..errors import PoolbookError
 from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
 from ..fold.evolve import evolve
+from ..ports.messages import Answer, Message
 from ..ports.sensor_readings import Sense, nothing
+from ..ports.stimuli import SlotMessage
 from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
@@ -81,6 +83,7 @@ class Draft:
         zone: tzinfo = UTC,
         caches: Caches | None = None,
         user: str = "",
+        deliver: Callable[[Draft, Any], Any] | None = None,
     ) -> None:
         self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
         self.caches = caches or Caches()
@@ -90,11 +93,21 @@ class Draft:
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
+        self._deliver = deliver
         self.context = context_at(state, now, zone, self.caches.of(Allowance).begin(now, user))
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
         evolve(self.state, event)
+
+    @overload
+    def send(self, message: Message[Answer]) -> Answer: ...
+    @overload
+    def send(self, message: SlotMessage) -> bool: ...
+    def send(self, message: Message[Any] | SlotMessage) -> Any:
+        """Send a message to the role that receives such; return the answer. Its events are in this draft then."""
+        assert self._deliver is not None, "nothing is delivered in this draft"
+        return self._deliver(self, message)
 
     def why(self, cause: str) -> tuple[int, str, str]:
         """What every event begins with: when, why, and from what it follows."""

@@ -14,9 +14,7 @@ from typing import Final, NamedTuple
 from attrs import frozen
 
 from ..classad import ClassAd, Context
-from ..startd.moment_attributes import unclaimed_in_drains
-from ..startd.public_ad import PublishedSlots
-from ..state.caches import Caches
+from ..ports.slot_ads import SlotAds
 from ..state.state import Machine, State
 from ..units import DAY, HOUR, SECOND
 from .defrag_settings import DefragPolicy
@@ -42,24 +40,23 @@ class Cost(NamedTuple):
     ads: int = 1
 
 
-def draining_costs(state: State, caches: Caches, now: int, context: Context) -> dict[str, float]:
+def draining_costs(state: State, slots: SlotAds, now: int, context: Context) -> dict[str, float]:
     """Return the averages at an instant, in microseconds."""
-    slots = PublishedSlots(state, caches, now, context)
     drained = (machine for machine in state.machines.values() if machine.drains)
-    return averages(cost for machine in drained if (cost := _cost(slots, machine, context)) is not None)
+    return averages(cost for machine in drained if (cost := _cost(slots, machine, now, context)) is not None)
 
 
-def _cost(slots: PublishedSlots, machine: Machine, context: Context) -> Cost | None:
+def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost | None:
     first = [slot for slot in machine.slots.values() if slot.ad.get("SlotID") == "1"]
     if not first:
         return None
     m = slots.snapshot(first[0])
-    unclaimed = unclaimed_in_drains(m)
+    unclaimed = slots.unclaimed_in_drains(machine)
     if not (machine.badput or unclaimed):  # the ads do not tell of it
         return None
     ad = ClassAd({} if (cpus := slots.attribute(m, "totalcpus")) is None else {"TotalCpus": cpus})
-    cores = number(CandidateSlot(m.slot.name, machine.name, ad), "TotalCpus", context)
-    return Cost(slots.now // SECOND - machine.joined // SECOND, machine.badput, unclaimed, cores, len(first))
+    cores = number(CandidateSlot(first[0].name, machine.name, ad), "TotalCpus", context)
+    return Cost(now // SECOND - machine.joined // SECOND, machine.badput, unclaimed, cores, len(first))
 
 
 def averages(costs: Iterable[Cost]) -> dict[str, float]:

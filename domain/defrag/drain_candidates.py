@@ -14,13 +14,12 @@ from typing import Any, Final
 from attrs import frozen
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
+from ..classad.evidence import MAKES_NAMES, truth, unparsed, values_read
 from ..classad.tree import Literal
 from ..events import Ad
-from ..startd.evaluation import truth, unparsed, values_read
-from ..startd.public_ad import PublishedSlots
-from ..startd.slot_ad import MAKES_NAMES
-from ..state.caches import Caches, expression
-from ..state.state import State
+from ..ports.slot_ads import SlotAds
+from ..state.caches import expression
+from ..state.state import Slot, State
 from .defrag_settings import DefragPolicy
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -140,30 +139,24 @@ def number(slot: CandidateSlot, name: str, context: Context) -> int:
     return int(value) if known else 0
 
 
-def published(
-    state: State, caches: Caches, now: int, context: Context, asked: Questions, everything: bool
-) -> list[CandidateSlot]:
+def published(state: State, slots: SlotAds, asked: Questions, everything: bool) -> list[CandidateSlot]:
     """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
     which they are taken if they are alike: first those of machines that were never drained or whose last drain began
     earliest, then by their births. (The reference draws lots there.)
-
-    :param now: microseconds
     """
-    slots = PublishedSlots(state, caches, now, context)
     wanted = _names(asked.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
     whole = bool(wanted & MAKES_NAMES)
     found = []
     for slot in state.slots.values():
         if slot.kind == "partitionable" or everything:
-            ad = slots.ad(slot) if whole else _partial(slots, slot.name, wanted)
+            ad = slots.ad(slot) if whole else _partial(slots, slot, wanted)
             found.append(CandidateSlot(slot.name, slot.machine, ad))
     drained = {name: machine.drain_began for name, machine in state.machines.items()}
     return sorted(found, key=lambda one: drained.get(one.machine, 0))
 
 
-def _partial(slots: PublishedSlots, name: str, wanted: set[str]) -> ClassAd:
+def _partial(slots: SlotAds, slot: Slot, wanted: set[str]) -> ClassAd:
     """Return a slot's published ad with these attributes (in small letters), and all that they read."""
-    slot = slots.state.slots[name]
     m = slots.snapshot(slot)
     ad, pending, seen = ClassAd(), list(wanted), set(wanted)
     while pending:

@@ -15,16 +15,10 @@ from msgspec.structs import replace
 from ..classad import Context
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, DefragCancel, DefragDrain, DefragPolled, EvaluationRecorded
-from ..startd.draining import (
-    DrainTerms,
-    begin_drain,
-    end_drain,
-    start_while_draining,
-    why_not_canceled,
-    why_not_drained,
-)
+from ..ports.messages import BeginDrain, EndDrain
+from ..ports.slot_ads import Advertise
 from ..state.caches import Caches
-from ..state.state import Machine, State
+from ..state.state import State
 from ..units import SECOND
 from .choice import Before, Chosen, Decision, DrainsBegun, Habits, choose, draining_costs
 from .defrag_settings import DefragPolicy, policy_in_force
@@ -45,7 +39,7 @@ class PollDecision:
     event: DefragPolled
 
 
-def defragment(draft: Draft) -> None:
+def defragment(draft: Draft, advertise: Advertise) -> None:
     """Look at the pool, cancel drains and begin others.
 
     :raises Refusal: the pool does not defragment
@@ -54,17 +48,15 @@ def defragment(draft: Draft) -> None:
     if policy is None:
         raise Refusal("the pool does not defragment: DEFRAG does not stand in its DAEMON_LIST")
     offset = draft.context.offset(draft.now // SECOND)
-    poll = decide_poll(draft.state, draft.caches, draft.why, draft.context, offset, policy)
+    poll = decide_poll(draft.state, draft.caches, advertise, draft.why, draft.context, offset, policy)
     for event in (*poll.notes, poll.event):
         draft.emit(event)
     for cancel in poll.event.cancels:
         if not cancel.refused:
-            end_drain(draft, draft.state.machines[cancel.machine], "defrag_cancel")
+            draft.send(EndDrain(cancel.machine))
     for drain in poll.event.drains:
         if not drain.refused:
-            machine = draft.state.machines[drain.machine]
-            start = start_while_draining(draft, machine, policy.schedule, policy.start)
-            begin_drain(draft, machine, DrainTerms(policy.schedule, policy.reason, COMPLETION, start), "defrag")
+            draft.send(BeginDrain(drain.machine, policy.schedule, policy.reason, COMPLETION, policy.start))
 
 
 def habits_of(state: State) -> Habits:
@@ -78,10 +70,11 @@ def before(state: State, now: int) -> Before:
 
 
 def decide_poll(
-    state: State, caches: Caches, why: Why, context: Context, offset: int, policy: DefragPolicy
+    state: State, caches: Caches, advertise: Advertise, why: Why, context: Context, offset: int, policy: DefragPolicy
 ) -> PollDecision:
     """Decide a poll, and change nothing.
 
+    :param advertise: gives the slots' ads
     :param why: gives what its events begin with, with the instant in microseconds
     :param offset: the pool's offset from UTC in seconds, as ``context`` has it
     """
@@ -89,11 +82,12 @@ def decide_poll(
     joins = state.dialect.defrag_joins_whole_machine_expr
     asked = questions(policy, joins)
     everything = joins and any(sign in policy.whole for sign in ("||", "?"))
-    slots = published(state, caches, now, context, asked, everything)
+    ads = advertise(state, caches, now, context)
+    slots = published(state, ads, asked, everything)
     decision = choose(
         policy, asked, slots, before(state, now), now // SECOND, context, habits_of(state),
-        may_drain=lambda seen: _refused(state.machines.get(seen.machine), why_not_drained),
-        may_cancel=lambda seen: _refused(state.machines.get(seen.machine), why_not_canceled),
+        may_drain=lambda seen: ads.why_not_drained(seen.machine),
+        may_cancel=lambda seen: ads.why_not_canceled(seen.machine),
     )  # fmt: skip
     notes = _Notes(why, state.position + 1)
     event = DefragPolled(
@@ -105,14 +99,10 @@ def decide_poll(
         stopped=decision.stopped,
         drains=tuple(_drain(notes, policy, asked, one, now, context) for one in decision.drains),
         cancels=tuple(_cancel(notes, asked, one, context) for one in decision.cancels),
-        costs=draining_costs(state, caches, now, context),
+        costs=draining_costs(state, ads, now, context),
         offset=offset,
     )
     return PollDecision(tuple(notes.made), _with_changes(state, event, decision))
-
-
-def _refused(machine: Machine | None, why_not: Callable[[Machine], str]) -> str:
-    return "it is not in the pool" if machine is None else why_not(machine)
 
 
 def _with_changes(state: State, event: DefragPolled, decision: Decision) -> DefragPolled:

@@ -79,6 +79,10 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
     matched = state.matches.pop(event.slot, None)
     for before in (matched, awaited(slot)):
         unpromise(state, event.slot, before)
+    if event.holder:
+        state.claims.pop(event.slot, None)
+    else:
+        state.claims[event.slot] = event
     if job is not None:
         state.claim_ready[event.slot], state.reserved[job] = job, event.slot
     account = str(AccountName(event.negotiator, event.submitter))
@@ -150,6 +154,7 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     leave_limits(state, slot.claim)
     slot_fold.claim_ended(slot, event, state.position, "")
     state.silent_claims.pop(event.slot, None)
+    state.claims.pop(event.slot, None)
     state.slot_changes.append(event.slot)
     unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
     if event.cause == "start_false":

@@ -127,6 +127,7 @@ def _slot_died(state: State, event: e.SlotDestroyed) -> None:
         state.machines[slot.machine].slots.pop(event.slot, None)
     state.slot_changes.append(event.slot)
     state.matched_by.pop(event.slot, None)
+    state.claims.pop(event.slot, None)
     for job in (state.matches.pop(event.slot, None), state.claim_ready.pop(event.slot, None), awaited(slot)):
         unpromise(state, event.slot, job)
     leave_match_limits(state, event.slot)

@@ -12,9 +12,9 @@ from ..classad import ClassAd, Expression
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Unmatched
+from ..requests.autoclusters import SignificantAttributes
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from .autoclusters import SignificantAttributes
 from .candidates import Ranks, ResourceRequest, ephemeral, is_published
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator

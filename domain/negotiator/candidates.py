@@ -19,13 +19,14 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
 from ..classad.columnar import JOB, SLOT
+from ..classad.evidence import CALL, EITHER, Read, mentioned
 from ..classad.tree import Literal
 from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .job_limits import JobLimits
 from .negotiator_settings import Negotiator
-from .slot_table import CALL, EITHER, MOVING, Mask, Places, Planned, PublicAds, Ranked, Read, mentioned
+from .slot_table import MOVING, Mask, Places, Planned, PublicAds, Ranked
 
 _RANKED_MOST: Final = 16
 """Ranks of all slots that are kept from cycle to cycle."""

@@ -17,10 +17,11 @@ from attrs import frozen
 from ..classad import Context
 from ..classad.allowance import Allowance
 from ..events import CycleHeld, PrioritiesUpdated, QuotasAssigned
+from ..ports.slot_ads import Advertise
+from ..requests.idle_jobs import idle_queues
 from ..state.caches import Caches
 from ..state.state import State
 from .cycle_accounts import CycleSubmitters
-from .idle_jobs import idle_queues
 from .matchmaker import Choice
 from .negotiator_settings import settings_of
 from .negotiator_view import seen_by
@@ -46,6 +47,7 @@ class CycleResult:
 def hold(
     state: State,
     caches: Caches,
+    advertise: Advertise,
     why: Why,
     context: Context,
     offset: int = 0,
@@ -56,6 +58,7 @@ def hold(
 ) -> CycleResult:
     """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
 
+    :param advertise: gives the slots' ads
     :param why: what an event of a cause begins with: the instant, the cause, the stimulus
     :param context: what expressions see of the world; of the pool's time zone ``offset`` is the seconds from UTC
     :param turns: submitters in the order in which those of equal rights are asked; the others are asked by name
@@ -73,7 +76,7 @@ def hold(
     if not state.idle:
         return CycleResult(priorities, None, None)
     numbered = {name: place for place, name in enumerate(turns)}
-    turn = Turn(state, caches, now, context, rules, accounts, waiting, numbered)
+    turn = Turn(state, caches, advertise, now, context, rules, accounts, waiting, numbered)
     turn.chooser.shares.once = once
     turn.groups.demand = demand
     turn.run()

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from ..classad import ClassAd, Context, EvaluationError
 from ..classad.analysis import references_found
+from ..requests.idle_jobs import IdleJobs
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
-from .idle_jobs import IdleJobs
 
 _REQUEST = "RequestCpus"
 

@@ -62,7 +62,7 @@ class HeldSlots:
         elif not self.rules.consider_early_preemption:
             self.mask &= ~self.pool.retiring
         if self.rules.allow_pslot_preemption:
-            self.mask &= ~PslotPreemption.carved(self.state, self.pool)
+            self.mask &= ~PslotPreemption.carved(self.pool)
         self.left = int(self.mask.sum())
         self.prefers = bool(self.left) and self._may_be_preferred()
 

@@ -11,24 +11,6 @@ from attrs import define, field
 
 from ..concurrency_limits import Amount, in_units
 from ..events import ReachedLimit
-from ..state.pool_settings import limit
-from ..state.state import State
-
-# How many jobs run at one time at most: MAX_JOBS_RUNNING, as the schedd asks for no more.
-#
-# Jobs count that run on slots or have been given one; those of the local universe do not. Lowering the limit ends no
-# job: claims are given up as their jobs end. Source: canSpawnShadow (schedd.cpp) of the reference.
-
-
-def room(state: State) -> float:
-    """How many further jobs may begin; negative: there are more than may be."""
-    most = limit(state.settings, "MAX_JOBS_RUNNING")
-    if most is None:
-        return inf
-    clusters = state.clusters
-    running = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].local}
-    return most - len(running | state.reserved.keys())
-
 
 CONCURRENCY = "concurrency"
 """What kept a job from a slot: a concurrency limit."""

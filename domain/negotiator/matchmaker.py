@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from ..classad import ClassAd, Context, Expression, parse, symmetric_match
 from ..events import Match
-from ..startd.slot_resources import dynamic_name
+from ..names import dynamic_name
 from ..state.caches import Caches
 from ..state.cluster import Cluster
 from ..state.state import State
@@ -91,7 +91,7 @@ class Matchmaker:
         self.free = pool.free & there
         self.held = HeldSlots(self.state, self.rules, self.accounts, pool, there, self.publish)
         self._names = set(self.state.slots)
-        self.shares = Remainders(self.state, pool, self.context, self.caches)
+        self.shares = Remainders(self.state, pool, self.context)
         self.ranks = Ranks(pool, self.rules)
 
     @property

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @frozen
 class Negotiator:
-    """The settings in force; ``domain/state/settings.txt`` says what each means. An expression that is not set is None.
-    ``own`` are the texts of the expressions that are asked about slots."""
+    """The settings in force; ``domain/state/settings.txt`` says what each means. An expression that is not set is
+    None."""
 
     consider_preemption: bool
     consider_early_preemption: bool
@@ -35,9 +35,6 @@ class Negotiator:
     ignore_user_priorities: bool
     cross_slot_prios: bool
     all_jobs: bool
-    significant: tuple[str, ...]
-    add_significant: tuple[str, ...]
-    remove_significant: tuple[str, ...]
     slot_constraint: Expression | None
     poolsize_constraint: Expression | None
     job_constraint: Expression | None
@@ -50,11 +47,9 @@ class Negotiator:
     allow_pslot_preemption: bool
     match_limits: bool
     most_matches: float
-    considers_limits: bool
     tree: GroupTree  #: the accounting groups
     quotas: QuotaRules
     accounting: AccountantSettings
-    own: tuple[str, ...]
 
     @property
     def stable(self) -> bool:
@@ -88,14 +83,9 @@ def read(settings: Mapping[str, str]) -> Negotiator:
     def truth(name: str) -> bool:
         return text(name).lower() == "true"
 
-    def words(name: str) -> tuple[str, ...]:
-        return tuple(text(name).replace(",", " ").split())
-
     def meaning(name: str) -> Expression | None:
         return expression(text(name)) if text(name).strip() else None
 
-    asked = ("NEGOTIATOR_SLOT_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "NEGOTIATOR_PRE_JOB_RANK",
-             "NEGOTIATOR_POST_JOB_RANK", "PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK")  # fmt: skip
     return Negotiator(
         consider_preemption=truth("NEGOTIATOR_CONSIDER_PREEMPTION"),
         consider_early_preemption=truth("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
@@ -103,9 +93,6 @@ def read(settings: Mapping[str, str]) -> Negotiator:
         ignore_user_priorities=truth("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
         cross_slot_prios=truth("NEGOTIATOR_CROSS_SLOT_PRIOS"),
         all_jobs=truth("NEGOTIATE_ALL_JOBS_IN_CLUSTER"),
-        significant=words("SIGNIFICANT_ATTRIBUTES"),
-        add_significant=words("ADD_SIGNIFICANT_ATTRIBUTES"),
-        remove_significant=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
         slot_constraint=meaning("NEGOTIATOR_SLOT_CONSTRAINT"),
         poolsize_constraint=meaning("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
         job_constraint=meaning("NEGOTIATOR_JOB_CONSTRAINT"),
@@ -118,11 +105,9 @@ def read(settings: Mapping[str, str]) -> Negotiator:
         allow_pslot_preemption=truth("ALLOW_PSLOT_PREEMPTION"),
         match_limits=truth("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS"),
         most_matches=float(text("MAX_CONCURRENT_UPLOADS_PER_USER") or 0),
-        considers_limits=truth("CLAIM_RECYCLING_CONSIDER_LIMITS"),
         tree=group_tree(named_groups(settings), _groups(settings)),
         quotas=_quota_rules(settings, text),
         accounting=terms(settings),
-        own=tuple(text(name) for name in asked if text(name).strip()),
     )
 
 

@@ -17,8 +17,7 @@ from attrs import define, evolve, field, frozen
 
 from ..classad import ClassAd, Context, parse, symmetric_match
 from ..classad.columns import OTHER
-from ..startd.pslot_rollup import number, rolls_up
-from ..startd.slot_resources import left_of
+from ..names import SlotName
 from ..state.state import State
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
@@ -80,18 +79,18 @@ class PslotPreemption:
     known: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
 
     @classmethod
-    def carved(cls, state: State, pool: PublicAds) -> Mask:
+    def carved(cls, pool: PublicAds) -> Mask:
         """The dynamic slots of which their partitionable slot tells: none of them goes by itself."""
-        return np.array([slot.kind == "dynamic" and rolls_up(state, slot) for slot in pool.slots], bool)
+        return np.array([slot.kind == "dynamic" and pool.ads.rolls_up(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        for place in np.flatnonzero(pool.held & ~pool.retiring & self.carved(self.state, pool)).tolist():
+        for place in np.flatnonzero(pool.held & ~pool.retiring & self.carved(pool)).tolist():
             parent = pool.places.get(pool.slots[place].parent, -1)
             if parent >= 0 and pool.free[parent] and self.there[parent]:
                 self.parts.setdefault(parent, []).append(place)
         for places in self.parts.values():
-            places.sort(key=lambda place: number(pool.slots[place]))
+            places.sort(key=lambda place: SlotName.parse(pool.slots[place].name).order)
             places.sort(key=lambda place: float(pool.ranks[place]))
 
     @property
@@ -192,7 +191,7 @@ class PslotPreemption:
                 continue
             reason = PRIORITY if now == value else reason
             gone.append(place)
-            for name, amount in left_of(pool.slots[place].ad).items():
+            for name, amount in pool.ads.left_of(pool.slots[place]).items():
                 if name in left:
                     left[name] += int(amount)
                     ad[name] = int(left[name])

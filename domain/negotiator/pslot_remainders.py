@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError
-from ..startd.slot_ad import compiled_ad
-from ..startd.slot_resources import Cutter, cutter, left_of
-from ..state.caches import Caches
+from ..ports.slot_ads import Cutter
 from ..state.state import Slot, State
 from .slot_table import PublicAds
 
@@ -39,7 +37,6 @@ class Remainders:
     state: State
     pool: PublicAds
     context: Context
-    caches: Caches
     once: bool = False
     """Whether a slot without a consumption policy is matched once, as a whole: the reference leaves it to the access
     point to cut the rest."""
@@ -49,9 +46,8 @@ class Remainders:
         found = self.rests.get(place)
         if found is None:
             slot = self.state.slots[self.pool.names[place]]
-            machine = self.state.machines.get(slot.machine)
-            own = cutter(self.state, machine, slot, compiled_ad(self.state, slot, self.caches).ad, self.context)
-            found = self.rests[place] = Remainder(slot, own, left_of(slot.ad), self.pool.table.ad(place))
+            ads = self.pool.ads
+            found = self.rests[place] = Remainder(slot, ads.cutter(slot), ads.left_of(slot), self.pool.table.ad(place))
         return found
 
     def version(self, place: int) -> int:

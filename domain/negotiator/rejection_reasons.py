@@ -9,12 +9,12 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from ..events import Clause, Denied, Unmatched
+from ..requests.idle_jobs import IdleJobs
 from ..state.cluster import Cluster
 from .autocluster_cache import AutoclusterCache
 from .candidates import ResourceRequest
 from .cycle_accounts import CycleSubmitter
 from .cycle_limits import CycleLimits
-from .idle_jobs import IdleJobs
 from .matchmaker import Matchmaker
 from .reported_rejections import ReportedRejections
 from .resource_requests import Requests

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from attrs import define, field
 
 from ..events import Unmatched
+from ..requests.idle_jobs import IdleJobs, IdleQueues
 from ..state.state import State
-from .idle_jobs import IdleJobs, IdleQueues
 from .matchmaker import Matchmaker
 
 # The few words with which HTCondor's negotiator tells a schedd why a job was rejected.

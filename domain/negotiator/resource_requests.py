@@ -14,11 +14,11 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.matching import accepts
+from ..requests.autoclusters import SignificantAttributes
+from ..requests.idle_jobs import IdleJobGroup, IdleJobs, IdleQueues, Prios, idle_procs, idle_queues, procs_of
 from ..state.caches import Caches, ad_of
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
-from .autoclusters import SignificantAttributes
-from .idle_jobs import IdleJobGroup, IdleJobs, IdleQueues, Prios, idle_procs, idle_queues, procs_of
 
 Request = tuple[Cluster, int, int]
 """A job: its cluster, its process, its autocluster's number."""

@@ -1,11 +1,9 @@
 """The slots of a pool by column, as the negotiator sees them: what the log says of them, and nothing else.
 
-A slot's row is its published ad: the ad that the log has, over that what its sensors published last and the attributes
-of the moment (``domain/startd/slot_ad.py``). Only those attributes have a column that anybody reads: a job, a slot's
-own
-conditions, the negotiator's expressions, and what these lead to. Rows follow the pool's order, which is that of the
-slots' births, and a slot's row is written again when an event has changed the slot (``State.slot_changes``); attributes
-that move by the clock are columns of instants.
+A slot's row is its published ad (``ports.slot_ads``). Only those attributes have a column that anybody reads: a job, a
+slot's own conditions, the negotiator's expressions, and what these lead to. Rows follow the pool's order, which is that
+of the slots' births, and a slot's row is written again when an event has changed the slot (``State.slot_changes``);
+attributes that move by the clock are columns of instants.
 """
 
 from __future__ import annotations
@@ -20,22 +18,16 @@ from attrs import define, field, frozen
 
 from ..classad import ClassAd, Context, Expression, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
+from ..classad.evidence import MAKES_NAMES, integer, mentioned
 from ..classad.function_registry import FUNCTIONS, Needs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
-from ..classad.tree import Attribute, Call, Literal, children
+from ..classad.tree import Literal
 from ..events import Clause, Unmatched
-from ..startd.evaluation import integer
-from ..startd.moment_attributes import DYNAMIC_ATTRIBUTES, EXPECTED, SlotSnapshot
-from ..startd.next_evaluation import moving_attributes
-from ..startd.pslot_rollup import is_rolled, told_names
-from ..startd.public_ad import PublishedSlots, is_published
-from ..startd.slot_ad import MAKES_NAMES
-from ..startd.startd_settings import setting
-from ..startd.time_limits import drain_left
+from ..ports.slot_ads import EXPECTED, TOTALLED, Advertise, SlotAds, Snapshot, total_name
+from ..requests.autoclusters import Signature
 from ..state.caches import Caches, expression
 from ..state.state import Slot, State
-from .autoclusters import Signature
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -45,7 +37,7 @@ _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
 """How an instant is published (``startd/updates.py``)."""
 _MOVES = frozenset(
     {"mycurrenttime", "keyboardidle", "consoleidle", "cpubusytime", "totaljobruntime", "totaljobsuspendtime",
-     "totalclaimruntime", *(name for name in DYNAMIC_ATTRIBUTES if name.startswith("totaltime"))}
+     "totalclaimruntime", *(total_name(pair).lower() for pair in TOTALLED)}
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
 MOVING = _MOVES.union(
@@ -121,6 +113,7 @@ class PublicAds:
     RANK of the job that it has. ``shared``: partitionable; ``counted``: told of in reasons, as dynamic slots are not.
     ``retiring``: its job has retirement time left."""
 
+    ads: SlotAds = field(init=False)  #: the ads of which the rows are made
     table: SlotTable = field(factory=SlotTable)
     names: list[str] = field(factory=list)
     slots: list[Slot] = field(factory=list)
@@ -189,10 +182,10 @@ class PublicAds:
 
     # Bringing up to date
 
-    def update(self, state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> None:
-        """Be as the state says; ``asked`` are further attributes, in small letters, that somebody reads."""
-        self.table.context = context
-        see = _PublishedSlots(state, caches, now, context, self._spellings)
+    def update(self, state: State, now: int, context: Context, ads: SlotAds, asked: Iterable[str]) -> None:
+        """Be as the ads say; ``asked`` are further attributes, in small letters, that somebody reads."""
+        self.table.context, self.ads = context, ads
+        see = _Seen(ads, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
         self._cursors = state.slot_changes.total, state.slots_matched.total
         self._follow(state, see, changed, matched)
@@ -224,9 +217,7 @@ class PublicAds:
             self.barren.clear()
         self.given = _zeros(0)
 
-    def _follow(
-        self, state: State, see: _PublishedSlots, touched: Mapping[str, None], matched: Mapping[str, None]
-    ) -> None:
+    def _follow(self, state: State, see: _Seen, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
         gone = [
             self.places[name]
             for name in touched
@@ -285,25 +276,21 @@ class PublicAds:
             one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
             one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: State, see: _PublishedSlots, slot: Slot, cells: bool) -> None:
+    def _write(self, state: State, see: _Seen, slot: Slot, cells: bool) -> None:
         """What is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
         m = see.snapshot(slot)
-        see.spell(slot.ad.keys() | slot.public.keys() | {name for name, _ in see.of_others(m).values()})
-        if slot.kind != "static":
-            see.spell(set(told_names(state, slot)))
+        see.spell(see.ads.names(m))
         matched = slot.name in state.matches
-        self.free[place] = claim is None and slot.waiting is None and not matched and free(state, slot, see)
+        self.free[place] = claim is None and slot.waiting is None and not matched and see.ads.is_free(slot)
         held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
         self.held[place] = held and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
         self.shared[place] = slot.kind == "partitionable"
         self.counted[place] = slot.kind != "dynamic"
         self.users[place] = -1 if claim is None else self.submitters.setdefault(claim.submitter, len(self.submitters))
         self.ranks[place] = 0.0 if claim is None else claim.rank
-        self.retiring[place] = held and see.retires(slot)
-        machine = m.machine
-        moves = machine is not None and (machine.drain is not None or bool(machine.shutdown))
-        if moves or self.retiring[place] or setting(state, machine, "STARTD_SLOT_ATTRS"):
+        self.retiring[place] = held and see.ads.retires_for(slot) > 0
+        if self.retiring[place] or see.ads.moves_by_itself(m):
             self._watched[slot.name] = None
         else:
             self._watched.pop(slot.name, None)
@@ -316,7 +303,7 @@ class PublicAds:
         """Those of the attributes wanted that any slot says: the others are words of other things."""
         stamp = (len(self._wanted), len(self._spellings))
         if self._live[0] != stamp:
-            live = [key for key in self._wanted if key in DYNAMIC_ATTRIBUTES or key in self._spellings]
+            live = [key for key in self._wanted if key in self.ads.live or key in self._spellings]
             self._live = (stamp, live)
         return self._live[1]
 
@@ -333,21 +320,21 @@ class PublicAds:
 
     # Columns
 
-    def _want(self, state: State, see: _PublishedSlots, asked: Iterable[str]) -> None:
+    def _want(self, state: State, see: _Seen, asked: Iterable[str]) -> None:
         """Have a column for each of these, and for what they lead to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
             if not self._every and not pending.isdisjoint(MAKES_NAMES):
                 self._every = True  # an expression makes names when it is evaluated: any may be read
-            names = sorted(name for name in pending if name in DYNAMIC_ATTRIBUTES or name in self._spellings)
+            names = sorted(name for name in pending if name in see.ads.live or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
-            self._rolled = self._rolled or any(map(is_rolled, pending))
+            self._rolled = self._rolled or any(map(see.ads.is_rolled, pending))
             self._fill(state, see, names, self.names)
             pending = self._seen - self._wanted.keys()
             if self._every:
-                pending |= (self._spellings.keys() | DYNAMIC_ATTRIBUTES.keys()) - self._wanted.keys()
+                pending |= (self._spellings.keys() | see.ads.live.keys()) - self._wanted.keys()
 
-    def _fill(self, state: State, see: _PublishedSlots, keys: list[str], names: list[str]) -> None:
+    def _fill(self, state: State, see: _Seen, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
         moments = [(state.slots[name], see.snapshot(state.slots[name])) for name in names] if keys else []
         whole = len(names) == len(self.names)
@@ -373,19 +360,17 @@ class PublicAds:
 
     def _still(self, key: str) -> _Moving:
         count = len(self.names)
-        return _Moving(DYNAMIC_ATTRIBUTES[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
+        return _Moving(self.ads.live[key], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
-    def _set_moving(
-        self, see: _PublishedSlots, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]
-    ) -> None:
+    def _set_moving(self, see: _Seen, slot: Slot, m: Snapshot, place: int, moving: Mapping[str, _Moving]) -> None:
         if not moving:
             return
-        clocks = moving_attributes(m)
+        clocks = see.ads.moving(m)
         for key, one in moving.items():
-            text = see.public(slot).get(key)
+            text = see.ads.public(slot).get(key)
             since = None if text is None else _SINCE.fullmatch(text)
             clock = clocks.get(key)
-            value = DYNAMIC_ATTRIBUTES[key][1](m) if text is None else _told(text)
+            value = see.ads.value(m, key) if text is None else _told(text)
             if since is not None:
                 one.offsets[place], one.rates[place], one.kinds[place] = -int(since[1]), 1, INTEGER
             elif value is None:
@@ -406,9 +391,9 @@ class PublicAds:
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
             if key in self._wanted:
                 # Not as one value for all slots, which plans would put into conditions, anew every minute.
-                self.table.assign(DYNAMIC_ATTRIBUTES[key][0], INTEGER, np.full(len(self.names), value, np.int64))
+                self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
 
-    def _estimate(self, see: _PublishedSlots) -> None:
+    def _estimate(self, see: _Seen) -> None:
         """The columns of what drains would cost, anew in every cycle: they move by the clock, and not evenly."""
         asked = sorted(EXPECTED & self._wanted.keys())
         moments = [see.snapshot(slot) for slot in self.slots] if asked else []
@@ -437,78 +422,34 @@ def _told(text: str) -> int | None:
     return None if asked is None else integer(asked, None, None, Context())
 
 
-Read = tuple[str, str]
-"""A scope, and a name in small letters that is read there."""
-EITHER, CALL = "", "()"
-"""The scope of a name that has none, and that of a function."""
-
-
-def mentioned(one: Expression) -> set[Read]:
-    """The names of attributes and of functions that an expression mentions, with the attributes' scopes."""
-    found: set[Read] = set()
-    pending = [one]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Attribute):
-            base = node.base
-            if isinstance(base, Attribute) and base.key in ("my", "target") and base.base is None and not base.absolute:
-                found.add((base.key, node.key))
-                continue
-            found.add((EITHER, node.key))
-        elif isinstance(node, Call):
-            found.add((CALL, node.key))
-        pending.extend(children(node))
-    return found
-
-
-def free(state: State, slot: Slot, see: _PublishedSlots) -> bool:
-    """Whether a claim may come to a slot that nobody has: not on a machine that is to end, nor on one that drains,
-    unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
-    run."""
-    machine = state.machines.get(slot.machine)
-    takes = bool(state.dialect.steps("claim", slot.state_activity)) and slot.state_activity != "Matched/Idle"
-    takes |= slot.state == "Backfill"  # a claim waits until the client is gone
-    if machine is None or (machine.drain is None and not machine.shutdown):
-        return takes
-    drain = machine.drain
-    accepts = not machine.shutdown and drain is not None and bool(drain.start) and not drain.final
-    if not accepts or slot.state_activity != "Drained/Retiring":
-        return False
-    if slot.kind != "partitionable" and not takes:
-        return False  # the manual knows no way from Drained to Claimed
-    return drain_left(see.policy_of(slot)) > 0
-
-
-class _PublishedSlots(PublishedSlots):
-    """The slots as they are published, for the columns that are read.
+class _Seen:
+    """The slots' ads, for the columns that are read.
 
     :param spellings: how attributes are written, by their names in small letters
     """
 
-    def __init__(self, state: State, caches: Caches, now: int, context: Context, spellings: dict[str, str]) -> None:
-        super().__init__(state, caches, now, context)
-        self._spellings = spellings
+    def __init__(self, ads: SlotAds, spellings: dict[str, str]) -> None:
+        self.ads, self._spellings = ads, spellings
+        self.snapshot, self.attribute = ads.snapshot, ads.attribute
         self._known: set[str] = set(spellings.values())
 
     def spell(self, names: Set[str]) -> None:
         """Take note of how attributes are written."""
         for name in names - self._known:
             self._known.add(name)
-            if is_published(name):
+            if self.ads.is_published(name):
                 self._spellings.setdefault(name.lower(), name)
 
     def spelling(self, key: str) -> str:
-        return DYNAMIC_ATTRIBUTES[key][0] if key in DYNAMIC_ATTRIBUTES else self._spellings.get(key, key)
-
-    def retires(self, slot: Slot) -> bool:
-        """Whether its job has retirement time left."""
-        return self.retires_for(slot) > 0
+        return self.ads.live.get(key) or self._spellings.get(key, key)
 
 
-def public_ads_of(state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> PublicAds:
+def public_ads_of(
+    state: State, caches: Caches, now: int, context: Context, asked: Iterable[str], advertise: Advertise
+) -> PublicAds:
     """The pool's slots as of now: kept with the state, since little changes from one cycle to the next."""
     known = caches.of(PublicAds)
     if not known.follows(state) or known.table.waste > 20 * len(state.slots) + 200_000:
         known = caches.renew(PublicAds)
-    known.update(state, caches, now, context, asked)
+    known.update(state, now, context, advertise(state, caches, now, context), asked)
     return known

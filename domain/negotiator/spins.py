@@ -9,19 +9,20 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ..classad import Context
+from ..ports.slot_ads import Advertise
+from ..requests.autoclusters import declared, significance, words
+from ..requests.idle_jobs import idle_queues, room
 from ..state.caches import Caches
 from ..state.state import State
 from .autocluster_cache import AutoclusterCache
-from .autoclusters import significance, words
 from .candidates import Floats
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .cycle_limits import CycleLimits
 from .equal_priority_groups import Rest, SubmitterOrder
 from .group_cycle import WHOLE, Budget, GroupTurns
-from .idle_jobs import idle_queues
-from .job_limits import CONCURRENCY, room
+from .job_limits import CONCURRENCY
 from .matchmaker import Matchmaker
-from .negotiator_settings import Negotiator, settings_of
+from .negotiator_settings import Negotiator
 from .rejection_reasons import Reasons
 from .reported_rejections import ReportedRejections
 from .resource_requests import Requests
@@ -44,7 +45,7 @@ class UnservedSubmitters:
 
 def attributes_read(state: State, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
-    found = {word for text in settings_of(state, caches).own for word in words((("", text),))}
+    found = {word for text in declared(state.settings).asked for word in words((("", text),))}
     return found.union(*idle_queues(state, caches).words)
 
 
@@ -52,6 +53,7 @@ def attributes_read(state: State, caches: Caches) -> set[str]:
 class Turn:
     state: State
     caches: Caches
+    advertise: Advertise
     now: int
     context: Context
     rules: Negotiator
@@ -86,7 +88,9 @@ class Turn:
     def __attrs_post_init__(self) -> None:
         state = self.state
         likeness = significance(state, self.caches)
-        pool = public_ads_of(state, self.caches, self.now, self.context, attributes_read(state, self.caches))
+        pool = public_ads_of(
+            state, self.caches, self.now, self.context, attributes_read(state, self.caches), self.advertise
+        )
         self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
         self.requests = Requests(state, likeness, self.caches)
         if self.rules.job_constraint is not None:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..requests.idle_jobs import IdleQueues, idle_queues
 from ..state.caches import Caches
 from ..state.state import State, Submitter
 from .accounting import LEAST_PRIORITY
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .equal_priority_groups import EqualPriorityGroups, PriorityKey
 from .group_demand import asked_by
-from .idle_jobs import IdleQueues, idle_queues
 from .slot_table import Places
 
 _COLUMNS: Mapping[str, type] = {

@@ -233,7 +233,8 @@ class ConfigurePool(Stimulus, frozen=True):
     settings: Ad
 
 
-# What a slot hears from holders of claims outside of this pool
+# What a slot hears from those who match and hold it: roles of this pool, or holders of claims outside of it. Fields
+# that only roles of this pool fill in say what the event that answers has besides.
 
 
 class SlotMessage(Stimulus, frozen=True):
@@ -241,12 +242,22 @@ class SlotMessage(Stimulus, frozen=True):
 
 
 class NotifyMatch(SlotMessage, frozen=True):
-    """The negotiator tells the slot that it was matched."""
+    """The negotiator tells the slot that it was matched: with ``part``, that a dynamic slot of this name is to be
+    carved from it for the job of the ad, and that its dynamic slots ``preempts`` are to go for that. ``carves_alone``:
+    it is not told of the match itself (``Dialect.informs_startd_of_matches``)."""
+
+    part: str = ""
+    ad: Ad = field(default_factory=dict)
+    preempts: tuple[str, ...] = ()
+    carves_alone: bool = False
 
 
 class RequestClaim(SlotMessage, frozen=True):
     """``submitter`` of the access point ``holder`` wants the slot for a job; on a slot that is claimed, it is a better
-    match, which waits. ``lease``: seconds. ``preempts``: dynamic slots that go for it."""
+    match, which waits. ``lease``: seconds. ``preempts``: dynamic slots that go for it.
+
+    The pool's own access point (``holder`` empty) says of its match what that holds of concurrency limits, and whose it
+    is. ``claims_part``: the slot was carved for this claim (``CarveSlot``)."""
 
     claim: str
     holder: str
@@ -255,6 +266,9 @@ class RequestClaim(SlotMessage, frozen=True):
     ad: Ad
     lease: int = 0
     preempts: tuple[str, ...] = ()
+    limits: str = ""
+    negotiator: str = ""
+    claims_part: bool = False
 
 
 class FailClaim(SlotMessage, frozen=True):
@@ -262,25 +276,41 @@ class FailClaim(SlotMessage, frozen=True):
 
 
 class WithdrawClaim(SlotMessage, frozen=True):
-    """The better match that waits for the slot is wanted no longer."""
+    """The better match that waits for the slot is wanted no longer; with ``for_job``, only if it is for this job of the
+    pool's own queue."""
+
+    for_job: str = ""
 
 
 class ActivateClaim(SlotMessage, frozen=True):
-    """The holder starts a job on its claim."""
+    """The holder starts a job on its claim. One of the pool's own queue is ``cluster``.``proc``; ``wanted`` are its
+    JobMachineAttrs, ``expanded`` what its ad was filled in with, ``deferred`` when its processes are to begin."""
 
     job: str
     ad: Ad
+    cluster: int = 0
+    proc: int = 0
+    wanted: str = ""
+    expanded: Ad = field(default_factory=dict)
+    deferred: int = 0
 
 
 class DeactivateClaim(SlotMessage, frozen=True):
-    """The holder ends its job, and keeps the claim unless ``closing``."""
+    """The holder ends its job, and keeps the claim unless ``closing``. ``evidence`` and ``vacated``: see
+    ``JobSignalled``; with ``resumes``, a suspended job is let go on for it."""
 
     fast: bool = False
     closing: bool = False
+    cause: str = "deactivated"
+    evidence: int = 0
+    vacated: Ad = field(default_factory=dict)
+    resumes: bool = False
 
 
 class ReleaseClaim(SlotMessage, frozen=True):
     """The holder gives the claim up."""
+
+    cause: str = "released"
 
 
 class StarterReported(SlotMessage, frozen=True):

@@ -11,30 +11,27 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from ..classad import ClassAd
+from ..classad.evidence import truth
 from ..concurrency_limits import LIMITS
-from ..decision.draft import Draft, job_id
-from ..events import Ad, ClaimMade, ClaimQueued, JobActivated
-from ..negotiator.accounting import first_factor
-from ..negotiator.autoclusters import Signature, significance, words
-from ..negotiator.idle_jobs import waiting
-from ..negotiator.job_limits import room
-from ..negotiator.match_evidence import ReadsOfKinds, evidence, job_ad
-from ..startd import time_limits
-from ..startd.backfill_client import is_in_the_way
-from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release, wait_for_client
-from ..startd.draining import accepts_claims
-from ..startd.dynamic_slots import weight_of
-from ..startd.evaluation import truth
-from ..startd.job_signals import resume, signal_job
-from ..startd.slot_policy_evaluation import policy_of
-from ..startd.transitions import trigger
-from ..startd.vacating import kill, retire, void
+from ..decision.draft import Draft, job_id, ranges
+from ..events import Ad, JobSignalled
+from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowSlot, SlotSeen
+from ..ports.stimuli import (
+    ActivateClaim,
+    DeactivateClaim,
+    ReleaseClaim,
+    RequestClaim,
+    StarterGone,
+    StarterReported,
+)
+from ..requests.autoclusters import Signature, significance, words
+from ..requests.idle_jobs import room, waiting
+from ..requests.match_evidence import ReadsOfKinds, evidence, job_ad
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.state import Activation, Slot, State, provides
-from ..state_machines import SlotRow
-from ..state_machines.slot_rows import BACKFILL_BUSY
-from .claim_reuse import fits, slot_ad, takes_the_same
+from ..state.job_ad import hold_reason, vacate_reason
+from ..state.state import RUNS, Activation, State
+from .claim_reuse import fits, takes_the_same
 from .expansion import expanded_by
 from .job_deferral import deferral, sleeps
 from .local_jobs import start_local_jobs
@@ -47,46 +44,29 @@ def claim_all(draft: Draft) -> None:
 
 
 def claim_matches(draft: Draft) -> None:
-    """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, let the claim
+    """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, the claim may
     wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
     state = draft.state
     for name, (number, proc) in list(state.matches.items()):
-        slot, cluster = state.slots[name], _waits(state, number, proc)
+        cluster = _waits(state, number, proc)
         if cluster is None:
-            void(draft, slot, "match_void")
+            draft.send(DropMatch(name, "match_void"))
             continue
-        claim = f"{name}#{draft.now}#{state.position + 1}"
-        value = rank_of(draft, slot, cluster.attributes(proc))
-        if slot.state in HELD:
-            _let_wait(draft, slot, cluster, proc, claim, value)
-            continue
-        if slot.state_activity == BACKFILL_BUSY or is_in_the_way(state, slot):
-            _let_client_go(draft, slot, cluster, proc, claim, value)
-            continue
+        claim, ad = f"{name}#{draft.now}#{state.position + 1}", cluster.attributes(proc)
         whose, limits = state.matched_by.get(name, ""), state.matched_limits.get(name, "")
-        factor = first_factor(state, cluster.submitter, whose)
-        made = ClaimMade(
-            *draft.why("claimed"),
-            name,
-            claim,
-            cluster.submitter,
-            weight_of(slot),
-            value,
-            factor=factor,
-            limits=limits,
-            negotiator=whose,
+        job = job_id(number, proc)
+        request = RequestClaim(
+            draft.stimulus, name, claim, "", cluster.submitter, job, ad, limits=limits, negotiator=whose
         )
-        if accept_claim(draft, slot, made):
-            begin(draft, slot, cluster, proc)
-        elif name in state.matches:
-            void(draft, slot, "claim_failed")
+        if draft.send(request):
+            begin(draft, name, cluster, proc)
     for name, (number, proc) in list(state.claim_ready.items()):
-        slot, cluster = state.slots[name], _waits(state, number, proc)
+        cluster = _waits(state, number, proc)
         late = cluster is not None and sleeps(cluster, proc, draft.now, draft.context.timezone)
-        if cluster is None or late or _ends(draft, slot):
-            reuse_claim(draft, slot, number)
+        if cluster is None or late or not _slot(draft, name).starts_jobs:
+            reuse_claim(draft, name, number)
         else:
-            begin(draft, slot, cluster, proc)
+            begin(draft, name, cluster, proc)
 
 
 def _waits(state: State, number: int, proc: int) -> Cluster | None:
@@ -97,122 +77,76 @@ def _waits(state: State, number: int, proc: int) -> Cluster | None:
     return cluster if cluster.status_of(proc) == "Idle" else None
 
 
-# Slots that somebody has
+def _slot(draft: Draft, name: str) -> SlotSeen:
+    seen = draft.send(ShowSlot(name))
+    assert seen is not None, f"there is no slot {name}"
+    return seen
 
 
-def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str, value: float) -> None:
-    """The claim waits for a slot that somebody has. As the real startd, the slot refuses it if it likes the job less
-    than the one that it has, or that waits already. What the job says is in the queue: no need to repeat it."""
-    machine = draft.state.machines.get(slot.machine)
-    likes_more = any(one is not None and value < one.rank for one in (slot.claim, slot.waiting))
-    if likes_more or (machine is not None and not accepts_claims(machine)):
-        void(draft, slot, "claim_failed")
-        return
-    draft.move_match(slot, "claim")
-    job, limits = job_id(cluster.id, proc), draft.state.matched_limits.get(slot.name, "")
-    why = draft.why("better_match")
-    whose = draft.state.matched_by.get(slot.name, "")
-    waits = ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}, limits=limits, negotiator=whose)
-    queue_claim(draft, slot, waits)
-
-
-def _let_client_go(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str, value: float) -> None:
-    """The claim waits until the backfill client is gone. Where the slot was told of the match, and where it is a part
-    of one with a client, the match waits instead."""
-    machine = draft.state.machines.get(slot.machine)
-    if machine is not None and not accepts_claims(machine):
-        void(draft, slot, "claim_failed")
-        return
-    if slot.destination == "Matched" or slot.kind == "dynamic":
-        return
-    draft.move_match(slot, "claim")
-    why, job = draft.why("claimed"), job_id(cluster.id, proc)
-    whose, limits = draft.state.matched_by.get(slot.name, ""), draft.state.matched_limits.get(slot.name, "")
-    waits = ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}, limits=limits, negotiator=whose)
-    wait_for_client(draft, slot, waits)
-
-
-def begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
+def begin(draft: Draft, slot: str, cluster: Cluster, proc: int) -> None:
     """Start the job for which the slot was claimed, or the next one."""
     if not activate(draft, slot, cluster, proc):
         reuse_claim(draft, slot, cluster.id)
 
 
-def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
+def activate(draft: Draft, slot: str, cluster: Cluster, proc: int) -> bool:
     """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log. Return False if
     the slot cannot fill in what the job's ad asks for: it is held."""
-    assert slot.claim is not None
-    expanded = expanded_by(draft, slot.ad, cluster, proc)
+    expanded = expanded_by(draft, lambda: _slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
     draft.fire("job", "Idle", "activate")
-    promised = time_limits.machine_vacate_time(policy_of(draft, slot))
-    draft.move_claim(slot, "activate")
-    draft.emit(
-        JobActivated(
-            *draft.why("activated"),
-            cluster.id,
-            proc,
-            slot.name,
-            slot.claim.id,
-            promised,
-            provides(slot, cluster.requested_value(proc, "JobMachineAttrs")),
-            expanded,
-            deferral(draft, cluster, proc),
-        )
-    )
-    trigger(draft, slot, "activate", "activated")
+    wanted, deferred = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
+    job = job_id(cluster.id, proc)
+    draft.send(ActivateClaim(draft.stimulus, slot, job, {}, cluster.id, proc, wanted, expanded, deferred))
     return True
 
 
-def job_ended(draft: Draft, slot: Slot, cluster: int, reuses: bool) -> None:
+def job_ended(draft: Draft, slot: str, cluster: int, reuses: bool) -> None:
     """The last process of the slot's job, of this cluster, is gone: the slot goes on, and if it is still claimed and
     idle then, so does its holder: with its next job there, or without ``reuses`` by giving the claim up."""
-    trigger(draft, slot, "job reported", "job_ended")
-    job_gone(draft, slot)
-    if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Idle" and _goes_on(draft, slot):
+    draft.send(StarterReported(draft.stimulus, slot))
+    draft.send(StarterGone(draft.stimulus, slot))
+    seen = draft.send(ShowSlot(slot))
+    if seen is not None and seen.state_activity == "Claimed/Idle" and _goes_on(draft, slot):
         if reuses:
             reuse_claim(draft, slot, cluster)
         else:
-            release(draft, slot, "execution_failed")
+            draft.send(ReleaseClaim(draft.stimulus, slot, "execution_failed"))
 
 
-def _goes_on(draft: Draft, slot: Slot) -> bool:
+def _goes_on(draft: Draft, slot: str) -> bool:
     """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
     state = draft.state
-    own = slot.claim is not None and not slot.claim.holder
-    return own and slot.name not in state.claim_ready and not state.is_earmarked(slot)
+    return slot in state.claims and slot not in state.claim_ready and not state.is_earmarked(slot)
 
 
-def _ends(draft: Draft, slot: Slot) -> bool:
-    """Return whether the slot's machine is shut down: no job begins there any more."""
-    machine = draft.state.machines.get(slot.machine)
-    return machine is not None and bool(machine.shutdown)
-
-
-def reuse_claim(draft: Draft, slot: Slot, before: int) -> None:
+def reuse_claim(draft: Draft, slot: str, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
-    assert slot.claim is not None
     over = room(draft.state) <= 0
-    while found := None if over or _ends(draft, slot) else _next(draft, slot, slot.claim.submitter):
+    while found := None if over else _next(draft, slot):
         cluster, proc, job, signature = found
         if cluster.id != before:
             reads = draft.caches.of(ReadsOfKinds).find(signature, job())
-            draft.emit(evidence(draft, job(), slot_ad(draft, slot, words(signature)), reads))
+            draft.emit(evidence(draft, job(), draft.send(ShowAd(slot, words(signature))), reads))
         if activate(draft, slot, cluster, proc):
             return
-    release(draft, slot, "no_more_jobs")
+    draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))
 
 
-def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
-    """Return the submitter's next job that fits, with its ad and what makes it like others; None: there is none."""
+def _next(draft: Draft, slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
+    """Return the next job of the claim's submitter that fits, with its ad and what makes it like others; None: there is
+    none, or no job begins there any more."""
+    seen, submitter = _slot(draft, slot), draft.state.claims[slot].submitter
+    if not seen.starts_jobs:
+        return None
     likeness = significance(draft.state, draft.caches)
     refused: set[int] = set()
     for cluster, proc, number in waiting(draft.state, submitter, draft.caches, refused):
         job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
         wish = cluster.requested_value(proc, LIMITS)
-        if fits(draft, slot, job, signature) and takes_the_same(draft, slot, wish, job, signature):
+        if fits(draft, slot, seen.version, job, signature) and takes_the_same(draft, slot, wish, job, signature):
             return cluster, proc, job, signature
         refused.add(number)
     return None
@@ -221,19 +155,11 @@ def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int, Calla
 # Ending what runs
 
 
-def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
-    """Vacate a slot, whatever it does, because of `cause`; False if it has neither claim nor match."""
-    return kill(draft, slot, cause) if fast else retire(draft, slot, cause) or slot.state == "Preempting"
-
-
 def stop(draft: Draft, activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None) -> None:
     """The claim's holder ends its job and keeps the claim: softly, unless the job wants no grace. A suspended job is
     let go on for it. ``evidence`` and ``vacated``: see ``JobSignalled``."""
-    slot = draft.state.slots.get(activation.slot)
-    if slot is not None and slot.state_activity == "Claimed/Suspended":
-        resume(draft, slot, cause, evidence)
-        draft.move_slot(slot, SlotRow.CONTINUE, cause)
-    signal(draft, activation, "soft" if _wants_grace(draft, activation) else "hard", cause, evidence, vacated)
+    how = "soft" if _wants_grace(draft, activation) else "hard"
+    signal(draft, activation, how, cause, evidence, vacated, resumes=True)
 
 
 def _wants_grace(draft: Draft, activation: Activation) -> bool:
@@ -246,8 +172,48 @@ def _wants_grace(draft: Draft, activation: Activation) -> bool:
 
 
 def signal(
-    draft: Draft, activation: Activation, how: str, cause: str, evidence: int = 0, vacated: Ad | None = None
+    draft: Draft,
+    activation: Activation,
+    how: str,
+    cause: str,
+    evidence: int = 0,
+    vacated: Ad | None = None,
+    resumes: bool = False,
+    again: bool = False,
 ) -> None:
-    """Tell a job's processes to end. Once told softly, they are not told so again."""
-    if how == "hard" or not activation.stop:
-        signal_job(draft, activation, how, cause, evidence, vacated)
+    """Tell a job's processes to end. Once told softly, they are not told so again, unless ``again``. A job without a
+    slot is told by the access point itself."""
+    if not draft.state.clusters[activation.cluster].local:
+        draft.send(
+            DeactivateClaim(
+                draft.stimulus, activation.slot, how == "hard", False, cause, evidence, vacated or {}, resumes
+            )
+        )
+    elif how == "hard" or not activation.stop or again:
+        patience = draft.state.setting("KILLING_TIMEOUT" if how == "hard" else "MachineMaxVacateTime")
+        job = activation.cluster, activation.proc
+        draft.emit(JobSignalled(*draft.why(cause), *job, how, draft.now + patience, evidence, vacated or {}))
+
+
+# What a slot reports of its job
+
+
+def job_paused(draft: Draft, message: JobPaused) -> None:
+    """A slot's job was suspended, or continued: its status follows."""
+    cluster = draft.state.clusters[message.cluster]
+    if cluster.status_of(message.proc) == message.source:
+        procs = ranges([message.proc])
+        draft.move_jobs(cluster, procs, message.row, message.cause, message.source, {}, message.evidence)
+
+
+def hold_job(draft: Draft, message: HoldJob) -> Ad | None:
+    """Hold a job with the machine owner's reason, unless a transform of its own or a cool-down may spare it the hold at
+    its end: then return what its ad will say of the eviction."""
+    cluster, proc = draft.state.clusters[message.cluster], message.proc
+    status = cluster.status_of(proc)
+    if status not in RUNS:
+        return None
+    if cluster.transforms_itself(proc) or draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN"):
+        return vacate_reason(message.why)
+    draft.move_jobs(cluster, ranges([proc]), "hold", "held_by_machine", status, hold_reason(message.why))
+    return None

@@ -14,9 +14,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..classad import EvaluationError, unparse
+from ..classad.evidence import truth, unparsed, values_read
 from ..decision.draft import Draft
 from ..events import JobCooledDown, JobExited
-from ..startd.evaluation import truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, parse_whole

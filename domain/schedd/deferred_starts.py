@@ -6,8 +6,8 @@ from typing import Final
 
 from ..decision.draft import Draft, ranges
 from ..events import JobDue, JobExecuting, JobExited, JobSignalled
+from ..ports.messages import EndJob, ShowSlot
 from ..ports.stimuli import ActivationEnded
-from ..startd.claiming import charge_badput
 from ..state.caches import ad_of
 from ..state.state import Activation
 from ..units import SECOND
@@ -24,10 +24,10 @@ def deferral_over(draft: Draft, activation: Activation) -> None:
     if _missed(draft, activation):
         _hold(draft, activation)
         return
-    state, cluster = draft.state, draft.state.clusters[activation.cluster]
+    cluster = draft.state.clusters[activation.cluster]
     draft.emit(JobDue(*draft.why("deferral_over"), activation.cluster, activation.proc))
-    slot = state.slots.get(activation.slot)
-    if slot is not None and slot.state_activity == "Claimed/Suspended":
+    seen = None if cluster.local else draft.send(ShowSlot(activation.slot))
+    if seen is not None and seen.state_activity == "Claimed/Suspended":
         draft.move_jobs(cluster, ranges([activation.proc]), "suspend", "suspend", "Running", {})
 
 
@@ -45,19 +45,17 @@ def _missed(draft: Draft, activation: Activation) -> bool:
 
 def _hold(draft: Draft, activation: Activation) -> None:
     """Hold a job that has missed its time. As with the real starter, its ad says that it was begun."""
-    state = draft.state
-    cluster, slot = state.clusters[activation.cluster], state.slots.get(activation.slot)
-    if slot is not None:
+    cluster = draft.state.clusters[activation.cluster]
+    if not cluster.local:
         draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
-        charge_badput(draft, slot)
-        draft.move_claim(slot, "end_job")
+        draft.send(EndJob(activation.slot))
     missed = JobExited(
         *draft.why("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
         "evicted", "", "", {**MISSED, **_VACATED},
     )  # fmt: skip
     draft.emit(continue_job(draft, cluster, missed, "hold"))
-    if slot is not None:
-        job_ended(draft, slot, activation.cluster, reuses=True)
+    if not cluster.local:
+        job_ended(draft, activation.slot, activation.cluster, reuses=True)
 
 
 def end_told(draft: Draft) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobExited, JobsEdited
-from ..negotiator.autoclusters import significance
+from ..requests.autoclusters import significance
 from ..state.caches import ad_of, expression
 from ..state.cluster import ON_EVICT, Cluster
 from ..state.job_ad import at_exit

@@ -7,7 +7,7 @@ Source: the manual's "Substitutions and macros" (Submitting a Job), and dollarDo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, parse
@@ -70,7 +70,7 @@ def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
     return value
 
 
-def expanded_by(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: int) -> Ad | None:
+def expanded_by(draft: Draft, slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int) -> Ad | None:
     """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
     their ads are not put together for it."""
     edited = cluster.changes(proc) if cluster.edits else {}
@@ -78,7 +78,7 @@ def expanded_by(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: i
         return {}
     job = cluster.attributes(proc)
     try:
-        return expand(job, ad_of(job), ad_of(slot), draft.context)
+        return expand(job, ad_of(job), ad_of(slot()), draft.context)
     except CannotExpandError as error:
         said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
         said["NumSystemHolds"] = str(parse_whole(job.get("NumSystemHolds", "")) + 1)

@@ -19,6 +19,7 @@ from ..classad import ClassAdSyntaxError, Expression, parse
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, Procs
+from ..ports.messages import PauseJob, ShowSlot, VacateClaim
 from ..ports.stimuli import (
     Continue,
     Hold,
@@ -34,7 +35,7 @@ from ..ports.stimuli import (
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_whole, quoted, unquoted
 from ..state.pool_settings import limit, super_users
-from ..state.state import RUNS, Slot
+from ..state.state import RUNS
 from .constraints import EvaluationBudget, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
@@ -263,14 +264,13 @@ def _vacate(draft: Draft, command: Vacate, cluster: Cluster, procs: list[int], s
     schedd rejects this for suspended jobs."""
     if status not in RUNS - {"Suspended"}:
         return False
-    from .claims import signal, vacate
+    from .claims import signal
 
     for proc in procs:
         activation = draft.state.by_job[cluster.id, proc]
-        slot = draft.state.slots.get(activation.slot)
-        if slot is not None:
-            vacate(draft, slot, command.fast, "user_vacate")
-        if slot is None or not command.fast:
+        if not cluster.local:
+            draft.send(VacateClaim(activation.slot, command.fast, "user_vacate"))
+        if cluster.local or not command.fast:
             signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
     return True
 
@@ -278,9 +278,7 @@ def _vacate(draft: Draft, command: Vacate, cluster: Cluster, procs: list[int], s
 def _suspend(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status != "Running":
         return False
-    from ..startd.vacating import suspend_claim
-
-    return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
+    return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), resume=False)
 
 
 def _continue(
@@ -288,21 +286,18 @@ def _continue(
 ) -> bool:
     if status not in RUNS:  # a job that waits for its time goes on as Running on a suspended slot
         return False
-    from ..startd.vacating import continue_claim
-
-    return _pause(draft, cluster, procs, ("Claimed/Suspended",), continue_claim)
+    return _pause(draft, cluster, procs, ("Claimed/Suspended",), resume=True)
 
 
-def _pause(
-    draft: Draft, cluster: Cluster, procs: list[int], pairs: tuple[str, ...], rule: Callable[[Draft, Slot], bool]
-) -> bool:
+def _pause(draft: Draft, cluster: Cluster, procs: list[int], pairs: tuple[str, ...], resume: bool) -> bool:
     """Suspend or continue the slots of these jobs, if all of them are where that can be."""
     if cluster.local:
         return False  # without a slot there is nobody to suspend it
-    slots = [draft.state.slots[draft.state.by_job[cluster.id, proc].slot] for proc in procs]
-    if any(slot.state_activity not in pairs for slot in slots):
+    slots = [draft.state.by_job[cluster.id, proc].slot for proc in procs]
+    seen = (draft.send(ShowSlot(slot)) for slot in slots)
+    if any(slot is None or slot.state_activity not in pairs for slot in seen):
         return False
-    done = [rule(draft, slot) for slot in slots]
+    done = [draft.send(PauseJob(slot, resume)) for slot in slots]
     return all(done)
 
 

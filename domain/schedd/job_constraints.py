@@ -14,10 +14,9 @@ import numpy as np
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.columns import ABSENT, INTEGER, Integers, Kinds
+from ..classad.evidence import CALL, MAKES_NAMES, mentioned
 from ..classad.survey import LEAVERS
 from ..classad.table import SlotTable
-from ..negotiator.slot_table import CALL, mentioned
-from ..startd.slot_ad import MAKES_NAMES
 from ..state.caches import expression
 from ..state.cluster import Cluster
 from ..state.proc_ads import unpack

@@ -18,13 +18,13 @@ from attrs import frozen
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.analysis import clauses, references_found
+from ..classad.evidence import integer
 from ..classad.matching import accepts
 from ..classad.next_change import POLL, next_change
 from ..classad.tree import Literal
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobsDeferred
 from ..ports.stimuli import ScheduleJobs
-from ..startd.evaluation import integer
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
 from ..state.job_ad import DEFERRAL_TIME, parse_whole, quoted

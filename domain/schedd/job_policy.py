@@ -12,11 +12,11 @@ from functools import cache
 from attrs import Factory, frozen
 
 from ..classad import ClassAd, EvaluationError, unparse
+from ..classad.evidence import integer, truth, unparsed, values_read
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
 from ..events import Ad, JobExited
-from ..startd.evaluation import integer, truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import at_exit, quoted, vacate_reason

@@ -10,9 +10,14 @@ from msgspec.structs import replace
 
 from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
-from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
-from ..startd.claiming import charge_badput
-from ..startd.job_signals import HELD_BY_STARTD
+from ..ports.messages import EndJob
+from ..ports.stimuli import (
+    ActivationChirped,
+    ActivationEnded,
+    ActivationMeasured,
+    ActivationStarted,
+    Transferred,
+)
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import OF_A_HOLD, parse_whole, quoted, unquoted, vacate_reason
 from ..state.state import RUNS, TRANSFER_STEPS, Activation
@@ -21,6 +26,7 @@ from ..state_machines.hold_codes import (
     DEACTIVATED,
     EVICTIONS,
     FIRST_VACATE_CODE,
+    HELD_BY_STARTD,
     LOST,
     REMOVED_CODE,
     TRANSFERS,
@@ -199,9 +205,8 @@ def ended(draft: Draft, stimulus: ActivationEnded) -> None:
     if begins_unseen and outcome in ("exited", "evicted"):
         # Its begin was never told: the pool was dead while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
-    slot = state.slots.get(activation.slot)
-    if slot is not None:
-        charge_badput(draft, slot)
+    if not cluster.local:
+        draft.send(EndJob(activation.slot))
     exited = JobExited(
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,
@@ -216,13 +221,11 @@ def ended(draft: Draft, stimulus: ActivationEnded) -> None:
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
         exited = replace(exited, changes={**exited.changes, **core})
-    if slot is not None:
-        draft.move_claim(slot, "end_job")
     draft.emit(exited)
     if exited.target == "Idle":
         schedule(draft, cluster, [activation.proc])  # before its claim looks for the next job
-    if slot is not None:
-        job_ended(draft, slot, activation.cluster, reuses=not _machines_fault(stimulus))
+    if not cluster.local:
+        job_ended(draft, activation.slot, activation.cluster, reuses=not _machines_fault(stimulus))
 
 
 def _machines_fault(end: ActivationEnded) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ..classad import EvaluationError
+from ..classad.evidence import integer
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, ClusterSubmitted
-from ..negotiator.accounting import first_factor
+from ..ports.messages import OpenAccount
 from ..ports.stimuli import Submit
-from ..startd.evaluation import integer
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
@@ -160,7 +160,7 @@ def submit(draft: Draft, command: Submit) -> None:
         ad = _limited(ad, command.count)
         if on_hold:
             raise Refusal("a factory makes all of its jobs alike: hold all of them, or none")
-    factor = first_factor(state, submitter)
+    factor = draft.send(OpenAccount(submitter))
     admitted.tell()
     cluster = ClusterSubmitted(
         *draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor, factory

@@ -151,7 +151,7 @@ class TransformMacros(Macros):
         if not key.startswith("my."):
             return super().value(name)
         asked = self.job.ad.get(key[3:])
-        from ..startd.evaluation import unparsed  # few submissions are transformed
+        from ..classad.evidence import unparsed  # few submissions are transformed
 
         return None if asked is None else _unquoted(unparsed(self.job.evaluated(asked, self._context)))
 
@@ -244,7 +244,7 @@ def _first(rest: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
 
 
 def _evaluation(what: str, asked: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
-    from ..startd.evaluation import unparsed, values_read  # few submissions are transformed
+    from ..classad.evidence import unparsed, values_read  # few submissions are transformed
 
     return Evaluation(what, unparse_old(asked), unparsed(value), values_read(asked, job.ad, None, context))
 

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from ..classad import Expression, unparse
 from ..classad.analysis import references_found
+from ..classad.evidence import truth, unparsed, values_read
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
-from ..negotiator.idle_jobs import idle_procs, idle_queues
-from ..startd.evaluation import truth, unparsed, values_read
+from ..requests.idle_jobs import idle_procs, idle_queues
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
@@ -45,7 +45,7 @@ def start_local_jobs(draft: Draft) -> None:
     for number in list(idle_queues(state, draft.caches).local):
         cluster = state.clusters[number]
         for proc in gate.let_in(cluster):
-            expanded = expanded_by(draft, {}, cluster, proc)
+            expanded = expanded_by(draft, dict, cluster, proc)
             if expanded is None:
                 continue
             draft.fire("job", "Idle", "activate")

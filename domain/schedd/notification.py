@@ -16,10 +16,10 @@ from typing import Final
 from attrs import frozen
 
 from ..classad import ClassAd
+from ..classad.evidence import integer
 from ..decision.draft import Draft
 from ..events import Event, JobExecuting, JobExited, JobsTransitioned, MailDue, Mailed
 from ..ports.stimuli import MailHandled
-from ..startd.evaluation import integer
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from ..state.job_ad import unquoted

@@ -18,12 +18,12 @@ from typing import Final
 from attrs import frozen
 
 from ..classad import ClassAd, EvaluationError, Expression, unparse
+from ..classad.evidence import integer, unparsed, values_read
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
 from ..events import Ad
 from ..ports.stimuli import EvaluateJobPolicies
-from ..startd.evaluation import integer, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_whole, quoted, vacate_reason

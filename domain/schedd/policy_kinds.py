@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..classad import ClassAd, EvaluationError, Expression
+from ..classad.evidence import MAKES_NAMES
 from ..classad.survey import LEAVERS
 from ..classad.tree import Call, children
-from ..startd.slot_ad import MAKES_NAMES
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 

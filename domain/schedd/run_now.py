@@ -16,19 +16,14 @@ from typing import Final, NamedTuple
 from ..classad.matching import requirements_met
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, job_id
-from ..events import ClaimMade, ClaimsEarmarked, EarmarkEnded
-from ..negotiator.accounting import first_factor
-from ..negotiator.autoclusters import significance, words
-from ..negotiator.match_evidence import job_ad
-from ..ports.stimuli import RunNow
-from ..startd.claiming import accept_claim, carve_claimable, limits_of, rank_of, release
-from ..startd.dynamic_slots import remaining, requested_resources, weight_of
-from ..startd.slot_ad import UNIVERSE_VANILLA
-from ..startd.slot_resources import dynamic_name
-from ..state.cluster import Cluster
+from ..events import ClaimsEarmarked, EarmarkEnded
+from ..ports.messages import CarveSlot, ShowAd, ShowSlot, SlotSeen
+from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
+from ..requests.autoclusters import significance, words
+from ..requests.match_evidence import job_ad
+from ..state.cluster import UNIVERSE_VANILLA, Cluster
 from ..state.pool_settings import seconds_of
-from ..state.state import Earmark, Slot
-from .claim_reuse import slot_ad
+from ..state.state import Earmark
 from .claims import begin, reuse_claim, signal
 from .job_commands import allowed
 from .waiting_claims import withdraw_better_matches
@@ -80,8 +75,7 @@ def run_now(draft: Draft, command: RunNow) -> None:
         rule = "the now-job must not already be scheduled to run immediately"
         raise _refused(rule, f"{name} waits for the jobs on {there} to go")
     runs = [state.by_job[victim] for victim in victims]
-    held = {run.slot: state.slots[run.slot].claim for run in runs}
-    claims = {slot: claim.id for slot, claim in held.items() if claim is not None}
+    claims = {run.slot: state.claims[run.slot].claim for run in runs if run.slot in state.claims}
     for job, earmark in list(state.earmarks.items()):
         if not claims.keys().isdisjoint(earmark.claims):
             _give_up(draft, job, earmark, "now_taken")
@@ -123,80 +117,75 @@ def settle(draft: Draft) -> None:
         kept = _kept(draft, earmark)
         if len(kept) < len(earmark.claims):
             _give_up(draft, job, earmark, "now_lost")
-        elif all(slot.state_activity == "Claimed/Idle" for slot in kept):
+        elif all(seen.state_activity == "Claimed/Idle" for seen in kept.values()):
             _coalesce(draft, job, kept)
         elif earmark.until <= draft.now:
             _give_up(draft, job, earmark, "now_late")
 
 
-def _kept(draft: Draft, earmark: Earmark) -> list[Slot]:
+def _kept(draft: Draft, earmark: Earmark) -> dict[str, SlotSeen]:
     """Return the slots whose claims are still there."""
-    slots = (draft.state.slots.get(name) for name in earmark.claims)
-    return [slot for slot in slots if slot and slot.claim and slot.claim.id == earmark.claims[slot.name]]
+    held = draft.state.claims
+    names = (name for name, claim in earmark.claims.items() if name in held and held[name].claim == claim)
+    return {name: seen for name in names if (seen := draft.send(ShowSlot(name))) is not None}
 
 
 def _give_up(draft: Draft, job: tuple[int, int], earmark: Earmark, cause: str) -> None:
     """Keep these claims no longer. Those of which the job is gone are released, the others when theirs is."""
     draft.emit(EarmarkEnded(*draft.why(cause), *job))
-    for slot in _kept(draft, earmark):
-        if slot.state_activity == "Claimed/Idle":
-            release(draft, slot, cause)
+    for slot, seen in _kept(draft, earmark).items():
+        if seen.state_activity == "Claimed/Idle":
+            draft.send(ReleaseClaim(draft.stimulus, slot, cause))
 
 
-def _coalesce(draft: Draft, job: tuple[int, int], slots: list[Slot]) -> None:
+def _coalesce(draft: Draft, job: tuple[int, int], slots: dict[str, SlotSeen]) -> None:
     """Put together what the claims of these slots hold, and begin the job on it."""
     cause = _hindrance(draft, job, slots) or "coalesced"
-    parent, negotiator = slots[0].parent, slots[0].claim.negotiator if slots[0].claim is not None else ""
+    first = next(iter(slots))
+    parent, negotiator = slots[first].parent, draft.state.claims[first].negotiator
     for slot in slots:
-        release(draft, slot, cause)
-    made = None
+        draft.send(ReleaseClaim(draft.stimulus, slot, cause))
+    made = ""
     if cause == "coalesced":
-        made = _claimed(draft, draft.state.slots[parent], draft.state.clusters[job[0]], job[1], negotiator)
-        cause = cause if made is not None else "now_unfit"
-    draft.emit(EarmarkEnded(*draft.why(cause), *job, "" if made is None else made.name))
-    if made is not None:
+        made = _claimed(draft, parent, draft.state.clusters[job[0]], job[1], negotiator)
+        cause = cause if made else "now_unfit"
+    draft.emit(EarmarkEnded(*draft.why(cause), *job, made))
+    if made:
         _begin(draft, made, draft.state.clusters[job[0]], job[1])
 
 
-def _hindrance(draft: Draft, job: tuple[int, int], slots: list[Slot]) -> str:
+def _hindrance(draft: Draft, job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
     """Return the cause for which the job cannot have what these slots hold; empty: there is none."""
     cluster = draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
         return "now_gone"
     if cluster.status_of(job[1]) != "Idle":
         return "now_not_idle"
-    if any(slot.kind != "dynamic" for slot in slots):
+    if any(seen.kind != "dynamic" for seen in slots.values()):
         return "now_static"
-    return "now_apart" if len({slot.parent for slot in slots}) > 1 else ""
+    return "now_apart" if len({seen.parent for seen in slots.values()}) > 1 else ""
 
 
-def _claimed(draft: Draft, parent: Slot, cluster: Cluster, proc: int, negotiator: str) -> Slot | None:
-    """Carve a slot for the job and claim it; None: too little is left of ``parent``, or its policy does not let it."""
+def _claimed(draft: Draft, parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
+    """Have a slot carved for the job and claim it; empty: too little is left of ``parent``, or its policy does not let
+    it."""
     state, job = draft.state, job_ad(cluster, proc)
     read = words(significance(state, draft.caches).signature(cluster, proc))
-    if not requirements_met(slot_ad(draft, parent, read), job, draft.context):
-        return None
-    if requested_resources(draft, parent, job, remaining(parent)) is None:
-        return None
-    slot = carve_claimable(draft, parent, dynamic_name(parent.name, state.slots), job)
+    if not requirements_met(draft.send(ShowAd(parent, read)), job, draft.context):
+        return ""
+    slot = draft.send(CarveSlot(parent, job))
+    if not slot:
+        return ""
     withdraw_better_matches(draft, cluster.id, [proc])
-    ad = cluster.attributes(proc)
-    made = ClaimMade(
-        *draft.why("coalesced"),
-        slot.name,
-        f"{slot.name}#{draft.now}#{state.position + 1}",
-        cluster.submitter,
-        weight_of(slot),
-        rank_of(draft, slot, ad),
-        job=job_id(cluster.id, proc),
-        factor=first_factor(state, cluster.submitter, negotiator),
-        limits=limits_of(draft, slot, ad),
-        negotiator=negotiator,
-    )
-    return slot if accept_claim(draft, slot, made) else None
+    claim, ad = f"{slot}#{draft.now}#{state.position + 1}", cluster.attributes(proc)
+    request = RequestClaim(
+        draft.stimulus, slot, claim, "", cluster.submitter, job_id(cluster.id, proc), ad, negotiator=negotiator,
+        claims_part=True,
+    )  # fmt: skip
+    return slot if draft.send(request) else ""
 
 
-def _begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
+def _begin(draft: Draft, slot: str, cluster: Cluster, proc: int) -> None:
     """Begin the job; if it may not run just now, the next one of its submitter that fits."""
     job = cluster.id, proc
     if job in draft.state.by_job or job in draft.state.cooling:

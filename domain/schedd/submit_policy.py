@@ -327,7 +327,7 @@ class Judge:
                     continue
             evidence = None
             if asked is not None:
-                from ..startd.evaluation import unparsed, values_read  # few pools have requirements
+                from ..classad.evidence import unparsed, values_read  # few pools have requirements
 
                 read = values_read(asked, self.schedd, job.ad, context)
                 evidence = Evaluation("", requirement.text, unparsed(value), read)

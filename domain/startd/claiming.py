@@ -23,15 +23,16 @@ from ..events import (
     ClaimQueued,
     ClaimWithdrawn,
     DrainBadputAdded,
+    JobActivated,
 )
-from ..names import SlotName
-from ..negotiator.accounting import first_factor
+from ..names import SlotName, dynamic_name
 from ..ports import stimuli as s
+from ..ports.messages import CarveSlot, DropMatch, EndJob, OpenAccount, ShowSlot, SlotSeen
 from ..state import negotiators
 from ..state.caches import Caches, ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.slot_fold import OF_ITS_JOB
-from ..state.state import Slot, State
+from ..state.state import Slot, State, provides
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING
@@ -39,13 +40,12 @@ from ..units import SECOND
 from . import time_limits
 from .backfill_client import is_in_the_way
 from .draining import accepts_claims
-from .dynamic_slots import carve, weight_of
+from .dynamic_slots import carve, remaining, requested_resources, weight_of
 from .evaluation import attribute_text
-from .job_signals import signal
-from .pslot_preemption import preempt_for_claim
+from .job_signals import resume, signal
+from .pslot_preemption import preempt, preempt_for_claim
 from .public_ad import PublishedSlots
 from .slot_policy_evaluation import note_evidence, policy_of
-from .slot_resources import dynamic_name
 from .startd_settings import duration
 from .transitions import (
     apply_policy,
@@ -57,6 +57,7 @@ from .transitions import (
     trigger,
     withdraw_better_match,
 )
+from .vacating import void
 
 
 def negotiator_of(state: State, caches: Caches, slot: Slot, now: int, context: Context) -> str:
@@ -161,7 +162,7 @@ def claim_for_waiting(draft: Draft, slot: Slot) -> None:
     made = ClaimMade(
         *draft.why("claimed"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank, waiting.holder,
         waiting.job, waiting.ad, waiting.lease,
-        first_factor(draft.state, waiting.submitter, waiting.negotiator), waiting.limits, waiting.negotiator,
+        draft.send(OpenAccount(waiting.submitter, waiting.negotiator)), waiting.limits, waiting.negotiator,
     )  # fmt: skip
     in_backfill = slot.state_activity == BACKFILL_KILLING
     accept_claim(draft, slot, made, "client gone, claimed" if in_backfill else "claim")
@@ -188,12 +189,23 @@ def _slot(draft: Draft, name: str) -> Slot:
 
 
 def notify_match(draft: Draft, stimulus: s.NotifyMatch) -> None:
-    """Match the slot (6): it waits for its claim."""
-    trigger(draft, _slot(draft, stimulus.slot), "match", "matched")
+    """Carve the part that was matched, if it is one; match the slot (6): it waits for its claim."""
+    slot = _slot(draft, stimulus.slot)
+    if stimulus.part:
+        parent = slot
+        preempt(draft, parent, stimulus.preempts)
+        slot = carve(draft, parent, stimulus.part, ad_of(stimulus.ad))
+        leave_for_part(draft, parent)
+        if stimulus.carves_alone:
+            return
+        reevaluate(draft, slot)
+    trigger(draft, slot, "match", "matched")
 
 
-def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
-    """Claim a slot from outside; on a claimed slot, the claim waits."""
+def request_claim(draft: Draft, stimulus: s.RequestClaim) -> bool:
+    """Claim a slot; on a claimed slot, the claim waits. Return True if the holder has the slot now."""
+    if not stimulus.holder:
+        return _claim_for_own(draft, stimulus)
     machine = draft.state.machines.get(SlotName.parse(stimulus.slot).machine)
     if machine is not None and not accepts_claims(machine):
         raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
@@ -211,17 +223,62 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
     )  # fmt: skip
     if slot.state in HELD:
         queue_claim(draft, slot, waits)
-        return
+        return False
     if slot.state_activity == BACKFILL_BUSY or is_in_the_way(draft.state, slot):
         wait_for_client(draft, slot, replace(waits, cause="claimed"))
-        return
+        return False
     made = ClaimMade(
         *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, stimulus.holder,
         stimulus.job, stimulus.ad, stimulus.lease,
-        first_factor(draft.state, stimulus.submitter, whose), limits, whose,
+        draft.send(OpenAccount(stimulus.submitter, whose)), limits, whose,
     )  # fmt: skip
-    if not accept_claim(draft, slot, made) and slot.state not in HELD and not draft.events:
+    accepted = accept_claim(draft, slot, made)
+    if not accepted and slot.state not in HELD and not draft.events:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed there")
+    return accepted
+
+
+def _claim_for_own(draft: Draft, stimulus: s.RequestClaim) -> bool:
+    """Claim a slot for the pool's own access point, which was matched with it. What the job's ad says is in the queue:
+    the events need not repeat it."""
+    state, slot = draft.state, _slot(draft, stimulus.slot)
+    value = rank_of(draft, slot, stimulus.ad)
+    machine = state.machines.get(slot.machine)
+    closed = machine is not None and not accepts_claims(machine)
+    if not stimulus.claims_part and slot.state in HELD:
+        # As the real startd, it refuses a claim if it likes the job less than the one that it has, or that waits.
+        if closed or any(claim is not None and value < claim.rank for claim in (slot.claim, slot.waiting)):
+            void(draft, slot, "claim_failed")
+        else:
+            draft.move_match(slot, "claim")
+            queue_claim(draft, slot, _waiting(draft, stimulus, "better_match", value))
+        return False
+    if not stimulus.claims_part and (slot.state_activity == BACKFILL_BUSY or is_in_the_way(state, slot)):
+        if closed:
+            void(draft, slot, "claim_failed")
+        elif slot.destination != "Matched" and slot.kind != "dynamic":  # else the match waits for the client instead
+            draft.move_match(slot, "claim")
+            wait_for_client(draft, slot, _waiting(draft, stimulus, "claimed", value))
+        return False
+    limits = limits_of(draft, slot, stimulus.ad) if stimulus.claims_part else stimulus.limits
+    factor = draft.send(OpenAccount(stimulus.submitter, stimulus.negotiator))
+    cause, job = ("coalesced", stimulus.job) if stimulus.claims_part else ("claimed", "")
+    made = ClaimMade(
+        *draft.why(cause), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, job=job,
+        factor=factor, limits=limits, negotiator=stimulus.negotiator,
+    )  # fmt: skip
+    if accept_claim(draft, slot, made):
+        return True
+    if slot.name in state.matches:
+        void(draft, slot, "claim_failed")
+    return False
+
+
+def _waiting(draft: Draft, stimulus: s.RequestClaim, cause: str, rank: float) -> ClaimQueued:
+    return ClaimQueued(
+        *draft.why(cause), stimulus.slot, stimulus.claim, stimulus.submitter, rank, "", stimulus.job, {},
+        limits=stimulus.limits, negotiator=stimulus.negotiator,
+    )  # fmt: skip
 
 
 def limits_of(draft: Draft, slot: Slot, job: Ad) -> str:
@@ -252,6 +309,26 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
     return carve_claimable(draft, parent, name, ad_of(stimulus.ad))
 
 
+def carve_slot(draft: Draft, message: CarveSlot) -> str:
+    parent = draft.state.slots[message.slot]
+    if requested_resources(draft, parent, message.ad, remaining(parent)) is None:
+        return ""
+    return carve_claimable(draft, parent, dynamic_name(parent.name, draft.state.slots), message.ad).name
+
+
+def show_slot(draft: Draft, message: ShowSlot) -> SlotSeen | None:
+    slot = draft.state.slots.get(message.slot)
+    if slot is None:
+        return None
+    machine = draft.state.machines.get(slot.machine)
+    starts = machine is None or not machine.shutdown
+    return SlotSeen(slot.state_activity, slot.kind, slot.parent, slot.ad, slot.version, starts)
+
+
+def drop_match(draft: Draft, message: DropMatch) -> None:
+    void(draft, draft.state.slots[message.slot], message.cause)
+
+
 def carve_claimable(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
     """Carve a dynamic slot for a job from ``parent``, and have it where it can be claimed.
 
@@ -279,9 +356,10 @@ def fail_claim(draft: Draft, stimulus: s.FailClaim) -> None:
 
 def withdraw_claim(draft: Draft, stimulus: s.WithdrawClaim) -> None:
     """Withdraw a waiting better match; a job that retired for it alone goes on at the policy's next round."""
-    slot = _slot(draft, stimulus.slot)
-    if slot.waiting is not None:
-        draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, slot.waiting.id))
+    slot, job = draft.state.slots.get(stimulus.slot), stimulus.for_job
+    waiting = None if slot is None and job else _slot(draft, stimulus.slot).waiting
+    if waiting is not None and (not job or (not waiting.holder and waiting.job == job)):
+        draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, waiting.id))
 
 
 def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
@@ -294,20 +372,32 @@ def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
         raise Refusal(f"machine {machine.name} is shut down: no job can start there any more")
     promised = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
-    draft.emit(ClaimActivated(*draft.why("activated"), slot.name, slot.claim.id, stimulus.job, stimulus.ad, promised))
+    why, claim = draft.why("activated"), slot.claim.id
+    if stimulus.cluster:
+        job = stimulus.cluster, stimulus.proc
+        given = provides(slot, stimulus.wanted)
+        draft.emit(JobActivated(*why, *job, slot.name, claim, promised, given, stimulus.expanded, stimulus.deferred))
+    else:
+        draft.emit(ClaimActivated(*why, slot.name, claim, stimulus.job, stimulus.ad, promised))
     trigger(draft, slot, "activate", "activated")
 
 
 def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
     """End the holder's job, softly unless ``fast``. If the claim is to end anyway, it is released with the job (the
     real startd's release_claim)."""
-    slot = _slot(draft, stimulus.slot)
+    slot, how = _slot(draft, stimulus.slot), "hard" if stimulus.fast else "soft"
+    if slot.activation is not None and slot.activation.cluster:
+        if stimulus.resumes and slot.state_activity == "Claimed/Suspended":
+            resume(draft, slot, stimulus.cause, stimulus.evidence)
+            draft.move_slot(slot, SlotRow.CONTINUE, stimulus.cause)
+        signal(draft, slot, how, stimulus.cause, stimulus.evidence, stimulus.vacated)
+        return
     if stimulus.closing or _closes(draft, slot):
         if slot.activity == "Cleaning":
             mark(draft, slot, "closing")
         if trigger(draft, slot, "deactivate and close", "deactivated"):
             return
-    signal(draft, slot, "hard" if stimulus.fast else "soft", "deactivated")
+    signal(draft, slot, how, stimulus.cause)
 
 
 def _closes(draft: Draft, slot: Slot) -> bool:
@@ -321,15 +411,12 @@ def _closes(draft: Draft, slot: Slot) -> bool:
 
 
 def release_claim(draft: Draft, stimulus: s.ReleaseClaim) -> None:
-    release(draft, _slot(draft, stimulus.slot), "released")
-
-
-def release(draft: Draft, slot: Slot, cause: str) -> None:
     """Give the claim up for its holder. In Cleaning, it ends when the job is gone."""
+    slot = _slot(draft, stimulus.slot)
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")
     else:
-        trigger(draft, slot, "release", cause)
+        trigger(draft, slot, "release", stimulus.cause)
 
 
 def _slot_of_starter(draft: Draft, name: str) -> Slot:
@@ -353,6 +440,14 @@ def starter_gone(draft: Draft, stimulus: s.StarterGone) -> None:
         draft.move_claim(slot, "end_job")
         draft.emit(ClaimDeactivated(*draft.why("job_ended"), slot.name, claim, slot.activation.job))
     job_gone(draft, slot)
+
+
+def end_job(draft: Draft, message: EndJob) -> None:
+    """Note that the job of the pool's own queue is gone, before its access point logs that."""
+    slot = draft.state.slots.get(message.slot)
+    if slot is not None:
+        charge_badput(draft, slot)
+        draft.move_claim(slot, "end_job")
 
 
 def charge_badput(draft: Draft, slot: Slot) -> None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
+from ..classad.evidence import truth
 from ..decision.command_results import answer
 from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
+from ..ports.messages import BeginDrain, EndDrain
 from ..state.pool_settings import super_users
 from ..state.state import Machine, MachineDrain, Slot
 from ..state_machines.drain import COMPLETIONS, OPEN, SCHEDULES, Schedule
-from .evaluation import truth
+from .public_ad import why_not_canceled, why_not_drained
 from .slot_policy_evaluation import policy_of
 from .startd_settings import setting
 from .transitions import apply_policy, mark
@@ -82,20 +84,6 @@ class DrainTerms(NamedTuple):
     start: str
 
 
-def why_not_drained(machine: Machine) -> str:
-    """Return why no drain of the machine can begin; empty: one can."""
-    if machine.drain is None:
-        return ""
-    return f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
-
-
-def why_not_canceled(machine: Machine) -> str:
-    """Return why the machine's drain cannot be canceled; empty: it can, or there is none."""
-    if machine.drain is None or machine.drain.state != "Stopped":
-        return ""
-    return f"{machine.name} is drained, and was to {machine.drain.completion} then: start it again"
-
-
 def begin_drain(draft: Draft, machine: Machine, terms: DrainTerms, cause: str) -> int:
     """Begin a drain of a machine that has none; return its number."""
     draft.fire("drain", OPEN, "start", terms.schedule)
@@ -106,6 +94,16 @@ def begin_drain(draft: Draft, machine: Machine, terms: DrainTerms, cause: str) -
             _begin(draft, slot, SCHEDULES[terms.schedule], cause)
     reevaluate_machine(draft, machine)
     return number
+
+
+def drain_to_defragment(draft: Draft, message: BeginDrain) -> None:
+    machine = draft.state.machines[message.machine]
+    start = start_while_draining(draft, machine, message.schedule, message.start)
+    begin_drain(draft, machine, DrainTerms(message.schedule, message.reason, message.completion, start), "defrag")
+
+
+def cancel_to_defragment(draft: Draft, message: EndDrain) -> None:
+    end_drain(draft, draft.state.machines[message.machine], "defrag_cancel")
 
 
 def start_while_draining(draft: Draft, machine: Machine, schedule: str, asked: str) -> str:

@@ -1,29 +1,27 @@
 """Evaluate one slot's policy expressions at one instant, and tell what they read.
 
-An expression is evaluated in the slot's ad, matched with the job that runs there, if any. True is true or a number
-other than 0; undefined and error are neither true nor false (None). For a job of the vanilla universe the variant with
-_VANILLA counts, if there is one that has a value (the reference's rule).
+An expression is evaluated in the slot's ad, matched with the job that runs there, if any. For a job of the vanilla
+universe the variant with _VANILLA counts, if there is one that has a value (the reference's rule).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
-from typing import Any
 
 from attrs import frozen
 
-from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression, unparse
+from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_found
-from ..classad.scalar import evaluator_of_several
+from ..classad.evidence import constant_truth, integer, truth, values_read
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.sensor_readings import Sense
 from ..state.caches import Caches, ad_of, expression
+from ..state.cluster import UNIVERSE_VANILLA
 from ..state.state import Activation, Slot, State
 from .drain_estimates import DrainEstimates, drain_estimates
 from .moment_attributes import SlotSnapshot
-from .slot_ad import UNIVERSE_VANILLA, ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
+from .slot_ad import ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
 from .startd_settings import EXPRESSIONS
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
@@ -63,7 +61,7 @@ class PolicyEvaluation:
         self.verdict: EvaluatedExpression | None = None
         """The last expression that was asked."""
         self.matched: dict[frozenset[str], ClassAd] = {}
-        """The slot's ad as matches see it, by what a job may read of it (``schedd.claim_reuse``)."""
+        """The slot's ad as matches see it, by what a job may read of it (``slot_policy.show_ad``)."""
         self._ad: ClassAd | None = None
         self._part: ClassAd | None = None
         self._has: frozenset[str] = frozenset()
@@ -254,32 +252,6 @@ class PolicyEvaluation:
         return values_read(self.verdict.expression, *self.ads_read_by(self.verdict.name), self.context)
 
 
-def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
-    """Return the values that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
-    ``target`` as ``TARGET.Name``, as the language writes them."""
-    found: dict[str, str] = {}
-    pending: list[tuple[Expression, bool]] = [(of, True)]
-    seen: set[tuple[str, bool]] = set()
-    value_in = {True: evaluator_of_several(my, target, context), False: evaluator_of_several(target, my, context)}
-    while pending:
-        asked, mine = pending.pop()
-        here, other = (my, target) if mine else (target, my)
-        if here is None:
-            continue
-        references = references_found(asked, here)
-        names = [(name, mine) for name in references.internal]
-        names += [(name.rpartition(".")[2], not mine) for name in references.external]
-        for name, own in names:
-            place = here if own == mine else other
-            if place is None or name not in place or (name.lower(), own) in seen:
-                continue
-            seen.add((name.lower(), own))
-            found[f"{'MY' if own else 'TARGET'}.{name}"] = noted(value_in[own](place[name]))
-            if own != mine:  # what it reads itself is among the references of the expression that reads it
-                pending.append((place[name], own))
-    return dict(sorted(found.items()))
-
-
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})
 """The expressions that may have a variant for jobs of the vanilla universe."""
 
@@ -297,68 +269,3 @@ def attribute_text(ad: Ad, name: str) -> str:
         return ad[name]
     wanted = name.lower()
     return next((text for key, text in ad.items() if key.lower() == wanted), "")
-
-
-def _evaluated(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> Any:
-    try:
-        return asked.evaluate(my, target, context)
-    except EvaluationError:
-        return ERROR
-
-
-def _value(ad: ClassAd, name: str, target: ClassAd | None, context: Context) -> Any:
-    return _evaluated(ad[name], ad, target, context)
-
-
-def constant_truth(asked: Literal) -> bool | None:
-    return _as_truth(asked.value)
-
-
-def truth(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """Return the truth of an expression, as the reference's EvalBool takes it."""
-    return _as_truth(_evaluated(asked, my, target, context))
-
-
-def _as_truth(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return value != 0
-    return None
-
-
-def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
-    """Return a whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
-    value = _evaluated(asked, my, target, context)
-    if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
-        return int(value)
-    return None
-
-
-MOST_NOTED = 10_000
-"""The characters of a value that the log keeps as evidence."""
-
-
-def noted(value: object) -> str:
-    """Return a value as the language writes it; of one that is too long for evidence a string with its beginning."""
-    text = unparsed(value)
-    if len(text) <= MOST_NOTED:
-        return text
-    return unparsed(f"{text[:1000]}{_CUT}({len(text):,} characters)")
-
-
-_CUT = " ... cut "
-
-
-def is_cut(text: str) -> bool:
-    """Return True if evidence has only the beginning of a value."""
-    return _CUT in text and text.endswith(' characters)"')
-
-
-def unparsed(value: object) -> str:
-    """Return a value as the language writes it."""
-    if type(value) is int:
-        return str(value)
-    ad = ClassAd()
-    ad["v"] = UNDEFINED if value is None else value
-    return unparse(ad["v"])

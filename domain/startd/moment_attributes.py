@@ -8,13 +8,14 @@ from typing import Any
 
 from attrs import define
 
-from ..classad import Context
+from ..classad import Context, Moving
 from ..ports.sensor_readings import Readings
+from ..ports.slot_ads import TOTALLED, total_name
 from ..state.accounting_groups import NO_GROUP, assigned_group
 from ..state.caches import Caches
 from ..state.job_ad import unquoted
 from ..state.state import Machine, Slot, State
-from ..units import SECOND
+from ..units import DAY, SECOND
 from .drain_estimates import DrainEstimates
 from .load import load_of
 from .startd_settings import duration, setting
@@ -152,24 +153,9 @@ def _instant(at: int) -> int | None:
     return at // SECOND if at else None
 
 
-def unclaimed_in_drains(m: SlotSnapshot) -> int:
+def unclaimed_in_drains(machine: Machine, now: int) -> int:
     """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
-    if m.machine is not None and not m.machine.drains:
-        return 0
-    return int(sum(slot.drained_until(m.now) for slot in m.state.machine_slots(m.slot))) // SECOND
-
-
-TOTALLED = (
-    "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
-    "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
-    "Backfill/Idle", "Backfill/Busy", "Backfill/Killing", "Drained/Idle", "Drained/Retiring",
-)  # fmt: skip
-"""The pairs of which a slot's ad tells the total time."""
-
-
-def total_name(pair: str) -> str:
-    """Return TotalTimeClaimedBusy for Claimed/Busy."""
-    return f"TotalTime{pair.replace('/', '')}"
+    return int(sum(slot.drained_until(now) for slot in machine.slots.values())) // SECOND if machine.drains else 0
 
 
 def total_time(m: SlotSnapshot, pair: str) -> int | None:
@@ -185,6 +171,10 @@ def total_since(slot: Slot) -> int:
     return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // SECOND
 
 
+def _unclaimed(m: SlotSnapshot) -> Any:
+    return None if m.machine is None else unclaimed_in_drains(m.machine, m.now) or None
+
+
 Attribute = tuple[str, Callable[[SlotSnapshot], Any]]
 
 _EXPECTED: tuple[Attribute, ...] = tuple(
@@ -196,8 +186,6 @@ _EXPECTED: tuple[Attribute, ...] = tuple(
         ("ExpectedMachineQuickDrainingCompletion", "quick_completion"),
     )
 )
-EXPECTED = frozenset(name.lower() for name, _ in _EXPECTED)
-"""The estimates of a drain of the slot's machine, in small letters. They move by the clock while it has a job."""
 _TOTALS: tuple[Attribute, ...] = tuple((total_name(pair), partial(total_time, pair=pair)) for pair in TOTALLED)
 
 DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
@@ -254,7 +242,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("LastDrainStartTime", lambda m: _instant(m.machine.drain_began) if m.machine else None),
         ("LastDrainStopTime", lambda m: _instant(m.machine.drain_ended) if m.machine else None),
         ("TotalMachineDrainingBadput", lambda m: (m.machine.badput or None) if m.machine else None),
-        ("TotalMachineDrainingUnclaimedTime", lambda m: unclaimed_in_drains(m) or None),
+        ("TotalMachineDrainingUnclaimedTime", _unclaimed),
         *_EXPECTED,
         *_TOTALS,
     )
@@ -263,3 +251,41 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
 
 OF_EVENTS = frozenset({"state", "activity", "enteredcurrentstate", "enteredcurrentactivity"})
 """Those that the transitions alone tell: of a slot of a real pool that is all that is known besides its own ad."""
+
+_EVER = 1000 * 366 * DAY
+_QUARTER = 900
+"""Clocks are set forward or back at a quarter of an hour."""
+
+
+def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
+    """Return the attributes that move evenly by the clock, by their names in small letters."""
+    found = {"mycurrenttime": Moving(0)}
+    slot, now = m.slot, m.seconds
+    for name, console in (("keyboardidle", False), ("consoleidle", True)):
+        last, since = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
+        if last is not None and last > m.now and not since:  # until then somebody types
+            found[name] = Moving(now, _EVER, last // SECOND + 1)
+        else:
+            found[name] = Moving(now - since)
+    local = now + m.context.offset(now)
+    midnight = now - local % DAY
+    until = midnight + DAY
+    if m.context.offset(until) != m.context.offset(now):  # clocks are set forward or back on that day
+        until = now + _QUARTER - now % _QUARTER
+    found["clockmin"] = Moving(midnight, 60, until)
+    found["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)
+    if slot.busy_since and not latches_cpu_busy(m):
+        found["cpubusytime"] = Moving(slot.busy_since // SECOND)
+    activation = slot.activation
+    if activation is not None:
+        if activation.since:
+            found["totaljobsuspendtime"] = Moving((activation.since - activation.suspended) // SECOND)
+        else:
+            found["totaljobruntime"] = Moving((activation.began + activation.suspended) // SECOND)
+    if slot.claim is not None:
+        found["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
+    found[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
+    for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # readings override all of these
+        for name in said:
+            found.pop(name.lower(), None)
+    return found

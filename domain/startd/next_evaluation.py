@@ -11,18 +11,20 @@ from collections.abc import Iterator
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
 from ..names import SlotName
+from ..ports.slot_ads import EXPECTED
 from ..state_machines.slot_rules import CONDITIONS, applying
-from ..units import DAY, SECOND
+from ..units import SECOND
 from . import time_limits, updates
 from .evaluation import PolicyEvaluation
-from .moment_attributes import EXPECTED, SlotSnapshot, asks_busy, input_idle, latches_cpu_busy, total_name, total_since
+from .moment_attributes import (
+    SlotSnapshot,
+    asks_busy,
+    moving_attributes,
+)
 from .slot_ad import compiled_ad
 from .slot_policy_evaluation import SlotPolicyEvaluation
 from .startd_settings import setting
 
-_EVER = 1000 * 366 * DAY
-_QUARTER = 900
-"""Clocks are set forward or back at a quarter of an hour."""
 _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
@@ -110,39 +112,6 @@ def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
             yield claim.since + life * SECOND + 1
     if time_limits.draining(policy):
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
-
-
-def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
-    found = {"mycurrenttime": Moving(0)}
-    slot, now = m.slot, m.seconds
-    for name, console in (("keyboardidle", False), ("consoleidle", True)):
-        last, since = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
-        if last is not None and last > m.now and not since:  # until then somebody types
-            found[name] = Moving(now, _EVER, last // SECOND + 1)
-        else:
-            found[name] = Moving(now - since)
-    local = now + m.context.offset(now)
-    midnight = now - local % DAY
-    until = midnight + DAY
-    if m.context.offset(until) != m.context.offset(now):  # clocks are set forward or back on that day
-        until = now + _QUARTER - now % _QUARTER
-    found["clockmin"] = Moving(midnight, 60, until)
-    found["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)
-    if slot.busy_since and not latches_cpu_busy(m):
-        found["cpubusytime"] = Moving(slot.busy_since // SECOND)
-    activation = slot.activation
-    if activation is not None:
-        if activation.since:
-            found["totaljobsuspendtime"] = Moving((activation.since - activation.suspended) // SECOND)
-        else:
-            found["totaljobruntime"] = Moving((activation.began + activation.suspended) // SECOND)
-    if slot.claim is not None:
-        found["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
-    found[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
-    for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # readings override all of these
-        for name in said:
-            found.pop(name.lower(), None)
-    return found
 
 
 def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:

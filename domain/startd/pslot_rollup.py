@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from ..names import SlotName
 from ..state.state import Slot, State
 from .slot_resources import resources
 from .startd_settings import setting
@@ -56,9 +55,3 @@ def is_rolled(key: str) -> bool:
 def _names(resources: tuple[str, ...], further: str) -> Mapping[str, str]:
     names = (*_ALWAYS, *resources, *further.replace(",", " ").split())
     return {f"child{name.lower()}": name for name in reversed(names)}
-
-
-def number(slot: Slot) -> int:
-    """Return what orders the slots that were carved from one."""
-    text = SlotName.parse(slot.name).number
-    return int(text) if text.isdigit() else 0

@@ -9,23 +9,26 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
-from ..classad import UNDEFINED, ClassAd, Context, EvaluationError, Expression
+from ..classad import UNDEFINED, ClassAd, Context, EvaluationError, Expression, Moving
 from ..classad.tree import Literal
+from ..names import SlotName
 from ..ports.sensor_readings import NOTHING_READ, Readings
+from ..ports.slot_ads import SlotAds
 from ..state.caches import Caches, expression
-from ..state.state import Slot, State
+from ..state.state import Machine, Slot, State
 from ..units import SECOND
 from . import pslot_rollup
 from .drain_estimates import DrainEstimates
 from .evaluation import PolicyEvaluation
-from .moment_attributes import DYNAMIC_ATTRIBUTES, OF_EVENTS, SlotSnapshot
-from .slot_ad import attributes_of_other_slots, drain_start
-from .startd_settings import PRIVATE
-from .time_limits import retirement_left
+from .moment_attributes import DYNAMIC_ATTRIBUTES, OF_EVENTS, SlotSnapshot, moving_attributes, unclaimed_in_drains
+from .slot_ad import attributes_of_other_slots, compiled_ad, drain_start
+from .slot_resources import Cutter, cutter, left_of
+from .startd_settings import PRIVATE, setting
+from .time_limits import drain_left, retirement_left
 
 _USUAL: Final = "Start && WithinResourceLimits"
 REFUSING: Final = frozenset({"Matched", "Preempting"})
@@ -42,11 +45,27 @@ def is_published(name: str) -> bool:
     return lower not in _KEPT_TO_ITSELF and not lower.startswith(_SETTINGS) and not lower.endswith(_VARIANTS)
 
 
-class PublishedSlots:
+def why_not_drained(machine: Machine) -> str:
+    """Return why no drain of the machine can begin; empty: one can."""
+    if machine.drain is None:
+        return ""
+    return f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
+
+
+def why_not_canceled(machine: Machine) -> str:
+    """Return why the machine's drain cannot be canceled; empty: it can, or there is none."""
+    if machine.drain is None or machine.drain.state != "Stopped":
+        return ""
+    return f"{machine.name} is drained, and was to {machine.drain.completion} then: start it again"
+
+
+class PublishedSlots(SlotAds):
     """The slots of a state as they are published at an instant: attribute by attribute, or whole.
 
     A slot of a machine that the state does not have is a real pool's: it says itself what it publishes.
     """
+
+    live: Mapping[str, str] = {key: name for key, (name, _) in DYNAMIC_ATTRIBUTES.items()}
 
     def __init__(self, state: State, caches: Caches, now: int, context: Context) -> None:
         self.state, self.caches, self.now, self.context = state, caches, now, context
@@ -116,6 +135,69 @@ class PublishedSlots:
         if other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)
         return other[1] if isinstance(other[1], Expression) else self._literal(other[1])
+
+    def value(self, m: SlotSnapshot, key: str) -> Any:
+        return DYNAMIC_ATTRIBUTES[key][1](m)
+
+    def moving(self, m: SlotSnapshot) -> dict[str, Moving]:
+        return moving_attributes(m)
+
+    def names(self, m: SlotSnapshot) -> Set[str]:
+        found = m.slot.ad.keys() | m.slot.public.keys()
+        found.update(name for name, _ in self.of_others(m).values())
+        if m.slot.kind != "static":
+            found.update(pslot_rollup.told_names(self.state, m.slot))
+        return found
+
+    def is_published(self, name: str) -> bool:
+        return is_published(name)
+
+    def moves_by_itself(self, m: SlotSnapshot) -> bool:
+        machine = m.machine
+        ends = machine is not None and (machine.drain is not None or bool(machine.shutdown))
+        return ends or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
+
+    def is_free(self, slot: Slot) -> bool:
+        """Return True if a claim may come to a slot that nobody has: not on a machine that is to end, nor on one that
+        drains, unless the drain has a START of its own for jobs that may be interrupted, and those that it found still
+        have time to run."""
+        machine = self.state.machines.get(slot.machine)
+        steps = self.state.dialect.steps("claim", slot.state_activity)
+        takes = bool(steps) and slot.state_activity != "Matched/Idle"
+        takes |= slot.state == "Backfill"  # a claim waits until the client is gone
+        if machine is None or (machine.drain is None and not machine.shutdown):
+            return takes
+        drain = machine.drain
+        accepts = not machine.shutdown and drain is not None and bool(drain.start) and not drain.final
+        if not accepts or slot.state_activity != "Drained/Retiring":
+            return False
+        if slot.kind != "partitionable" and not takes:
+            return False  # the manual knows no way from Drained to Claimed
+        return drain_left(self.policy_of(slot)) > 0
+
+    def is_rolled(self, key: str) -> bool:
+        return pslot_rollup.is_rolled(key)
+
+    def rolls_up(self, slot: Slot) -> bool:
+        return pslot_rollup.rolls_up(self.state, slot)
+
+    def left_of(self, slot: Slot) -> dict[str, float]:
+        return left_of(slot.ad)
+
+    def cutter(self, slot: Slot) -> Cutter:
+        machine, own = self.state.machines.get(slot.machine), compiled_ad(self.state, slot, self.caches).ad
+        return cutter(self.state, machine, slot, own, self.context)
+
+    def why_not_drained(self, machine: str) -> str:
+        known = self.state.machines.get(machine)
+        return "it is not in the pool" if known is None else why_not_drained(known)
+
+    def why_not_canceled(self, machine: str) -> str:
+        known = self.state.machines.get(machine)
+        return "it is not in the pool" if known is None else why_not_canceled(known)
+
+    def unclaimed_in_drains(self, machine: Machine) -> int:
+        return unclaimed_in_drains(machine, self.now)
 
     def ad(self, slot: Slot) -> ClassAd:
         """Return the whole published ad."""
@@ -203,7 +285,7 @@ class PublishedSlots:
             if slot.parent:
                 found.setdefault(slot.parent, []).append(slot)
         for carved in found.values():
-            carved.sort(key=pslot_rollup.number)
+            carved.sort(key=lambda slot: SlotName.parse(slot.name).order)
         return found
 
     def _literal(self, value: Any) -> Literal:

@@ -14,6 +14,7 @@ from typing import Any
 from attrs import Factory, frozen
 
 from ..classad import ClassAd, Expression
+from ..classad.evidence import MAKES_NAMES
 from ..events import Ad
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
@@ -22,8 +23,6 @@ from ..state.job_ad import Changes
 from ..state.state import Slot, State
 from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
-
-UNIVERSE_VANILLA = "5"
 
 
 @frozen
@@ -55,8 +54,6 @@ class CompiledAd:
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _TARGETED = re.compile(r"\bTARGET\s*\.\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII | re.IGNORECASE)
 _PLAIN = re.compile(r"-?[0-9.]+|\"[^\"]*\"|true|false|undefined", re.ASCII | re.IGNORECASE)
-MAKES_NAMES = frozenset({"eval", "unparse"})
-"""Functions that make names when they are evaluated: no text tells what they read."""
 
 
 class _CompiledAds(dict[str, CompiledAd]):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
-from ..classad import unparse
+from ..classad import ClassAd, unparse
+from ..classad.evidence import constant_truth
 from ..classad.tree import Literal
 from ..decision.draft import Draft
+from ..ports.messages import ShowAd
 from ..state.state import Machine, Slot
 from . import backfill_client, time_limits
 from .backfill_client import system_of
-from .evaluation import PolicyEvaluation, constant_truth
+from .evaluation import PolicyEvaluation
+from .slot_ad import ad_at, compiled_ad, read_by_match
 
 
 class SlotPolicyEvaluation(PolicyEvaluation):
@@ -120,6 +123,20 @@ def policy_of(draft: Draft, slot: Slot) -> SlotPolicyEvaluation:
         draft.policies[slot.name] = (len(draft.events), found)
         return found
     return cast(SlotPolicyEvaluation, known[1])
+
+
+def show_ad(draft: Draft, message: ShowAd) -> ClassAd:
+    """Return the ad of a slot at this moment as a match sees it: with the attributes of the moment that its own
+    expressions read, and those of ``also``. While its machine drains, START is what the drain says."""
+    policy = policy_of(draft, draft.state.slots[message.slot])
+    found = policy.matched.get(message.also)
+    if found is None:
+        names = read_by_match(compiled_ad(draft.state, policy.slot, draft.caches), message.also | _ALWAYS_READ)
+        found = policy.matched[message.also] = ad_at(policy.snapshot(), only=names)
+    return found
+
+
+_ALWAYS_READ = frozenset({"state", "activity"})
 
 
 def note_evidence(draft: Draft, policy: PolicyEvaluation) -> int:

@@ -8,7 +8,7 @@ Consumption Policies"; the value of an undefined request is the startd's.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
@@ -148,15 +148,6 @@ def _meets(require: Expression, thing: ClassAd | None, job: ClassAd, context: Co
         return thing is not None and require.evaluate(thing, job, context) is True
     except EvaluationError:
         return False
-
-
-def dynamic_name(parent: str, taken: Container[str]) -> str:
-    """Return the name of the next slot carved from `parent`: the lowest number that no living slot has."""
-    slot, machine = SlotName.parse(parent)
-    number = 1
-    while (name := f"{slot}_{number}@{machine}") in taken:
-        number += 1
-    return name
 
 
 def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], given: Ad) -> Ad:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..decision.draft import Draft, job_id
 from ..events import Ad, BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..names import JobId
-from ..negotiator.accounting import first_factor
+from ..ports.messages import OpenAccount
 from ..state.state import Claim, Slot, State
 from ..state_machines import claim_state, void_row
 from ..state_machines.claim import ENDING, REQUESTED
@@ -249,7 +249,7 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
         ClaimMade(
             *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank,
             waiting.holder, waiting.job, waiting.ad, waiting.lease,
-            first_factor(draft.state, waiting.submitter, waiting.negotiator), waiting.limits, waiting.negotiator,
+            draft.send(OpenAccount(waiting.submitter, waiting.negotiator)), waiting.limits, waiting.negotiator,
         )
     )  # fmt: skip
     return BetterMatch(taken=True, refused=False)

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..events import Ad
+from ..decision.draft import Draft
+from ..events import Ad, SlotAdChanged
+from ..ports.messages import PublishReadings, SensorsSay
 from ..ports.sensor_readings import NOTHING_READ, Readings
+from ..state.state import Slot
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
 from .slot_ad import compiled_ad
+from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
 
 
@@ -77,6 +81,40 @@ def _said(here: SlotSnapshot, wanted: frozenset[str] | None) -> Iterator[tuple[s
         for name, text in source.items():
             if wanted is None or name.lower() in wanted:
                 yield name, text
+
+
+class _Asked:
+    """What was asked of the machines' sensors last for a cycle: ``read`` are the attributes that cycles read,
+    ``readings`` what each machine said."""
+
+    read: frozenset[str] | None = None
+    readings: dict[str, Readings]
+
+
+def sensors_say(draft: Draft, message: SensorsSay) -> bool:
+    return any(draft.sense(name) is not NOTHING_READ for name in draft.state.machines)
+
+
+def publish_for_cycle(draft: Draft, message: PublishReadings) -> None:
+    """Publish what a cycle may read of the machines' sensors, and nobody has read before. A machine is looked at again
+    when its readings are others, or one of its slots, or when more is read."""
+    known = draft.caches.of(_Asked)
+    if known.read != message.names:
+        known.read, known.readings = message.names, {}
+    for name, machine in draft.state.machines.items():
+        said = draft.sense(name)
+        if said is not NOTHING_READ and (name in message.touched or known.readings.get(name) is not said):
+            known.readings[name] = said
+            for slot in machine.slots.values():
+                _publish_news(draft, slot, names_sensed(said, slot.name) & message.names)
+
+
+def _publish_news(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
+    """Publish what is new of the slot, if anything of this was never published."""
+    if not wanted <= {name.lower() for name in slot.public}:
+        changes = changed_readings(policy_of(draft, slot), wanted)
+        if changes:
+            draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}

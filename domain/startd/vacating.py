@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..decision.draft import Draft
+from ..ports.messages import PauseJob, VacateClaim
 from ..state.state import Slot
 from ..state_machines import void_row
 from .dynamic_slots import merge
@@ -38,6 +39,20 @@ def void(draft: Draft, slot: Slot, cause: str) -> bool:
     if not trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
         merge(draft, slot)
     return True
+
+
+def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
+    """Vacate a slot, whatever it does, because of `cause`; False if it has neither claim nor match."""
+    return kill(draft, slot, cause) if fast else retire(draft, slot, cause) or slot.state == "Preempting"
+
+
+def vacate_claim(draft: Draft, message: VacateClaim) -> bool:
+    return vacate(draft, draft.state.slots[message.slot], message.fast, message.cause)
+
+
+def pause_job(draft: Draft, message: PauseJob) -> bool:
+    slot = draft.state.slots[message.slot]
+    return continue_claim(draft, slot) if message.resume else suspend_claim(draft, slot)
 
 
 def suspend_claim(draft: Draft, slot: Slot) -> bool:

@@ -20,8 +20,7 @@ from .proc_ads import Variants
 
 IDLE = STATUS_NUMBERS["Idle"]
 OVER = tuple(STATUS_NUMBERS[name] for name in sorted(TERMINAL))
-LOCAL_UNIVERSE = "12"
-SCHEDULER_UNIVERSE = "7"
+UNIVERSE_VANILLA, SCHEDULER_UNIVERSE, LOCAL_UNIVERSE = "5", "7", "12"
 OF_ACCESS_POINT = (LOCAL_UNIVERSE, SCHEDULER_UNIVERSE)
 """The universes whose jobs the access point runs itself, without a slot."""
 ON_EVICT = "TransformOnEvict"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from attrs import define, field
 
-from ..events import Ad, GroupQuota, MailDue, Unmatched
+from ..events import Ad, ClaimMade, GroupQuota, MailDue, Unmatched
 from ..names import AccountName
 from ..state_machines import MANUAL, Dialect, match_state
 from ..state_machines.slot_rows import Activity, StateActivity
@@ -320,6 +320,8 @@ class State:
     """How many matches and claims hold the same of concurrency limits, by its text (``concurrency_limits.asked``)."""
     reserved: dict[tuple[int, int], str] = field(factory=dict)
     """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
+    claims: dict[str, ClaimMade] = field(factory=dict)
+    """The claims that the pool's own access point holds, by the slots."""
     claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that came to their better match, and the job that it is for."""
     matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
@@ -393,10 +395,10 @@ class State:
         else:
             self.idle += idle - before
 
-    def is_earmarked(self, slot: Slot) -> bool:
-        """Whether the slot's claim is kept for a job that is to run at once."""
-        claim = "" if slot.claim is None else slot.claim.id
-        return any(earmark.claims.get(slot.name) == claim for earmark in self.earmarks.values())
+    def is_earmarked(self, slot: str) -> bool:
+        """Whether the pool's own claim of a slot is kept for a job that is to run at once."""
+        held = self.claims.get(slot)
+        return held is not None and any(one.claims.get(slot) == held.claim for one in self.earmarks.values())
 
     def hold_limits(self, limits: str, more: int) -> None:
         """So many matches or claims more hold this of concurrency limits."""

@@ -62,6 +62,10 @@ def code_name(code: int) -> str:
     return (HOLD_CODES.get(code) or VACATE_CODES.get(code) or HOLD_CODES[0]).name
 
 
+HELD_BY_STARTD: Final = 21
+"""The code of a job that the machine's WANT_HOLD puts on hold."""
+
+
 class Why(NamedTuple):
     """Why a job was stopped: a code of holds or evictions with its text."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...domain.negotiator.unmatchable_jobs import Misfit, RefusingSlots, Short, Unmet
 from .evidence import bare
 from .formatting import counted, memory, shortened
+from .unmatchable_jobs import Misfit, RefusingSlots, Short, Unmet
 
 
 def no_slot_in_short(found: Misfit) -> str:

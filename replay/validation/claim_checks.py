@@ -366,7 +366,7 @@ def earmarked(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
             pool.report_job(*job, "earmark", f"{claim}, which is kept for it, is not the claim of {name}")
         elif slot.activation is None or not slot.activation.cluster:
             pool.report_job(*job, "earmark", f"the claim of {name} is kept for it, but no job of this queue has it")
-        elif pool.state.is_earmarked(slot):
+        elif pool.state.is_earmarked(slot.name):
             pool.report_job(*job, "earmark", f"the claim of {name} is kept for another job already")
 
 

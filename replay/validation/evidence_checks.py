@@ -13,10 +13,10 @@ from functools import lru_cache
 
 from ...domain import events as e
 from ...domain.classad import Context, Expression, unparse
+from ...domain.classad.evidence import is_cut
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.schedd.job_policy import PolicyValue, constant
-from ...domain.startd.evaluation import is_cut
 from ...domain.state.caches import ad_of, expression
 from ...domain.state.cluster import Cluster
 from ...domain.state.state import Slot

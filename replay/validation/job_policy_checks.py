@@ -10,13 +10,12 @@ from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
 from ...domain.schedd.job_processes import AGAIN
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
-from ...domain.startd.job_signals import HELD_BY_STARTD
 from ...domain.state.caches import expression
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.pool_settings import STARTS, seconds_of
 from ...domain.state.state import RUNS
-from ...domain.state_machines.hold_codes import DEACTIVATED
+from ...domain.state_machines.hold_codes import DEACTIVATED, HELD_BY_STARTD
 from .judged_pool import JudgedPool, rule, truth, truth_of, unparsed, value_of
 
 

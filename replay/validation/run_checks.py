@@ -90,7 +90,7 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     wanted = cluster.requested_value(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provides(slot, wanted):
         pool.report_job(*job, "value", f"what {event.slot} provides is not what its ad and its claim say")
-    if pool.state.is_earmarked(slot):
+    if pool.state.is_earmarked(slot.name):
         pool.report_job(*job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:

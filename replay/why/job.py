@@ -9,7 +9,6 @@ from typing import NamedTuple
 import attrs
 
 from ...domain import events as e
-from ...domain.negotiator.unmatchable_jobs import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL
 from ...domain.state.pool_settings import STARTS, limit
 from ...domain.state_machines import SlotRow
@@ -17,7 +16,15 @@ from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import poll_sentence as defrag_seen
 from ..narration.formatting import EVER, instant, interval, memory
 from ..narration.rejection_words import is_same
-from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, until
+from ..narration.sentences import (
+    Answer,
+    Sentence,
+    UnknownThingError,
+    advise,
+    answer,
+    until,
+)
+from ..narration.unmatchable_jobs import Misfit, misfit
 from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 from ..narration.words import step_name
 from ..runs.job_run import EVICTED

@@ -65,7 +65,9 @@ class NextCycle:
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
         context = _context(state, last)
         caches, whose = Caches(), last.negotiator
-        return hold(state, caches, lambda cause: (state.at, cause, ""), context, last.offset, whose=whose).held
+        return hold(
+            state, caches, PublishedSlots, lambda cause: (state.at, cause, ""), context, last.offset, whose=whose
+        ).held
 
 
 def _context(state: State, last: e.CycleHeld) -> Context:

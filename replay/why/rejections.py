@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from ...domain import events as e
 from ...domain.classad import ClassAdSyntaxError, parse, unparse
 from ...domain.names import JobId
-from ...domain.negotiator.autoclusters import ALWAYS_SIGNIFICANT
+from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.state.proc_ads import Variants
 from ..narration.formatting import instant
 from ..narration.rejection_words import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.negotiator.unmatchable_jobs import WHOLE
+from ..narration.unmatchable_jobs import WHOLE
 
 SLOT_EVENTS = (e.SlotCreated, e.SlotAdChanged, e.SlotDestroyed)  #: what ``WholeSlots`` is made of
 _OF_ALL = ("Cpus", "Memory", "Disk")

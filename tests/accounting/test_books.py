@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.cycle_accounts import CycleSubmitters
-from poolbook.domain.negotiator.idle_jobs import idle_queues
 from poolbook.domain.negotiator.negotiator_settings import settings_of
 from poolbook.domain.negotiator.waiting_submitters import waiting_submitters
+from poolbook.domain.requests.idle_jobs import idle_queues
 from poolbook.domain.state.caches import Caches
 
 from .books import DAY, HOUR, Books

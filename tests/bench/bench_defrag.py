@@ -20,6 +20,7 @@ from poolbook.domain.classad import Context  # noqa: E402
 from poolbook.domain.defrag.defrag_settings import policy_in_force  # noqa: E402
 from poolbook.domain.defrag.poll import decide_poll  # noqa: E402
 from poolbook.domain.ports import stimuli as s  # noqa: E402
+from poolbook.domain.startd.public_ad import PublishedSlots  # noqa: E402
 from poolbook.domain.state.caches import Caches  # noqa: E402
 
 SECOND = 1_000_000
@@ -49,7 +50,7 @@ def _poll(pool: DefragPool) -> float:
     times, caches = [], Caches()
     for _ in range(3):
         began = process_time()
-        decide_poll(pool.state, caches, lambda cause: (now, cause, "poll"), context, 0, policy)
+        decide_poll(pool.state, caches, PublishedSlots, lambda cause: (now, cause, "poll"), context, 0, policy)
         times.append(process_time() - began)
     return min(times)
 

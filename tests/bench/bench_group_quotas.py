@@ -23,6 +23,7 @@ from poolbook.domain.negotiator.cycle import hold
 from poolbook.domain.negotiator.group_cycle import Budget, GroupTurns
 from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.slot_table import Places
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
@@ -77,7 +78,7 @@ def state(groups: list[str], submitters: int, slots: int) -> State:
 
 def held(found: State, caches: Caches) -> float:
     began = time.process_time()
-    hold(found, caches, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
+    hold(found, caches, PublishedSlots, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
     return time.process_time() - began
 
 

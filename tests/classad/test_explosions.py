@@ -21,9 +21,9 @@ from poolbook.domain.classad import (
     unparse,
 )
 from poolbook.domain.classad.environment import MAX_STEPS
+from poolbook.domain.classad.evidence import MOST_NOTED, is_cut, noted, values_read
 from poolbook.domain.classad.table import SlotTable
-from poolbook.domain.negotiator.autoclusters import _names_in
-from poolbook.domain.startd.evaluation import MOST_NOTED, is_cut, noted, values_read
+from poolbook.domain.requests.autoclusters import _names_in
 
 from . import oracle
 from .explosions import BACK, SHAPES, doubling, within_calls

@@ -16,6 +16,7 @@ from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.pslot_remainders import Remainders
 from poolbook.domain.negotiator.slot_table import public_ads_of
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_resources import consumes
 from poolbook.domain.state.caches import Caches, ad_of
 
@@ -55,7 +56,7 @@ def _remainders(record: NegotiatorRecording, cycle: RecordedCycle, count: int) -
     submissions = (one.event for one in record.queue if str(one.event.cluster) in matched)
     state, caches = fold(enumerate((*record.pool[:count], *submissions), 1)), Caches()
     context = Context(now=cycle.at // SECOND, seed=cycle.at // SECOND)
-    return Remainders(state, public_ads_of(state, caches, cycle.at, context, ()), context, caches)
+    return Remainders(state, public_ads_of(state, caches, cycle.at, context, (), PublishedSlots), context)
 
 
 def _taken(rests: Remainders, told: RecordedMatch) -> int | None:

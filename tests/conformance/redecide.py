@@ -20,6 +20,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.cycle import hold
 from poolbook.domain.negotiator.negotiator_settings import settings_of
 from poolbook.domain.negotiator.slot_table import public_ads_of
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches, ad_of
 from poolbook.domain.state.state import State
 
@@ -64,7 +65,7 @@ def decide_again(
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
     why = lambda cause: (now, cause, "")  # noqa: E731
-    held = hold(state, caches, why, context, turns=cycle.asked, once=once, demand=cycle.demand).held
+    held = hold(state, caches, PublishedSlots, why, context, turns=cycle.asked, once=once, demand=cycle.demand).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
 
@@ -173,7 +174,7 @@ def ranks(found: DecidedCycle, job: str, slot: str) -> Values | None:
     """Return NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a slot (0 if no number), or None
     without the slot or job."""
     state, context = found.state, found.context
-    pool = public_ads_of(state, found.caches, (context.now or 0) * SECOND, context, ())
+    pool = public_ads_of(state, found.caches, (context.now or 0) * SECOND, context, (), PublishedSlots)
     number, _, proc = job.partition(".")
     cluster = state.clusters.get(int(number))
     if cluster is None or slot not in pool.places:

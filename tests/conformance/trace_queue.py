@@ -24,8 +24,8 @@ from poolbook.adapters.machine.host import CONDOR_VERSION
 from poolbook.domain import events as e
 from poolbook.domain.config import Configuration
 from poolbook.domain.decide import Refusal, Tables, decide
+from poolbook.domain.decide.pool_configuration import submissions
 from poolbook.domain.events import Ad, JobsLogged
-from poolbook.domain.negotiator.pool_configuration import submissions
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.factories import LIMITS
 from poolbook.domain.state.job_ad import unquoted

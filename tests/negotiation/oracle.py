@@ -16,18 +16,19 @@ from attrs import define, field
 
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
 from poolbook.domain.classad.matching import accepts, requirements_met
+from poolbook.domain.names import dynamic_name
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, updated
-from poolbook.domain.negotiator.autoclusters import significance
 from poolbook.domain.negotiator.groups.group_tree import Node
 from poolbook.domain.negotiator.groups.quotas import assign
 from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.negotiator_settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
+from poolbook.domain.requests.autoclusters import significance
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
 from poolbook.domain.startd.public_ad import is_published
 from poolbook.domain.startd.slot_ad import ad_at, compiled_ad, drain_start
-from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
+from poolbook.domain.startd.slot_resources import Cutter, cutter, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
 from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.caches import Caches, ad_of

@@ -14,6 +14,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.cycle import CycleResult, hold
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.pool_settings import settings
@@ -70,7 +71,9 @@ class Pool:
 
     def hold(self, state: State | None = None) -> CycleResult:
         caches = self.caches if state is None else Caches()
-        return hold(state or self.state, caches, lambda cause: (self.now, cause, "cycle"), self.context())
+        return hold(
+            state or self.state, caches, PublishedSlots, lambda cause: (self.now, cause, "cycle"), self.context()
+        )
 
     # Machines and slots
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiator import autoclusters
-from poolbook.domain.negotiator.autoclusters import significance
+from poolbook.domain.requests import autoclusters
+from poolbook.domain.requests.autoclusters import significance
 from poolbook.domain.state.cluster import IDLE
 
 from ..together import together

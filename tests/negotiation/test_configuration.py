@@ -23,6 +23,7 @@ from poolbook.domain.negotiator.negotiator_settings import followed
 from poolbook.domain.negotiator.negotiator_settings import read as read_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.requests.autoclusters import declared
 from poolbook.domain.state.pool_settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
 from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import recheck
@@ -90,9 +91,9 @@ def test_what_cannot_be_is_refused_with_its_line(text: str, words: str) -> None:
 
 
 def test_a_setting_that_was_set_to_nothing_is_nothing_and_not_its_default() -> None:
-    found = read_settings(configured("NEGOTIATOR_PRE_JOB_RANK =\nREMOVE_SIGNIFICANT_ATTRIBUTES =\n"))
-    assert found.pre_job_rank is None and found.remove_significant == ()
-    assert read_settings({}).pre_job_rank is not None and read_settings({}).remove_significant != ()
+    found = configured("NEGOTIATOR_PRE_JOB_RANK =\nREMOVE_SIGNIFICANT_ATTRIBUTES =\n")
+    assert read_settings(found).pre_job_rank is None and declared(found).removed == ()
+    assert read_settings({}).pre_job_rank is not None and declared({}).removed != ()
 
 
 # What is in force

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.events import Ad
-from poolbook.domain.negotiator.unmatchable_jobs import misfit
+from poolbook.replay.narration.unmatchable_jobs import misfit
 from poolbook.replay.narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 
 from .. import forked

@@ -15,6 +15,7 @@ from poolbook.domain.config import ConfigError, read
 from poolbook.domain.negotiator.cycle import CycleResult, hold
 from poolbook.domain.negotiator.negotiator_settings import followed
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.negotiators import names, partition, settings_for
 from poolbook.replay.recheck_cycles import recheck
 
@@ -112,7 +113,9 @@ def several(pool_settings: dict[str, str] | None = None, /) -> Pool:
 
 
 def cycle_of(pool: Pool, whose: str) -> CycleResult:
-    return hold(pool.state, pool.caches, lambda cause: (pool.now, cause, "cycle"), pool.context(), whose=whose)
+    return hold(
+        pool.state, pool.caches, PublishedSlots, lambda cause: (pool.now, cause, "cycle"), pool.context(), whose=whose
+    )
 
 
 def test_each_slot_is_of_the_first_whose_constraint_accepts_it_and_else_of_the_one_without() -> None:

@@ -10,7 +10,7 @@ import pytest
 from poolbook.domain.classad import Context
 from poolbook.domain.events import SlotTransitioned
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.next_evaluation import moving_attributes
+from poolbook.domain.startd.moment_attributes import moving_attributes
 from poolbook.domain.state.caches import Caches
 
 from ..together import together

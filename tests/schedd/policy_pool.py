@@ -10,7 +10,7 @@ from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import read
-from poolbook.domain.negotiator.pool_configuration import followed
+from poolbook.domain.decide.pool_configuration import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack

@@ -179,7 +179,7 @@ def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
 def test_jobs_that_wait_or_are_held_are_moved_to_idle_by_a_release_alone() -> None:
     rows = {(path, ast.unparse(call.args[2])) for path, call in _calls("move_jobs")}
     assert {path for path, row in rows if row.strip("'") in AFTER_A_RUN | WITHOUT_A_RUN} == {"schedd/job_actions.py"}
-    assert {(path, row) for path, row in rows if not row.startswith("'")} == {("startd/job_signals.py", "row")}
+    assert {(path, row) for path, row in rows if not row.startswith("'")} == {("schedd/claims.py", "message.row")}
 
 
 # Counters

@@ -50,7 +50,7 @@ def have_one_ad(log: list[tuple[int, Event]]) -> None:
     ads = {slot.name: published.ad(slot) for slot in state.slots.values()}
     assert [texts(ad) for ad in Views(folded(log)).slot_ads(now)] == [texts(ad) for ad in ads.values()]
     names = {name for ad in ads.values() for name in ad} - NO_COLUMNS
-    slots = public_ads_of(state, Caches(), now * SECOND, context, {name.lower() for name in names})
+    slots = public_ads_of(state, Caches(), now * SECOND, context, {name.lower() for name in names}, PublishedSlots)
     for slot, ad in ads.items():
         column = slots.table.ad(slots.places[slot])
         # START is left out where it is true, or the slot refuses: the columns have it, and the same slots match.

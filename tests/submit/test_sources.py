@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.config import read
-from poolbook.domain.negotiator.pool_configuration import submissions
+from poolbook.domain.decide.pool_configuration import submissions
 from poolbook.domain.submit import SubmitError, parse_submit
 
 from ..together import together

@@ -17,8 +17,8 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.decide import Refusal
+from poolbook.domain.decide.pool_configuration import followed, submissions
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.pool_configuration import followed, submissions
 from poolbook.domain.state.pool_settings import DOMAINS, NOTHING, SUBMISSION
 from poolbook.domain.state.state import State
 from poolbook.domain.submit import parse_submit

@@ -17,8 +17,8 @@ from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.views import catch_up, open_tables
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import read
+from poolbook.domain.decide.pool_configuration import followed
 from poolbook.domain.events import Event
-from poolbook.domain.negotiator.pool_configuration import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND

@@ -8,7 +8,7 @@ from ..ports.stimuli import ContinueClaim, SuspendClaim, VacateSlot
 from ..startd.vacating import continue_claim, suspend_claim
 from ..state.pool_settings import super_users
 from ..state.state import Slot
-from .claims import vacate
+from .vacating import vacate
 
 
 def vacate_slot(draft: Draft, command: VacateSlot) -> None:

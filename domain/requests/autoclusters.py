@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from attrs import define, field
 
@@ -21,9 +22,9 @@ from ..classad.tree import Literal
 from ..state.caches import Caches, expression
 from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
+from ..state.pool_settings import NEGOTIATOR
 from ..state.proc_ads import unpack
 from ..state.state import Slot, State
-from .negotiator_settings import Negotiator, settings_of
 
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
@@ -37,8 +38,35 @@ _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "S
 def significance(state: State, caches: Caches) -> SignificantAttributes:
     """The significance of attributes in this state: kept for as long as no slot reads others."""
     known = caches.of(SignificantAttributes)
-    known.follow(state, settings_of(state, caches))
+    known.follow(state)
     return known
+
+
+class Declared(NamedTuple):
+    """What the settings say of significance: the attributes that replace, join and leave those that were found, and the
+    texts of the expressions that the negotiator evaluates about slots."""
+
+    significant: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    asked: tuple[str, ...]
+
+
+_ASKED = (
+    "NEGOTIATOR_SLOT_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "NEGOTIATOR_PRE_JOB_RANK",
+    "NEGOTIATOR_POST_JOB_RANK", "PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK",
+)  # fmt: skip
+
+
+def declared(settings: Mapping[str, str]) -> Declared:
+    """Return what these settings, where they are not set their defaults, say of significance."""
+
+    def text(name: str) -> str:
+        return settings.get(name, NEGOTIATOR[name].default)
+
+    lists = (f"{which}SIGNIFICANT_ATTRIBUTES" for which in ("", "ADD_", "REMOVE_"))
+    significant, added, removed = (tuple(text(name).replace(",", " ").split()) for name in lists)
+    return Declared(significant, added, removed, tuple(text(name) for name in _ASKED if text(name).strip()))
 
 
 _KEPT = 10_000
@@ -79,7 +107,7 @@ class SignificantAttributes:
         self._words: list[frozenset[str]] = []
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
-    def follow(self, state: State, rules: Negotiator) -> None:
+    def follow(self, state: State) -> None:
         """Take in what slots, and the negotiator, read now."""
         if self._has_old(state):
             self._forget()
@@ -92,7 +120,7 @@ class SignificantAttributes:
             self._change(name, state.slots.get(name), state)
         if before != (len(self._conditions), self._renewed) or self._configured != state.configured or not self.names:
             self._configured = state.configured
-            self._renew(rules)
+            self._renew(declared(state.settings))
 
     def _change(self, name: str, slot: Slot | None, state: State) -> None:
         old = self._of_slot.pop(name, None)
@@ -128,20 +156,20 @@ class SignificantAttributes:
                         pending.append(text)
         return (*conditions, *sorted(further)) if further else conditions
 
-    def _renew(self, rules: Negotiator) -> None:
+    def _renew(self, rules: Declared) -> None:
         found = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
         self.whole = not rules.significant
         if rules.significant:
             found |= {name.lower(): name for name in rules.significant}
         else:
             texts = {text for condition in self._conditions for text in condition if text}
-            for text in sorted(texts | set(rules.own)):
+            for text in sorted(texts | set(rules.asked)):
                 for name in _read(text).external:
                     short = name.rpartition(".")[2]
                     found.setdefault(short.lower(), short)
-        found |= {name.lower(): name for name in rules.add_significant}
+        found |= {name.lower(): name for name in rules.added}
         always = {name.lower() for name in ALWAYS_SIGNIFICANT}
-        for name in rules.remove_significant:
+        for name in rules.removed:
             if name.lower() not in always and found.pop(name.lower(), None) is not None:
                 self.whole = False
         if found.keys() != self.names.keys():

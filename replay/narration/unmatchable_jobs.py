@@ -11,14 +11,14 @@ from itertools import chain
 
 from attrs import frozen
 
-from ..classad import ERROR, UNDEFINED, ClassAd, Context, Expression, References, Value, explain, unparse
-from ..classad.analysis import ValuedClause, references
-from ..classad.matching import accepts, requirements_met
-from ..classad.values import ContextError, EvaluationError
-from ..events import Ad
-from ..startd.moment_attributes import DYNAMIC_ATTRIBUTES
-from ..state.caches import ad_of
-from ..state.user_maps import NO_MAPS, UserMaps
+from ...domain.classad import ERROR, UNDEFINED, ClassAd, Context, Expression, References, Value, explain, unparse
+from ...domain.classad.analysis import ValuedClause, references
+from ...domain.classad.matching import accepts, requirements_met
+from ...domain.classad.values import ContextError, EvaluationError
+from ...domain.events import Ad
+from ...domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES
+from ...domain.state.caches import ad_of
+from ...domain.state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
 WHOLE = "TotalSlot"

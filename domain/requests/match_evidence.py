@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ..classad import UNDEFINED, ClassAd, Expression, unparse
 from ..classad.analysis import references_found
+from ..classad.evidence import noted
 from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import EvaluationRecorded
-from ..startd.evaluation import noted
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from .autoclusters import Signature

@@ -22,6 +22,7 @@ from sortedcontainers import SortedDict, SortedList
 
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
+from ..state.pool_settings import limit
 from ..state.state import State
 from .autoclusters import SignificantAttributes, significance
 
@@ -367,3 +368,18 @@ def waiting(
                 yield cluster, proc, mine
             elif kind >= 0:
                 break
+
+
+def room(state: State) -> float:
+    """Return how many further jobs may begin by MAX_JOBS_RUNNING: a schedd asks for no more. Negative: more run than
+    may.
+
+    Jobs count that run on slots or have been given one; those of the local universe do not. Lowering the limit ends no
+    job: claims are given up as their jobs end. Source: canSpawnShadow (schedd.cpp) of the reference.
+    """
+    most = limit(state.settings, "MAX_JOBS_RUNNING")
+    if most is None:
+        return inf
+    clusters = state.clusters
+    running = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].local}
+    return most - len(running | state.reserved.keys())

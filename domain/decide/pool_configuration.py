@@ -13,13 +13,13 @@ from ..decision.draft import Draft, Refusal
 from ..defrag import defrag_settings as defragmentation
 from ..events import Ad, PoolConfigured, PrioritiesUpdated
 from ..macros.macros import macros_in
+from ..negotiator import negotiator_settings as negotiation
+from ..negotiator.accounting import accounts_of, terms_of, updated
 from ..ports.stimuli import ConfigurePool
 from ..state.negotiators import own_part, wrong
 from ..state.pool_settings import DOMAINS, NOTHING, SETTINGS, SUBMISSION, SUBMIT_TEMPLATE, SUPER_USERS, settings, unfit
 from ..state.state import State
 from ..submit.submit_context import NAMES as TEMPLATE_NAMES
-from . import negotiator_settings as negotiation
-from .accounting import accounts_of, terms_of, updated
 
 # The negotiator's configuration: what is in force from now on.
 #

@@ -1,0 +1,61 @@
+"""Deliver what one role of the pool sends another, within the decision: the only place that knows who receives what.
+
+The message is an argument of the receiver's rule, and its answer what the rule returns; the receiver's events follow
+the sender's in the same append, and imply the message. So no event says that one was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..decision.draft import Draft
+from ..negotiator.accounting import first_factor
+from ..ports import messages as m
+from ..ports import stimuli as s
+from ..schedd import claims
+from ..startd import claiming, draining, updates, vacating
+from ..startd import slot_policy_evaluation as slot_policy
+
+SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
+    s.NotifyMatch: claiming.notify_match,
+    s.RequestClaim: claiming.request_claim,
+    s.FailClaim: claiming.fail_claim,
+    s.WithdrawClaim: claiming.withdraw_claim,
+    s.ActivateClaim: claiming.activate_claim,
+    s.DeactivateClaim: claiming.deactivate_claim,
+    s.ReleaseClaim: claiming.release_claim,
+    s.StarterReported: claiming.starter_reported,
+    s.StarterGone: claiming.starter_gone,
+    s.HolderSilent: claiming.holder_silent,
+    s.HolderHeard: claiming.holder_heard,
+}
+"""What a slot hears of a claim: from the pool's own roles, or as a stimulus from outside."""
+
+
+def _open_account(draft: Draft, message: m.OpenAccount) -> float:
+    return first_factor(draft.state, message.submitter, message.negotiator)
+
+
+_RECEIVERS: Final[dict[type[Any], Callable[..., Any]]] = {
+    **SLOT_MESSAGES,
+    m.ShowSlot: claiming.show_slot,
+    m.ShowAd: slot_policy.show_ad,
+    m.CarveSlot: claiming.carve_slot,
+    m.DropMatch: claiming.drop_match,
+    m.VacateClaim: vacating.vacate_claim,
+    m.PauseJob: vacating.pause_job,
+    m.EndJob: claiming.end_job,
+    m.JobPaused: claims.job_paused,
+    m.HoldJob: claims.hold_job,
+    m.SensorsSay: updates.sensors_say,
+    m.PublishReadings: updates.publish_for_cycle,
+    m.BeginDrain: draining.drain_to_defragment,
+    m.EndDrain: draining.cancel_to_defragment,
+    m.OpenAccount: _open_account,
+}
+
+
+def deliver(draft: Draft, message: m.Message[Any] | s.SlotMessage) -> Any:
+    """Have the receiver of a message decide on it; return its answer."""
+    return _RECEIVERS[type(message)](draft, message)

@@ -1,0 +1,168 @@
+"""What roles of one pool send each other within a decision (``decision.draft.Draft.send``).
+
+A role affects another in no other way. The receiver's rule decides and writes the events that answer; the sender goes
+by what it returns. Of claims and slots the messages are the stimuli of the same meaning (``stimuli.SlotMessage``): the
+pool's own access point and one from outside ask for the same. Here is what only roles of one pool say.
+docs/architecture.md has the table of senders, receivers and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from attrs import frozen
+
+from ..classad import ClassAd
+from ..events import Ad
+from ..state_machines.hold_codes import Why
+
+Answer = TypeVar("Answer")
+
+
+class Message(Generic[Answer]):
+    """What a role sends to another, which answers with an ``Answer``."""
+
+    __slots__ = ()
+
+
+# To the execution point, of a slot
+
+
+class SlotSeen(NamedTuple):
+    """A slot as its startd shows it to the holder of its claim."""
+
+    state_activity: str
+    kind: str
+    parent: str
+    ad: Mapping[str, str]  #: its own ad, without what the moment makes of it
+    version: int  #: another one when that has changed
+    starts_jobs: bool  #: whether its machine is not shut down
+
+
+@frozen
+class ShowSlot(Message[SlotSeen | None]):
+    """Show a slot; None: there is none of the name."""
+
+    slot: str
+
+
+@frozen
+class ShowAd(Message[ClassAd]):
+    """Give the slot's ad at this moment as a match sees it, with the attributes ``also`` (in small letters)."""
+
+    slot: str
+    also: frozenset[str]
+
+
+@frozen
+class CarveSlot(Message[str]):
+    """Carve a dynamic slot for a job from a partitionable one. The answer is its name; empty: too little is left."""
+
+    slot: str
+    ad: ClassAd
+
+
+@frozen
+class DropMatch(Message[None]):
+    """The match of a slot will not be claimed: its job no longer waits."""
+
+    slot: str
+    cause: str
+
+
+@frozen
+class VacateClaim(Message[bool]):
+    """End the claim, and its job, softly or at once. The answer says whether there is anything to end."""
+
+    slot: str
+    fast: bool
+    cause: str
+
+
+@frozen
+class PauseJob(Message[bool]):
+    """Suspend the job that runs until a request continues it, or continue it (``resume``); False: it is not to be."""
+
+    slot: str
+    resume: bool
+
+
+@frozen
+class EndJob(Message[None]):
+    """The last process of the slot's job is gone: its access point is about to log that."""
+
+    slot: str
+
+
+# To the access point
+
+
+@frozen
+class JobPaused(Message[None]):
+    """A slot's job was suspended or continued: ``row`` of the job's table, from the status ``source``."""
+
+    cluster: int
+    proc: int
+    row: str
+    source: str
+    cause: str
+    evidence: int = 0
+
+
+@frozen
+class HoldJob(Message[Ad | None]):
+    """PREEMPT evicts a job whose WANT_HOLD is true: hold it. The answer is None if it was held or does not run; else
+    what its ad will say of the eviction: it may be spared the hold at its end, and is only to be told to end."""
+
+    cluster: int
+    proc: int
+    why: Why
+
+
+# To the execution point, of machines
+
+
+@frozen
+class SensorsSay(Message[bool]):
+    """Does any machine's sensor say anything?"""
+
+
+@frozen
+class PublishReadings(Message[None]):
+    """Publish what the machines' sensors say now of these attributes (in small letters), where nobody has published
+    them before: a cycle is about to read them. ``touched``: the machines of which something has changed since the
+    last cycle."""
+
+    names: frozenset[str]
+    touched: frozenset[str]
+
+
+@frozen
+class BeginDrain(Message[None]):
+    """Drain a machine for the defragmentation (``DrainBegan`` explains the fields)."""
+
+    machine: str
+    schedule: str
+    reason: str
+    completion: str
+    start: str
+
+
+@frozen
+class EndDrain(Message[None]):
+    """Cancel the drain of a machine for the defragmentation."""
+
+    machine: str
+
+
+# To the negotiator
+
+
+@frozen
+class OpenAccount(Message[float]):
+    """A job is submitted or claims a slot for this submitter. The answer is the priority factor with which its account
+    begins; 0 if it has one already."""
+
+    submitter: str
+    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
