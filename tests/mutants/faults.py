@@ -27,7 +27,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "execution": ("adapters/machine/execution",),
     "permissions": (
         "adapters/runtime/config_sources.py", "adapters/runtime/requests.py", "adapters/runtime/connections.py",
-        "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/schedd/slot_commands.py",
+        "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/startd/slot_commands.py",
         "domain/negotiator/submitter_commands.py", "adapters/stores/sqlite_files.py",
         "adapters/machine/execution/supervisor/server.py",
     ),
