@@ -56,7 +56,8 @@ class Folder:
         """A server in the background, stopped at the end."""
         server = self.start("serve", *words)
         try:
-            self.wait_for(lambda: (self.path / "pool.db.sock").exists())
+            self.wait_for(lambda: (self.path / "pool.db.sock").exists() or server.poll() is not None)
+            assert server.poll() is None, server.stdout and server.stdout.read()
             yield server
         finally:
             if server.poll() is None:
