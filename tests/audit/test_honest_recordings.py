@@ -11,9 +11,11 @@ import pytest
 from poolbook.replay.forensics.audit.examine import examine
 
 from ..importing.folders import imported
-from ..sampling import some
+from ..sampling import some, spread
 
 HONEST = sorted((Path(__file__).resolve().parent.parent / "data" / "honest").glob("*.tar.xz"))
+FAULTS = [recording for recording in HONEST if "fault" in recording.name]
+"""What `tests/realpool/record_mixed.py` recorded: pools whose networks were cut and whose daemons were killed."""
 
 
 def unpacked(recording: Path, folder: Path) -> Path:
@@ -22,9 +24,7 @@ def unpacked(recording: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "recording", some(HONEST, 6, always=[one for one in HONEST if "fault" in one.name]), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("recording", some(HONEST, 6, always=spread(FAULTS, 12)), ids=lambda path: path.name)
 def test_a_recording_of_an_honest_pool_is_sound(recording: Path, tmp_path: Path) -> None:
     log, _ = imported(unpacked(recording, tmp_path))
     audit = examine(log)

@@ -68,6 +68,7 @@ WALKS: dict[str, Callable[[ClassAd], object]] = {
 OVERDRAWN = (
     *("contexts", "contexts in contexts", "ads in lists", "sums of random numbers", "two circular ways"),
     *("regular expressions", "replacements", "wide sums", "wide conditions", "strings of a slot's attribute"),
+    "joined strings",
 )
 """The shapes that use the whole budget, in most walks."""
 

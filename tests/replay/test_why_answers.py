@@ -44,7 +44,7 @@ def things(log: EventStore) -> Iterator[str]:
     yield from sorted(found)
 
 
-@pytest.mark.parametrize("folder", some(FOLDERS, 24), ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+@pytest.mark.parametrize("folder", some(FOLDERS, 16), ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_each_answer_of_a_real_pools_records_can_be_read_aloud(folder: Path) -> None:
     log = recorded(folder)[0]
     names = list(things(log))

@@ -98,7 +98,7 @@ def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
     return there and slot and (run.outcome != EVICTED or sentence.cause == run.cause.name)
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     log = log_of(recording)
     names, runs = PlaceNames(log), runs_of(log).runs
@@ -122,7 +122,7 @@ def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
         assert not +ends and not -ends
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Path) -> None:
     log = log_of(recording)
 
@@ -137,7 +137,7 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
         assert told(list(own_runs(pool_events(log)))) == told(runs_of(log).runs)
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_be(recording: Path) -> None:
     log = log_of(recording)
     names = PlaceNames(log)
@@ -198,7 +198,7 @@ def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
         yield f"the reason is {ad[reason[1]]}, and not {run.said}"
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_the_ads_of_q_and_history_say_of_a_jobs_last_run_what_the_runs_say(recording: Path) -> None:
     log = log_of(recording)
     runs: dict[str, list[JobRun]] = {}
