@@ -43,7 +43,7 @@ def begin(moment: Moment) -> None:
     agendas.of(PolicyPasses).begin(moment.state, moment.now)
 
 
-def note(draft: Draft, stimulus: s.Stimulus) -> None:
+def note(draft: Draft[State], stimulus: s.Stimulus) -> None:
     """Take in a decision."""
     state, now, agendas = draft.state, draft.now, draft.state.agendas
     if isinstance(stimulus, s.LeaveQueue):

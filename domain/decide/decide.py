@@ -34,25 +34,25 @@ from .delivery import SLOT_MESSAGES, deliver
 # Rules that take long to load, and that not every command or pool needs.
 
 
-def _configure_pool(draft: Draft, stimulus: s.ConfigurePool) -> None:
+def _configure_pool(draft: Draft[State], stimulus: s.ConfigurePool) -> None:
     from .pool_configuration import configure_pool
 
     configure_pool(draft, stimulus)
 
 
-def _submit(draft: Draft, stimulus: s.Submit) -> None:
+def _submit(draft: Draft[State], stimulus: s.Submit) -> None:
     from ..schedd.job_submission import submit
 
     submit(draft, stimulus)
 
 
-def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
+def _negotiate(draft: Draft[State], stimulus: s.Negotiate) -> None:
     from ..negotiator.matches import negotiate
 
     negotiate(draft, stimulus, PublishedSlots)
 
 
-def _defragment(draft: Draft) -> None:
+def _defragment(draft: Draft[State]) -> None:
     from ..defrag.poll import defragment
 
     defragment(draft, PublishedSlots)
@@ -124,7 +124,7 @@ def decide(
         return []
     # A command's user pays for what it makes the pool evaluate, of jobs of others, too.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
-    draft = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, deliver)
+    draft: Draft[State] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, deliver)
     rule = _RULES[type(stimulus)]
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):

@@ -13,9 +13,11 @@ from ..decision.draft import Draft
 from ..negotiator.accounting import first_factor
 from ..ports import messages as m
 from ..ports import stimuli as s
+from ..requests.autoclusters import SignificantAttributes, significance
 from ..schedd import claims
-from ..startd import claiming, draining, updates, vacating
+from ..startd import claiming, draining, machines, updates, vacating
 from ..startd import slot_policy_evaluation as slot_policy
+from ..state.state import State
 
 SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
     s.NotifyMatch: claiming.notify_match,
@@ -33,8 +35,12 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
 """What a slot hears of a claim: from the pool's own roles, or as a stimulus from outside."""
 
 
-def _open_account(draft: Draft, message: m.OpenAccount) -> float:
+def _open_account(draft: Draft[State], message: m.OpenAccount) -> float:
     return first_factor(draft.state, message.submitter, message.negotiator)
+
+
+def _tell_likeness(draft: Draft[State], message: m.TellLikeness) -> SignificantAttributes:
+    return significance(draft.state, draft.caches)
 
 
 _RECEIVERS: Final[dict[type[Any], Callable[..., Any]]] = {
@@ -48,6 +54,8 @@ _RECEIVERS: Final[dict[type[Any], Callable[..., Any]]] = {
     m.EndJob: claiming.end_job,
     m.JobPaused: claims.job_paused,
     m.HoldJob: claims.hold_job,
+    m.ShowHost: machines.show_host,
+    m.TellLikeness: _tell_likeness,
     m.SensorsSay: updates.sensors_say,
     m.PublishReadings: updates.publish_for_cycle,
     m.BeginDrain: draining.drain_to_defragment,
@@ -56,6 +64,6 @@ _RECEIVERS: Final[dict[type[Any], Callable[..., Any]]] = {
 }
 
 
-def deliver(draft: Draft, message: m.Message[Any] | s.SlotMessage) -> Any:
+def deliver(draft: Draft[State], message: m.Message[Any] | s.SlotMessage) -> Any:
     """Have the receiver of a message decide on it; return its answer."""
     return _RECEIVERS[type(message)](draft, message)

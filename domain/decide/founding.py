@@ -7,10 +7,11 @@ from ..events import PoolFounded
 from ..ports.stimuli import FoundPool
 from ..state.negotiators import wrong
 from ..state.pool_settings import settings
+from ..state.state import State
 from ..state_machines import DIALECTS
 
 
-def found_pool(draft: Draft, stimulus: FoundPool) -> None:
+def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
     if stimulus.dialect not in DIALECTS:
         raise Refusal(f"{stimulus.dialect} is no dialect; there are {', '.join(DIALECTS)}")
     try:

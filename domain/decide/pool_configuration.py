@@ -30,7 +30,7 @@ FOLLOWED: Final = ("NEGOTIATOR_INTERVAL",)
 """The times among a pool's settings that the negotiator's configuration may set. The others are execution points'."""
 
 
-def configure_pool(draft: Draft, stimulus: ConfigurePool) -> None:
+def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
     """The pool's configuration was read: what it sets is in force, and nothing that it set before and does no more.
 
     :raises Refusal: a setting that there is not, or a value that cannot be
@@ -60,7 +60,7 @@ def _changes(state: State, configured: Ad) -> Ad:
     return {name: text for name, text in texts.items() if text != state.settings.get(name, "")}
 
 
-def _account(draft: Draft, negotiator: str) -> None:
+def _account(draft: Draft[State], negotiator: str) -> None:
     """Write down all priorities of an accounting as of now: who has been left out of updates has aged by the half-life
     that was in force."""
     state = draft.state

@@ -65,7 +65,7 @@ def _deadline(state: State, activation: Activation) -> int:
     return activation.told + state.setting(patience)
 
 
-def fire_timers(draft: Draft) -> None:
+def fire_timers(draft: Draft[State]) -> None:
     """Let happen what is due by now, the earliest first."""
     state = draft.state
     for when, what, name in _due(state):
@@ -88,7 +88,7 @@ def fire_timers(draft: Draft) -> None:
             _escalate(draft, slot.activation)
 
 
-def _escalate(draft: Draft, activation: Activation) -> None:
+def _escalate(draft: Draft[State], activation: Activation) -> None:
     """The time to end is up: the slot goes from Vacating to Killing where its triggers say so, and the
     processes are killed."""
     slot = draft.state.slots.get(activation.slot)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
-from typing import Any, overload
+from typing import Any, Generic, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from ..ports.stimuli import SlotMessage
 from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
-from ..state.state import Slot, State
+from ..state.state import LogState, Slot, State
 from ..state_machines import (
     DEFAULT_DIALECT,
     StateMachine,
@@ -65,14 +65,19 @@ class Tables(dict[str, StateMachine]):
         return machine
 
 
-def context_at(state: State, now: int, zone: tzinfo, allowance: Allowance) -> Context:
+RoleState = TypeVar("RoleState", bound=LogState, covariant=True)
+
+
+def context_at(state: LogState, now: int, zone: tzinfo, allowance: Allowance) -> Context:
     """Return what evaluations see of the world at an instant."""
     second = now // 1_000_000
     # What is drawn at random holds for a second, like what was found.
     return Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps, allowance=allowance)
 
 
-class Draft:
+class Draft(Generic[RoleState]):
+    """A decision of one role: ``state`` is the role's own part of the pool's."""
+
     def __init__(
         self,
         state: State,
@@ -83,9 +88,11 @@ class Draft:
         zone: tzinfo = UTC,
         caches: Caches | None = None,
         user: str = "",
-        deliver: Callable[[Draft, Any], Any] | None = None,
+        deliver: Callable[[Draft[Any], Any], Any] | None = None,
     ) -> None:
-        self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
+        self._whole = state
+        self.stimulus, self.now, self.tables, self.sense = stimulus, now, tables, sense
+        self.state: RoleState = state  # type: ignore[assignment]  # whoever makes a draft gives it to the role's rules
         self.caches = caches or Caches()
         state.trim_changes()
         self.events: list[Event] = []
@@ -98,7 +105,7 @@ class Draft:
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
-        evolve(self.state, event)
+        evolve(self._whole, event)
 
     @overload
     def send(self, message: Message[Answer]) -> Answer: ...
@@ -165,7 +172,7 @@ class Draft:
         key = (name, text, value, tuple(read.items()))
         if key not in self._noted:
             self.emit(EvaluationRecorded(*self.why("evaluated"), name, text, value, read))
-            self._noted[key] = self.state.position
+            self._noted[key] = self._whole.position
         return self._noted[key]
 
     # Jobs

@@ -39,7 +39,7 @@ class PollDecision:
     event: DefragPolled
 
 
-def defragment(draft: Draft, advertise: Advertise) -> None:
+def defragment(draft: Draft[State], advertise: Advertise) -> None:
     """Look at the pool, cancel drains and begin others.
 
     :raises Refusal: the pool does not defragment

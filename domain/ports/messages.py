@@ -15,6 +15,7 @@ from attrs import frozen
 
 from ..classad import ClassAd
 from ..events import Ad
+from ..requests.autoclusters import SignificantAttributes
 from ..state_machines.hold_codes import Why
 
 Answer = TypeVar("Answer")
@@ -124,6 +125,11 @@ class HoldJob(Message[Ad | None]):
 
 
 @frozen
+class ShowHost(Message[Ad]):
+    """Show the machine on which the pool is, the one with its name or else the first, with the ad of its first slot."""
+
+
+@frozen
 class SensorsSay(Message[bool]):
     """Does any machine's sensor say anything?"""
 
@@ -157,6 +163,12 @@ class EndDrain(Message[None]):
 
 
 # To the negotiator
+
+
+@frozen
+class TellLikeness(Message[SignificantAttributes]):
+    """Tell which attributes of jobs count for whether they are alike: it follows from what slots and the negotiator
+    read of jobs."""
 
 
 @frozen

@@ -23,7 +23,7 @@ from sortedcontainers import SortedDict, SortedList
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.pool_settings import limit
-from ..state.state import State
+from ..state.state import AccessPoint, State
 from .autoclusters import SignificantAttributes, significance
 
 PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
@@ -62,13 +62,13 @@ def _idle(cluster: Cluster) -> Iterator[int]:
         proc = cluster.next_idle(proc)
 
 
-def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
+def idle_procs(cluster: Cluster, state: AccessPoint) -> Iterator[int]:
     """The processes of a cluster that wait for a slot: not those that have been given one already, nor those of which
     something is left of an earlier run, nor those in a cool-down."""
     return (proc for proc in _idle(cluster) if is_free(cluster, proc, state))
 
 
-def is_free(cluster: Cluster, proc: int, state: State) -> bool:
+def is_free(cluster: Cluster, proc: int, state: AccessPoint) -> bool:
     """Whether a job that is idle waits for a slot, too."""
     job = cluster.id, proc
     return job not in state.by_job and job not in state.reserved and job not in state.cooling
@@ -198,7 +198,7 @@ class IdleQueues:
         self._submissions: dict[int, int] = {}
         self._submitted = 0
 
-    def follow(self, state: State, likeness: SignificantAttributes) -> None:
+    def follow(self, state: AccessPoint, likeness: SignificantAttributes) -> None:
         """Take in what has changed in the queue, or what is significant."""
         changed = state.job_changes.since(self._seen)
         if changed is None or self._generation != likeness.generation:
@@ -339,12 +339,17 @@ class IdleQueues:
 
 def idle_queues(state: State, caches: Caches) -> IdleQueues:
     """The queues of this state."""
+    return queues_of(state, caches, significance(state, caches))
+
+
+def queues_of(state: AccessPoint, caches: Caches, likeness: SignificantAttributes) -> IdleQueues:
+    """The queues of an access point, to which the negotiator has told which attributes are significant."""
     found = caches.of(IdleQueues)
-    found.follow(state, significance(state, caches))
+    found.follow(state, likeness)
     return found
 
 
-def procs_of(cluster: Cluster, only: int, state: State) -> Iterator[int]:
+def procs_of(cluster: Cluster, only: int, state: AccessPoint) -> Iterator[int]:
     """The processes of an entry that wait for a slot."""
     if only == _ALL:
         return idle_procs(cluster, state)
@@ -352,14 +357,13 @@ def procs_of(cluster: Cluster, only: int, state: State) -> Iterator[int]:
 
 
 def waiting(
-    state: State, submitter: str, caches: Caches, refused: Container[int]
+    state: AccessPoint, submitter: str, caches: Caches, likeness: SignificantAttributes, refused: Container[int]
 ) -> Iterator[tuple[Cluster, int, int]]:
     """The jobs of a submitter that wait for a slot, first come first, each with the number of its autocluster; without
     those whose number is, or comes to be, in ``refused``. The state must not change meanwhile."""
-    queue = idle_queues(state, caches).by_submitter.get(submitter)
+    queue = queues_of(state, caches, likeness).by_submitter.get(submitter)
     if queue is None:
         return
-    likeness = significance(state, caches)
     for (_, number, only), kind in queue.in_order(refused):
         cluster = state.clusters[number]
         for proc in procs_of(cluster, only, state):
@@ -370,7 +374,7 @@ def waiting(
                 break
 
 
-def room(state: State) -> float:
+def room(state: AccessPoint) -> float:
     """Return how many further jobs may begin by MAX_JOBS_RUNNING: a schedd asks for no more. Negative: more run than
     may.
 

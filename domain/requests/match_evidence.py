@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..classad import UNDEFINED, ClassAd, Expression, unparse
+from ..classad import UNDEFINED, ClassAd, Context, Expression, unparse
 from ..classad.analysis import references_found
 from ..classad.evidence import noted
 from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
-from ..decision.draft import Draft
 from ..events import EvaluationRecorded
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
@@ -72,19 +71,22 @@ class ReadsOfKinds(dict[Signature, Reads]):
         return self._by_form[form][1]
 
 
-def evidence(draft: Draft, job: ClassAd, slot: ClassAd, reads: Reads | None = None) -> EvaluationRecorded:
+def evidence(
+    why: tuple[int, str, str], context: Context, job: ClassAd, slot: ClassAd, reads: Reads | None = None
+) -> EvaluationRecorded:
     """What the job's Requirements read, of its own ad and of the best slot's.
 
+    :param why: what its event begins with
     :param reads: what they read, if that is known
     """
     reads = reads or Reads.of(job)
-    read = {f"MY.{name}": text for name, text in _values(job, reads.mine, slot, draft)}
-    read |= {f"TARGET.{name}": text for name, text in _values(slot, reads.slots, job, draft) if name in slot}
-    return EvaluationRecorded(*draft.why("negotiated"), "Requirements", reads.text, "true", read)
+    read = {f"MY.{name}": text for name, text in _values(job, reads.mine, slot, context)}
+    read |= {f"TARGET.{name}": text for name, text in _values(slot, reads.slots, job, context) if name in slot}
+    return EvaluationRecorded(*why, "Requirements", reads.text, "true", read)
 
 
-def _values(ad: ClassAd, names: Iterable[str], other: ClassAd, draft: Draft) -> Iterator[tuple[str, str]]:
-    value_of = evaluator_of_several(ad, other, draft.context)
+def _values(ad: ClassAd, names: Iterable[str], other: ClassAd, context: Context) -> Iterator[tuple[str, str]]:
+    value_of = evaluator_of_several(ad, other, context)
     for name in names:
         held = ad.get(name)
         if type(held) is Literal and type(held.value) is int:

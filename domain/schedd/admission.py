@@ -16,11 +16,12 @@ from ..classad import Context
 from ..decision.command_results import answer
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobsTransformed, Procs, SubmissionRefused
+from ..ports.messages import ShowHost
 from ..ports.stimuli import Submit
 from ..state.caches import ad_of
 from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
-from ..state.state import State
+from ..state.state import AccessPoint
 from .factories import makes_factory
 from .job_edits import SECURE, guard, ignores_secure
 from .job_transforms import Applied, Evaluation
@@ -42,7 +43,7 @@ class Admitted:
 COMMIT = "Failed to commit job submission into the queue."
 
 
-def admit(draft: Draft, command: Submit, number: int, columns: Columns) -> Admitted | None:
+def admit(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Admitted | None:
     """What the queue gets of a submission, and what its user is warned of; None: it is refused, and is answered."""
     state = draft.state
     most = exceeded(state, command.user, 0 if makes_factory(command.ad) else command.count)
@@ -62,8 +63,10 @@ def admit(draft: Draft, command: Submit, number: int, columns: Columns) -> Admit
     return _judged(draft, command, number, columns) if submit_policy(settings) else Admitted(command, columns)
 
 
-def _judged(draft: Draft, command: Submit, number: int, columns: Columns) -> Admitted | None:
-    judge = judge_of(draft.state, draft.context, draft.now, number, command.user, command.ad, columns)
+def _judged(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Admitted | None:
+    judge = judge_of(
+        draft.state, draft.send(ShowHost()), draft.context, draft.now, number, command.user, command.ad, columns
+    )
     decided = decide(judge, command.ad, columns, command.count)
     refused, found = decided.refused, decided.kinds
     if refused is not None:
@@ -83,9 +86,12 @@ def _judged(draft: Draft, command: Submit, number: int, columns: Columns) -> Adm
     return Admitted(replace(command, ad=ad, columns=packed), after, decided.warnings, tell)
 
 
-def judge_of(state: State, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns) -> Judge:
+def judge_of(
+    state: AccessPoint, host: Ad, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns
+) -> Judge:
     """Who decides about the jobs of a submission, by the settings in force.
 
+    :param host: the ad of the machine on which the pool is
     :param now: the instant, in microseconds
     """
     first = {name: texts[0] for name, texts in columns.items()}
@@ -100,7 +106,7 @@ def judge_of(state: State, context: Context, now: int, number: int, user: str, a
     return Judge(
         submit_policy(state.settings),
         state.settings,
-        schedd_ad(state),
+        schedd_ad(state, host),
         context,
         ad_of({**whole, **own}),
         {name.lower(): name for name in (*ad, *columns)},
@@ -148,11 +154,13 @@ def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformStep]]) -
     return Transformed(name, ranges(procs), changes, before, pack(columns), pack(columns_before), skipped)
 
 
-def _noted(draft: Draft, transform: str, one: Evaluation) -> int:
+def _noted(draft: Draft[AccessPoint], transform: str, one: Evaluation) -> int:
     return draft.note(f"JOB_TRANSFORM_{transform} {one.what}".rstrip(), one.text, one.value, dict(one.read))
 
 
-def _refuse(draft: Draft, command: Submit, number: int, refused: SubmitRefusal, proc: int, words: str) -> None:
+def _refuse(
+    draft: Draft[AccessPoint], command: Submit, number: int, refused: SubmitRefusal, proc: int, words: str
+) -> None:
     evidence = 0
     if refused.evidence is not None:
         one = refused.evidence
@@ -163,7 +171,7 @@ def _refuse(draft: Draft, command: Submit, number: int, refused: SubmitRefusal, 
     answer(draft, command, "submit", command.file, {"refusal": words})
 
 
-def _beyond(draft: Draft, command: Submit, number: int, most: Exceeded) -> None:
+def _beyond(draft: Draft[AccessPoint], command: Submit, number: int, most: Exceeded) -> None:
     read = {"MY.JobsThere": str(most.there), "MY.JobsSubmitted": str(command.count)}
     asked = Evaluation("", f"MY.JobsThere + MY.JobsSubmitted <= {most.limit}", "false", read)
     reason = most.words.partition("\n")[2]

@@ -9,6 +9,7 @@ from ..decision.draft import Draft
 from ..ports.messages import ShowAd
 from ..requests.autoclusters import Signature, words
 from ..state.job_limits import evaluated
+from ..state.state import AccessPoint
 
 _FITS_KEPT = 10_000
 _CONSIDERS_LIMITS = "CLAIM_RECYCLING_CONSIDER_LIMITS"
@@ -18,7 +19,7 @@ class _Fits(dict[tuple[Signature, str, int, int], bool]):
     """By the job's signature, the slot's name and version, and the second."""
 
 
-def fits(draft: Draft, slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
+def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
     """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second, and the
     job's ad is not put together for it.
 
@@ -35,7 +36,9 @@ def fits(draft: Draft, slot: str, version: int, job: Callable[[], ClassAd], sign
     return found
 
 
-def takes_the_same(draft: Draft, slot: str, wish: str, job: Callable[[], ClassAd], signature: Signature) -> bool:
+def takes_the_same(
+    draft: Draft[AccessPoint], slot: str, wish: str, job: Callable[[], ClassAd], signature: Signature
+) -> bool:
     """Return whether a job takes of concurrency limits what the slot's claim holds: else the claim is none for it. As
     in the reference, the text has to be the same (CLAIM_RECYCLING_CONSIDER_LIMITS).
 

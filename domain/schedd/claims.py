@@ -15,7 +15,7 @@ from ..classad.evidence import truth
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobSignalled
-from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowSlot, SlotSeen
+from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowSlot, SlotSeen, TellLikeness
 from ..ports.stimuli import (
     ActivateClaim,
     DeactivateClaim,
@@ -24,26 +24,26 @@ from ..ports.stimuli import (
     StarterGone,
     StarterReported,
 )
-from ..requests.autoclusters import Signature, significance, words
+from ..requests.autoclusters import Signature, words
 from ..requests.idle_jobs import room, waiting
 from ..requests.match_evidence import ReadsOfKinds, evidence, job_ad
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
-from ..state.state import RUNS, Activation, State
+from ..state.state import RUNS, AccessPoint, Activation
 from .claim_reuse import fits, takes_the_same
 from .expansion import expanded_by
 from .job_deferral import deferral, sleeps
 from .local_jobs import start_local_jobs
 
 
-def claim_all(draft: Draft) -> None:
+def claim_all(draft: Draft[AccessPoint]) -> None:
     """Do all that the access point does by itself for the jobs that wait."""
     claim_matches(draft)
     start_local_jobs(draft)
 
 
-def claim_matches(draft: Draft) -> None:
+def claim_matches(draft: Draft[AccessPoint]) -> None:
     """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, the claim may
     wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
     state = draft.state
@@ -69,7 +69,7 @@ def claim_matches(draft: Draft) -> None:
             begin(draft, name, cluster, proc)
 
 
-def _waits(state: State, number: int, proc: int) -> Cluster | None:
+def _waits(state: AccessPoint, number: int, proc: int) -> Cluster | None:
     """Return the cluster of a job that waits, with nothing left of an earlier run; None if it does not."""
     cluster = state.clusters.get(number)
     if cluster is None or proc not in cluster or (number, proc) in state.by_job:
@@ -77,19 +77,19 @@ def _waits(state: State, number: int, proc: int) -> Cluster | None:
     return cluster if cluster.status_of(proc) == "Idle" else None
 
 
-def _slot(draft: Draft, name: str) -> SlotSeen:
+def _slot(draft: Draft[AccessPoint], name: str) -> SlotSeen:
     seen = draft.send(ShowSlot(name))
     assert seen is not None, f"there is no slot {name}"
     return seen
 
 
-def begin(draft: Draft, slot: str, cluster: Cluster, proc: int) -> None:
+def begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
     """Start the job for which the slot was claimed, or the next one."""
     if not activate(draft, slot, cluster, proc):
         reuse_claim(draft, slot, cluster.id)
 
 
-def activate(draft: Draft, slot: str, cluster: Cluster, proc: int) -> bool:
+def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
     """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log. Return False if
     the slot cannot fill in what the job's ad asks for: it is held."""
     expanded = expanded_by(draft, lambda: _slot(draft, slot).ad, cluster, proc)
@@ -102,7 +102,7 @@ def activate(draft: Draft, slot: str, cluster: Cluster, proc: int) -> bool:
     return True
 
 
-def job_ended(draft: Draft, slot: str, cluster: int, reuses: bool) -> None:
+def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) -> None:
     """The last process of the slot's job, of this cluster, is gone: the slot goes on, and if it is still claimed and
     idle then, so does its holder: with its next job there, or without ``reuses`` by giving the claim up."""
     draft.send(StarterReported(draft.stimulus, slot))
@@ -115,13 +115,13 @@ def job_ended(draft: Draft, slot: str, cluster: int, reuses: bool) -> None:
             draft.send(ReleaseClaim(draft.stimulus, slot, "execution_failed"))
 
 
-def _goes_on(draft: Draft, slot: str) -> bool:
+def _goes_on(draft: Draft[AccessPoint], slot: str) -> bool:
     """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
     state = draft.state
     return slot in state.claims and slot not in state.claim_ready and not state.is_earmarked(slot)
 
 
-def reuse_claim(draft: Draft, slot: str, before: int) -> None:
+def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
     over = room(draft.state) <= 0
@@ -129,21 +129,25 @@ def reuse_claim(draft: Draft, slot: str, before: int) -> None:
         cluster, proc, job, signature = found
         if cluster.id != before:
             reads = draft.caches.of(ReadsOfKinds).find(signature, job())
-            draft.emit(evidence(draft, job(), draft.send(ShowAd(slot, words(signature))), reads))
+            draft.emit(
+                evidence(
+                    draft.why("negotiated"), draft.context, job(), draft.send(ShowAd(slot, words(signature))), reads
+                )
+            )
         if activate(draft, slot, cluster, proc):
             return
     draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))
 
 
-def _next(draft: Draft, slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
+def _next(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
     """Return the next job of the claim's submitter that fits, with its ad and what makes it like others; None: there is
     none, or no job begins there any more."""
     seen, submitter = _slot(draft, slot), draft.state.claims[slot].submitter
     if not seen.starts_jobs:
         return None
-    likeness = significance(draft.state, draft.caches)
+    likeness = draft.send(TellLikeness())
     refused: set[int] = set()
-    for cluster, proc, number in waiting(draft.state, submitter, draft.caches, refused):
+    for cluster, proc, number in waiting(draft.state, submitter, draft.caches, likeness, refused):
         job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
         wish = cluster.requested_value(proc, LIMITS)
         if fits(draft, slot, seen.version, job, signature) and takes_the_same(draft, slot, wish, job, signature):
@@ -155,14 +159,16 @@ def _next(draft: Draft, slot: str) -> tuple[Cluster, int, Callable[[], ClassAd],
 # Ending what runs
 
 
-def stop(draft: Draft, activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None) -> None:
+def stop(
+    draft: Draft[AccessPoint], activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None
+) -> None:
     """The claim's holder ends its job and keeps the claim: softly, unless the job wants no grace. A suspended job is
     let go on for it. ``evidence`` and ``vacated``: see ``JobSignalled``."""
     how = "soft" if _wants_grace(draft, activation) else "hard"
     signal(draft, activation, how, cause, evidence, vacated, resumes=True)
 
 
-def _wants_grace(draft: Draft, activation: Activation) -> bool:
+def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
     """Whether a job that is held or removed is first told to end by its kill signal: WantGracefulRemoval, or else
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
@@ -172,7 +178,7 @@ def _wants_grace(draft: Draft, activation: Activation) -> bool:
 
 
 def signal(
-    draft: Draft,
+    draft: Draft[AccessPoint],
     activation: Activation,
     how: str,
     cause: str,
@@ -198,7 +204,7 @@ def signal(
 # What a slot reports of its job
 
 
-def job_paused(draft: Draft, message: JobPaused) -> None:
+def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
     """A slot's job was suspended, or continued: its status follows."""
     cluster = draft.state.clusters[message.cluster]
     if cluster.status_of(message.proc) == message.source:
@@ -206,7 +212,7 @@ def job_paused(draft: Draft, message: JobPaused) -> None:
         draft.move_jobs(cluster, procs, message.row, message.cause, message.source, {}, message.evidence)
 
 
-def hold_job(draft: Draft, message: HoldJob) -> Ad | None:
+def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
     """Hold a job with the machine owner's reason, unless a transform of its own or a cool-down may spare it the hold at
     its end: then return what its ad will say of the eviction."""
     cluster, proc = draft.state.clusters[message.cluster], message.proc

@@ -21,10 +21,11 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, parse_whole
 from ..state.pool_settings import seconds_of
+from ..state.state import AccessPoint
 from ..units import SECOND
 
 
-def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
+def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a run with the cool-down that follows on it; None if none does."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _after_failure(draft, cluster, exited)
@@ -47,7 +48,7 @@ def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | 
     return replace(cooled, cooled=evidence) if exited.row == "requeue" else replace(cooled, evidence=evidence)
 
 
-def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
+def _after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a scheduler universe job's run with the cool-down that follows on its code."""
     seconds = seconds_of(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
     spared = expression(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
@@ -58,11 +59,11 @@ def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExit
     return _resting(draft, cluster, exited, seconds)
 
 
-def _resting(draft: Draft, cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
+def _resting(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
     times, until = parse_whole(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
     return replace(exited, changes=exited.changes | {COOL_DOWNS: str(times + 1), EXPIRATION: str(until)})
 
 
-def end(draft: Draft, cluster: int, proc: int) -> None:
+def end(draft: Draft[AccessPoint], cluster: int, proc: int) -> None:
     """The cool-down of a job is over: it may run again."""
     draft.emit(JobCooledDown(*draft.why("cooled_down"), cluster, proc))

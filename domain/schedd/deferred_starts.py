@@ -9,7 +9,7 @@ from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.messages import EndJob, ShowSlot
 from ..ports.stimuli import ActivationEnded
 from ..state.caches import ad_of
-from ..state.state import Activation
+from ..state.state import AccessPoint, Activation
 from ..units import SECOND
 from .claims import job_ended
 from .job_deferral import window
@@ -19,7 +19,7 @@ MISSED: Final = {"HoldReason": '"Job missed deferred execution time"', "HoldReas
 _VACATED: Final = {"VacateReason": '""', "VacateReasonCode": "0", "VacateReasonSubCode": "0"}
 
 
-def deferral_over(draft: Draft, activation: Activation) -> None:
+def deferral_over(draft: Draft[AccessPoint], activation: Activation) -> None:
     """The time of a job has come. On a suspended slot its process is started, and suspended at once."""
     if _missed(draft, activation):
         _hold(draft, activation)
@@ -31,7 +31,7 @@ def deferral_over(draft: Draft, activation: Activation) -> None:
         draft.move_jobs(cluster, ranges([activation.proc]), "suspend", "suspend", "Running", {})
 
 
-def _missed(draft: Draft, activation: Activation) -> bool:
+def _missed(draft: Draft[AccessPoint], activation: Activation) -> bool:
     """Tell whether a job has missed its time: it was past when the job was activated, or nobody was there to start it,
     and its window is past too. While the pool is there it starts the job, however late."""
     if activation.deferred < activation.began:
@@ -43,7 +43,7 @@ def _missed(draft: Draft, activation: Activation) -> bool:
     return late > window(ad_of(cluster.attributes(activation.proc)), draft.context)
 
 
-def _hold(draft: Draft, activation: Activation) -> None:
+def _hold(draft: Draft[AccessPoint], activation: Activation) -> None:
     """Hold a job that has missed its time. As with the real starter, its ad says that it was begun."""
     cluster = draft.state.clusters[activation.cluster]
     if not cluster.local:
@@ -58,7 +58,7 @@ def _hold(draft: Draft, activation: Activation) -> None:
         job_ended(draft, activation.slot, activation.cluster, reuses=True)
 
 
-def end_told(draft: Draft) -> None:
+def end_told(draft: Draft[AccessPoint]) -> None:
     """Jobs that wait for their time were told to end: there is no process to hear it, so they have."""
     for told in [event for event in draft.events if isinstance(event, JobSignalled)]:
         activation = draft.state.by_job.get((told.cluster, told.proc))

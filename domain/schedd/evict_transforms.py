@@ -15,10 +15,11 @@ from typing import Final
 from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobExited, JobsEdited
-from ..requests.autoclusters import significance
+from ..ports.messages import TellLikeness
 from ..state.caches import ad_of, expression
 from ..state.cluster import ON_EVICT, Cluster
 from ..state.job_ad import at_exit
+from ..state.state import AccessPoint
 from .job_edits import why_not_edit
 from .job_transforms import Applied, Transform, TransformError, TransformMacros, apply, read_transform
 from .submitted_job import GONE, SubmittedJob
@@ -28,7 +29,7 @@ _SEPARATOR: Final = "\x1e"
 _REQUEST: Final = "request"
 
 
-def requests_otherwise(draft: Draft, cluster: Cluster, exited: JobExited) -> bool:
+def requests_otherwise(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> bool:
     """Change a job whose run ends with a hold, as ``exited`` tells, by its transforms; return whether it now asks for
     something else of a slot, so that it need not be held."""
     proc = exited.proc
@@ -47,7 +48,7 @@ def requests_otherwise(draft: Draft, cluster: Cluster, exited: JobExited) -> boo
         refused = [one for one in changes if why_not_edit(one, "", draft.state.settings, is_super=True)]
         done.skipped += [f"{one} is not a user's to set" for one in refused]
         _tell(draft, cluster, proc, done, {one: text for one, text in changes.items() if one not in refused}, ad)
-        significant = significance(draft.state, draft.caches).names
+        significant = draft.send(TellLikeness()).names
         if any(one.lower().startswith(_REQUEST) and one.lower() in significant for one in changes):
             return True
     return False
@@ -72,7 +73,7 @@ def _transform(name: str, text: str) -> Transform | None:
         return None
 
 
-def _tell(draft: Draft, cluster: Cluster, proc: int, done: Applied, changes: Ad, before: Ad) -> None:
+def _tell(draft: Draft[AccessPoint], cluster: Cluster, proc: int, done: Applied, changes: Ad, before: Ad) -> None:
     notes = [
         draft.note(f"{BODY}{done.name} {one.what}".rstrip(), one.text, one.value, dict(one.read))
         for one in done.evaluations

@@ -17,6 +17,7 @@ from ..events import Ad
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from ..state.job_ad import EXPANDED, parse_whole, quoted
+from ..state.state import AccessPoint
 
 MATCH: Final = "MATCH_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
@@ -70,7 +71,9 @@ def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
     return value
 
 
-def expanded_by(draft: Draft, slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int) -> Ad | None:
+def expanded_by(
+    draft: Draft[AccessPoint], slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int
+) -> Ad | None:
     """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
     their ads are not put together for it."""
     edited = cluster.changes(proc) if cluster.edits else {}

@@ -18,6 +18,7 @@ from ..ports.stimuli import Selection
 from ..state.caches import ad_of
 from ..state.cluster import Cluster, Factory
 from ..state.job_ad import STATUS_NUMBERS
+from ..state.state import AccessPoint
 from .crontab import ATTRIBUTES
 from .job_deferral import schedule, whole_of
 from .queue_limits import SHARED, most_more
@@ -49,7 +50,7 @@ def factory_ad(cluster: Cluster) -> Ad:
     return {**cluster.ad, **cluster.factory.changes, **more}
 
 
-def materialize(draft: Draft) -> None:
+def materialize(draft: Draft[AccessPoint]) -> None:
     """Let the factories make jobs of whose clusters anything has changed in this decision."""
     state = draft.state
     numbers = {event.cluster for event in draft.events if isinstance(event, ClusterEvent)}
@@ -68,7 +69,7 @@ def materialize(draft: Draft) -> None:
                 schedule(draft, cluster, list(range(first, first + room)))
 
 
-def _room(draft: Draft, cluster: Cluster) -> int:
+def _room(draft: Draft[AccessPoint], cluster: Cluster) -> int:
     """How many jobs the cluster's factory may make now."""
     assert cluster.factory is not None
     if cluster.factory.mode != "Running":
@@ -83,7 +84,7 @@ def _room(draft: Draft, cluster: Cluster) -> int:
     return room if most is None else min(room, most)
 
 
-def _number(draft: Draft, cluster: Cluster, factory: Factory, name: str) -> int | None:
+def _number(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name: str) -> int | None:
     """What a limit comes to; None if it is no number. No ad is put together for plain numbers, as most are."""
     text = factory.changes.get(name) or cluster.ad.get(name, "")
     if text.isdecimal():
@@ -94,7 +95,7 @@ def _number(draft: Draft, cluster: Cluster, factory: Factory, name: str) -> int 
 # Commands
 
 
-def selected_factories(draft: Draft, selection: Selection, constraint: Expression | None) -> list[Cluster]:
+def selected_factories(draft: Draft[AccessPoint], selection: Selection, constraint: Expression | None) -> list[Cluster]:
     """The clusters with factories that a command means as a whole."""
     found = []
     state = draft.state
@@ -107,7 +108,7 @@ def selected_factories(draft: Draft, selection: Selection, constraint: Expressio
     return found
 
 
-def _meets(draft: Draft, cluster: Cluster, constraint: Expression | None) -> bool:
+def _meets(draft: Draft[AccessPoint], cluster: Cluster, constraint: Expression | None) -> bool:
     if constraint is None:
         return True
     try:
@@ -119,7 +120,7 @@ def _meets(draft: Draft, cluster: Cluster, constraint: Expression | None) -> boo
 _TARGETS: Final = {"hold": "Paused", "release": "Running", "remove": "Removed"}
 
 
-def move(draft: Draft, cluster: Cluster, action: str, cause: str, reason: str) -> bool:
+def move(draft: Draft[AccessPoint], cluster: Cluster, action: str, cause: str, reason: str) -> bool:
     """Pause, resume or end a cluster's factory. Return False if that changes nothing."""
     target, factory = _TARGETS.get(action, ""), cluster.factory
     if factory is None or not target or factory.mode == target or cluster.id not in draft.state.factories:

@@ -12,6 +12,7 @@ from ..decision.draft import Draft, ranges
 from ..events import Ad
 from ..state.cluster import Cluster
 from ..state.job_ad import OF_A_HOLD
+from ..state.state import AccessPoint
 from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
@@ -33,7 +34,9 @@ class ActionReason:
     vacated: Ad = Factory(dict)
 
 
-def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes: Ad, why: ActionReason) -> None:
+def hold(
+    draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, changes: Ad, why: ActionReason
+) -> None:
     """Hold jobs that are all in this status; ``changes`` has the reason and its codes."""
     holds = HOLDS_BY_SHADOW if why.vacated else 1
     draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence, holds)
@@ -41,7 +44,7 @@ def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes:
     stop_all(draft, cluster, procs, why)
 
 
-def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
+def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
     """Release held jobs for this reason, an expression. Those with a schedule are given their next time."""
     for held, group in _by_hold(cluster, procs).items():
         changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
@@ -76,14 +79,16 @@ def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
     return len(names) < len(ATTRIBUTES) or any(cluster.requested_value(procs[0], name) for name in names)
 
 
-def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason) -> None:
+def remove(
+    draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason
+) -> None:
     """Remove jobs that are all in this status, for this reason, an expression."""
     draft.move_jobs(cluster, ranges(procs), "remove", why.cause, status, {"RemoveReason": reason}, why.evidence)
     withdraw_better_matches(draft, cluster.id, procs)
     stop_all(draft, cluster, procs, why)
 
 
-def stop_all(draft: Draft, cluster: Cluster, procs: list[int], why: ActionReason) -> None:
+def stop_all(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
     """Tell the processes of those of the jobs that run to end."""
     state = draft.state
     running = [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]

@@ -35,7 +35,7 @@ from ..ports.stimuli import (
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_whole, quoted, unquoted
 from ..state.pool_settings import limit, super_users
-from ..state.state import RUNS
+from ..state.state import RUNS, AccessPoint
 from .constraints import EvaluationBudget, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
@@ -59,7 +59,7 @@ class ActionResult:
 # Selecting
 
 
-def selected(draft: Draft, selection: Selection) -> list[tuple[Cluster, list[int]]]:
+def selected(draft: Draft[AccessPoint], selection: Selection) -> list[tuple[Cluster, list[int]]]:
     """Each cluster that the command means, with its processes.
 
     :raises NeedsPreEvaluation: too many jobs have to be asked one by one whether they meet its constraint
@@ -98,7 +98,7 @@ def constraint_of(text: str) -> Expression | None:
         raise Refusal(f"invalid constraint {text!r}: {error}") from None
 
 
-def missing(draft: Draft, selection: Selection) -> list[ActionResult]:
+def missing(draft: Draft[AccessPoint], selection: Selection) -> list[ActionResult]:
     clusters = draft.state.clusters
     gone = [ActionResult(number, (), "not found") for number in selection.clusters if number not in clusters]
     for number, proc in selection.jobs:
@@ -107,14 +107,14 @@ def missing(draft: Draft, selection: Selection) -> list[ActionResult]:
     return gone
 
 
-def allowed(draft: Draft, user: str, cluster: Cluster) -> bool:
+def allowed(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
     return user in super_users(draft.state.settings) or user == draft.state.owner(cluster)
 
 
 # Acting
 
 
-def act_on_jobs(draft: Draft, command: JobCommand) -> None:
+def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
     """Do with each selected job what the command says, and answer what became of each."""
     rule = _RULES[type(command)]
     outcomes = missing(draft, command.selection)
@@ -144,7 +144,7 @@ def act_on_jobs(draft: Draft, command: JobCommand) -> None:
     answer(draft, command, command.action, arguments, outcomes)
 
 
-def _move_factories(draft: Draft, command: JobCommand) -> list[ActionResult]:
+def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:
     """Do with the clusters' factories what a hold, a release or a removal of their jobs means for them."""
     from .factories import move, selected_factories
 
@@ -163,7 +163,7 @@ def _move_factories(draft: Draft, command: JobCommand) -> list[ActionResult]:
     return outcomes
 
 
-def _groups(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[str, bool], list[int]]:
+def _groups(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[str, bool], list[int]]:
     """The jobs by their status, and by whether their processes run."""
     running = {*draft.state.running(cluster.id, procs)}
     statuses = bytes(map(cluster.status.__getitem__, procs))
@@ -184,7 +184,9 @@ def _reason(command: JobCommand, verb: str) -> str:
     return quoted(f"{how} (by user {command.user})")
 
 
-def _hold(draft: Draft, command: Hold, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _hold(
+    draft: Draft[AccessPoint], command: Hold, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     if status in ("Removed", "Completed"):
         return False
     changes = {
@@ -204,14 +206,18 @@ def is_firm(cluster: Cluster, proc: int) -> bool:
     return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
-def _release(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _release(
+    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     if status != "Held":
         return False
     release(draft, cluster, procs, _reason(command, "release"), ActionReason("user_release"))
     return True
 
 
-def _spooled(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _spooled(
+    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     """Release jobs whose input files have arrived: the only release of jobs that are held for them."""
     return (
         status == "Held"
@@ -226,7 +232,7 @@ def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
     return [proc for proc in held if cluster.value(proc, "HoldReasonCode") == SPOOLING]
 
 
-def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[int]:
+def _spent(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
     """Those of the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users release them."""
     most = limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     if most is None or most < 0 or user in super_users(draft.state.settings):
@@ -235,7 +241,9 @@ def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[
     return [proc for proc in held if parse_whole(cluster.value(proc, "NumHolds")) > most]
 
 
-def _remove(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _remove(
+    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     if status == "Removed":
         return False
     remove(draft, cluster, procs, status, _reason(command, "rm"), ActionReason("user_remove"))
@@ -243,7 +251,7 @@ def _remove(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int
 
 
 def _remove_now(
-    draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
 ) -> bool:
     """Do not wait for jobs that are being removed: what runs of them is killed, and of which nothing runs, those leave
     the queue whatever their LeaveJobInQueue says."""
@@ -259,7 +267,9 @@ def _remove_now(
     return True
 
 
-def _vacate(draft: Draft, command: Vacate, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _vacate(
+    draft: Draft[AccessPoint], command: Vacate, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim. HTCondor's
     schedd rejects this for suspended jobs."""
     if status not in RUNS - {"Suspended"}:
@@ -275,21 +285,23 @@ def _vacate(draft: Draft, command: Vacate, cluster: Cluster, procs: list[int], s
     return True
 
 
-def _suspend(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _suspend(
+    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     if status != "Running":
         return False
     return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), resume=False)
 
 
 def _continue(
-    draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
 ) -> bool:
     if status not in RUNS:  # a job that waits for its time goes on as Running on a suspended slot
         return False
     return _pause(draft, cluster, procs, ("Claimed/Suspended",), resume=True)
 
 
-def _pause(draft: Draft, cluster: Cluster, procs: list[int], pairs: tuple[str, ...], resume: bool) -> bool:
+def _pause(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], pairs: tuple[str, ...], resume: bool) -> bool:
     """Suspend or continue the slots of these jobs, if all of them are where that can be."""
     if cluster.local:
         return False  # without a slot there is nobody to suspend it
@@ -301,7 +313,7 @@ def _pause(draft: Draft, cluster: Cluster, procs: list[int], pairs: tuple[str, .
     return all(done)
 
 
-_RULES: dict[type[JobCommand], Callable[[Draft, Any, Cluster, list[int], str, bool], bool]] = {
+_RULES: dict[type[JobCommand], Callable[[Draft[AccessPoint], Any, Cluster, list[int], str, bool], bool]] = {
     Hold: _hold,
     Release: _release,
     ReleaseSpooled: _spooled,

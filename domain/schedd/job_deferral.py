@@ -28,6 +28,7 @@ from ..ports.stimuli import ScheduleJobs
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
 from ..state.job_ad import DEFERRAL_TIME, parse_whole, quoted
+from ..state.state import AccessPoint
 from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, crontab
 from .waiting_claims import withdraw_better_matches
@@ -45,7 +46,7 @@ def has_schedule(cluster: Cluster, proc: int) -> bool:
     return any(cluster.requested_value(proc, name) for name in ATTRIBUTES)
 
 
-def schedule(draft: Draft, cluster: Cluster, procs: Sequence[int]) -> None:
+def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) -> None:
     """Give those of these jobs, which are Idle, that have a schedule their next time to begin, and hold them if it
     makes no sense. A better match that waits for one of them is withdrawn: it is for another time."""
     groups: dict[tuple[str | None, ...], list[int]] = {}
@@ -84,12 +85,12 @@ def _held(words: str, holds: int) -> Ad:
     }
 
 
-def _texts(draft: Draft, cluster: Cluster, proc: int) -> tuple[str | None, ...]:
+def _texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str | None, ...]:
     """The texts of a job's schedule. What is no string counts as not given."""
     return tuple(_string(draft, cluster, proc, cluster.requested_value(proc, name)) for name in ATTRIBUTES)
 
 
-def _string(draft: Draft, cluster: Cluster, proc: int, text: str) -> str | None:
+def _string(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: str) -> str | None:
     asked = expression(text) if text else None
     if asked is None:
         return None
@@ -103,7 +104,7 @@ def _string(draft: Draft, cluster: Cluster, proc: int, text: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def schedule_jobs(draft: Draft, stimulus: ScheduleJobs) -> None:
+def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
     """Read the schedules of those of these jobs again that are Idle and whose time is past with its window, or of all
     that are Idle."""
     for number, several in stimulus.jobs:
@@ -116,7 +117,7 @@ def schedule_jobs(draft: Draft, stimulus: ScheduleJobs) -> None:
         schedule(draft, cluster, again)
 
 
-def is_past(draft: Draft, cluster: Cluster, proc: int) -> bool:
+def is_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
     """Tell whether a job has no time to begin, or one that is past with its window."""
     expires = expiry(ad_of(cluster.attributes(proc)), draft.context)
     return expires is None or draft.now // SECOND > expires
@@ -142,7 +143,7 @@ def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
 # A job that begins
 
 
-def deferral(draft: Draft, cluster: Cluster, proc: int) -> int:
+def deferral(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
     """Return until when the start of a job's process is deferred if it is activated now, in microseconds; 0: it is not.
     What is past has been missed."""
     return deferral_at(cluster, proc, draft.now, draft.context.timezone)

@@ -21,6 +21,7 @@ from ..ports.stimuli import Edit
 from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
 from ..state.pool_settings import GUARDED, super_users
+from ..state.state import AccessPoint
 from .crontab import ATTRIBUTES
 from .factories import KEPT, PAUSED
 from .job_commands import ActionResult, allowed, constraint_of, missing, outcomes_of, selected
@@ -125,7 +126,7 @@ Edited = tuple[Cluster, Ad, list[int]]
 """Jobs of a cluster, and what is set of them."""
 
 
-def edit_jobs(draft: Draft, command: Edit) -> None:
+def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
     """Set attributes of jobs, or add to numbers.
 
     :raises Refusal: an attribute that this user may not edit, or a text that is no expression
@@ -153,7 +154,7 @@ def edit_jobs(draft: Draft, command: Edit) -> None:
     answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
 
 
-def _edit_factories(draft: Draft, command: Edit) -> list[ActionResult]:
+def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:
     """Change what the jobs will say that are still to come, where whole clusters are edited."""
     from .factories import move, selected_factories
 
@@ -173,7 +174,7 @@ def _edit_factories(draft: Draft, command: Edit) -> list[ActionResult]:
     return outcomes
 
 
-def _check(draft: Draft, command: Edit) -> None:
+def _check(draft: Draft[AccessPoint], command: Edit) -> None:
     settings = draft.state.settings
     is_super = command.user in super_users(settings)
     for name, text in command.changes.items():

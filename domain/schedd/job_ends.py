@@ -8,13 +8,13 @@ from ..decision.draft import ranges
 from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
 from ..state.job_ad import TERMINAL
 from ..state.job_procs import job_procs
-from ..state.state import State
+from ..state.state import AccessPoint
 
 Jobs = tuple[tuple[int, Procs], ...]
 """Jobs, by their clusters."""
 
 
-def to_be_asked(state: State, events: Iterable[Event]) -> Jobs:
+def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
     """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
     found: dict[int, list[Procs]] = {}
     for event in events:

@@ -20,6 +20,7 @@ from ..events import Ad, JobExited
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import at_exit, quoted, vacate_reason
+from ..state.state import AccessPoint
 from ..state_machines.hold_codes import Why
 from . import periodic_policy
 from .periodic_policy import concerns, with_run_time
@@ -51,7 +52,7 @@ def constant(text: str) -> PolicyValue | None:
 
 
 def _answer(
-    draft: Draft, cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]
+    draft: Draft[AccessPoint], cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]
 ) -> PolicyValue:
     """What an expression of a job's policy comes to, ``default`` if the job has none. ``ad`` is the job's, made only
     where the expression reads anything."""
@@ -61,7 +62,7 @@ def _answer(
     return constant(text) or _ask(draft, name, text, ad())
 
 
-def _ask(draft: Draft, name: str, text: str, ad: ClassAd) -> PolicyValue:
+def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
     """Evaluate an expression of a job's policy in its ad, and write down what it read."""
     asked = expression(text)
     if asked is None:
@@ -86,7 +87,7 @@ class ExitDecision:
     evidence: int = 0
 
 
-def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> ExitDecision:
+def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> ExitDecision:
     """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
     ad = cache(lambda: ad_of(at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
     if concerns(draft.state, cluster):
@@ -109,7 +110,7 @@ def _words(name: str, answer: PolicyValue) -> str:
     return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
 
 
-def _hold(draft: Draft, held: PolicyValue, ad: ClassAd) -> ExitDecision:
+def _hold(draft: Draft[AccessPoint], held: PolicyValue, ad: ClassAd) -> ExitDecision:
     """Return the hold that follows; the job may say its reason and its subcode."""
     said, asked = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if asked is None else integer(asked, ad, None, draft.context)
@@ -121,7 +122,7 @@ def _hold(draft: Draft, held: PolicyValue, ad: ClassAd) -> ExitDecision:
     return ExitDecision("hold", changes, held.evidence)
 
 
-def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
+def _evaluated(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:
     try:
         return ad.eval(name, None, draft.context)
     except EvaluationError:
@@ -137,6 +138,6 @@ def constant_wish(cluster: Cluster, proc: int) -> PolicyValue | None:
     return constant(text) if text else PolicyValue(False, "")
 
 
-def stays(draft: Draft, cluster: Cluster, proc: int) -> PolicyValue:
+def stays(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> PolicyValue:
     """Return whether a job that has come to its end stays in the queue."""
     return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

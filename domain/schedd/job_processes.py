@@ -20,7 +20,7 @@ from ..ports.stimuli import (
 )
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import OF_A_HOLD, parse_whole, quoted, unquoted, vacate_reason
-from ..state.state import RUNS, TRANSFER_STEPS, Activation
+from ..state.state import RUNS, TRANSFER_STEPS, AccessPoint, Activation
 from ..state_machines.hold_codes import (
     BY_THE_ACCESS_POINT,
     DEACTIVATED,
@@ -54,7 +54,7 @@ AGAIN = frozenset({"evict", "requeue"})
 """The rows after which a job runs again."""
 
 
-def continue_job(draft: Draft, cluster: Cluster, exited: JobExited, row: str) -> JobExited:
+def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, row: str) -> JobExited:
     """Return the end of a run with the row by which its job goes on, and all that its ad says of that.
 
     :param exited: the end, without a row
@@ -96,7 +96,7 @@ VACATES_BY_SHADOW = 2
 """How often a shadow writes the eviction of a job that a policy holds into its ad."""
 
 
-def transferred(draft: Draft, stimulus: Transferred) -> None:
+def transferred(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
     """Note how far the transfer of a job's files is. What the log has already is told again after a restart."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None:
@@ -115,7 +115,7 @@ def transferred(draft: Draft, stimulus: Transferred) -> None:
         draft.emit(replace(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
 
 
-def started(draft: Draft, stimulus: ActivationStarted) -> None:
+def started(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.executing:
         return  # told twice: it stands in the log already
@@ -131,7 +131,7 @@ def started(draft: Draft, stimulus: ActivationStarted) -> None:
     )
 
 
-def measured(draft: Draft, stimulus: ActivationMeasured) -> None:
+def measured(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or not _notable(draft, activation, stimulus):
         return
@@ -143,7 +143,7 @@ def measured(draft: Draft, stimulus: ActivationMeasured) -> None:
     )  # fmt: skip
 
 
-def chirped(draft: Draft, stimulus: ActivationChirped) -> None:
+def chirped(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
     """A job set attributes of its own, or wrote into its log. What its owner may not edit, it may not set."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.cluster not in draft.state.clusters:
@@ -179,7 +179,7 @@ NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
 """A size has changed when it did so by more than a tenth, and by more than a MiB."""
 
 
-def _notable(draft: Draft, activation: Activation, new: ActivationMeasured) -> bool:
+def _notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
     """Whether a measurement says something: the first, one in which a size has changed, or one after a long time."""
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
@@ -192,7 +192,7 @@ def _notable(draft: Draft, activation: Activation, new: ActivationMeasured) -> b
     return False
 
 
-def ended(draft: Draft, stimulus: ActivationEnded) -> None:
+def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     """The last process of an activation is gone: the job's status follows, then the slot goes on."""
     state = draft.state
     activation = state.activations.get(stimulus.key)
@@ -247,7 +247,7 @@ def _hold_in(vacated: Ad) -> Ad:
     return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
-def _vacated(draft: Draft, activation: Activation, end: ActivationEnded, exited: JobExited) -> Ad:
+def _vacated(draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited) -> Ad:
     """What the job's ad says of why it was vacated."""
     if activation.vacated and exited.outcome == "evicted":
         return activation.vacated
@@ -257,7 +257,7 @@ def _vacated(draft: Draft, activation: Activation, end: ActivationEnded, exited:
 _FAILURES = ("execution_failed", "transfer_failed")
 
 
-def _why(draft: Draft, activation: Activation, end: ActivationEnded, exited: JobExited) -> Why:
+def _why(draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited) -> Why:
     if exited.outcome == "lost":
         return LOST
     if (exited.cause in _FAILURES and _machines_fault(end)) or "HoldReason" in exited.changes:
@@ -274,7 +274,9 @@ def _why(draft: Draft, activation: Activation, end: ActivationEnded, exited: Job
     return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
 
-def _verdict(draft: Draft, activation: Activation, end: ActivationEnded, status: str) -> tuple[str, str, str, Ad]:
+def _verdict(
+    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, status: str
+) -> tuple[str, str, str, Ad]:
     """Outcome, cause, the row of the job's table and the changes of its ad."""
     told = status not in RUNS  # a user was first: held, removed, or held and released again
     held = {

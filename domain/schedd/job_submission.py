@@ -18,6 +18,7 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
 from ..state.proc_ads import pack, unpack
+from ..state.state import AccessPoint
 from .admission import admit
 from .crontab import ATTRIBUTES
 from .factories import LIMIT, makes_factory
@@ -35,7 +36,7 @@ _STRING = re.compile(r"\"[^\"\\]*\"")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def submitter_of(draft: Draft, command: Submit, columns: Mapping[str, Sequence[str]]) -> str:
+def submitter_of(draft: Draft[AccessPoint], command: Submit, columns: Mapping[str, Sequence[str]]) -> str:
     """Who the jobs of a submission count for.
 
     :raises Refusal: they do not all count for the same, or the name is none
@@ -61,7 +62,7 @@ def _texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[st
     return [text for name, text in command.ad.items() if name.lower() == GROUP.lower()] or [""]
 
 
-def _named(draft: Draft, command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
+def _named(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
     """The name that an AccountingGroup yields; empty: none."""
     if _STRING.fullmatch(text):
         found: object = unquoted(text)
@@ -96,7 +97,7 @@ _OWN, _SIZE = "MaxTransferInputMB", "TransferInputSizeMB"
 _CODE = "32"  #: HoldReasonCode MaxTransferInputSizeExceeded
 
 
-def hold_too_large(draft: Draft, cluster: Cluster) -> None:
+def hold_too_large(draft: Draft[AccessPoint], cluster: Cluster) -> None:
     """Hold those jobs of a new cluster that are idle and too large."""
     setting = draft.state.settings.get("MAX_TRANSFER_INPUT_MB", "")
     procs = [proc for proc in cluster.procs() if cluster.status_of(proc) == "Idle"]
@@ -109,7 +110,7 @@ def hold_too_large(draft: Draft, cluster: Cluster) -> None:
             draft.move_jobs(cluster, ranges(alike), "hold", "submitted", "Idle", changes)
 
 
-def _too_large(draft: Draft, cluster: Cluster, proc: int, setting: str) -> Ad:
+def _too_large(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
     """Return the changes of an ad that say why the job is held; none: it is not."""
     ad = ad_of(cluster.attributes(proc))
     asked = (expression(text) for text in (_OWN, setting, _SIZE))
@@ -125,7 +126,7 @@ NUMBERS_GIVEN_OUT = 10_000
 """Numbers of clusters that may have been given out at one time and not yet used."""
 
 
-def submit(draft: Draft, command: Submit) -> None:
+def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     state = draft.state
     number = command.cluster or state.next_cluster
     if number < state.next_cluster and number not in state.unused_cluster_ids:

@@ -19,7 +19,7 @@ from ..state.agenda import Agenda
 from ..state.caches import ad_of, expression
 from ..state.cluster import MANY_RANGES, OVER, Cluster
 from ..state.job_ad import STATUS_NAMES, parse_whole
-from ..state.state import State
+from ..state.state import AccessPoint
 from ..units import SECOND
 from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
@@ -28,14 +28,14 @@ ASKED_EVERY = 60 * SECOND
 """How far apart two askings of one job are, if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
 
 
-def staying(state: State) -> Jobs:
+def staying(state: AccessPoint) -> Jobs:
     """Return all jobs that have come to their end and are still in the queue."""
     everything = ((cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.over)
     found = ((cluster.id, ranges(_over(state, cluster, procs))) for cluster, procs in everything)
     return tuple((number, procs) for number, procs in found if procs)
 
 
-def _over(state: State, cluster: Cluster, procs: Procs) -> list[int]:
+def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
     """Those of the jobs of which nothing runs, at their end and still in the queue."""
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
@@ -49,7 +49,7 @@ def _over(state: State, cluster: Cluster, procs: Procs) -> list[int]:
     return [proc for proc in found if proc not in running] if running else found
 
 
-def leave(draft: Draft, stimulus: LeaveQueue) -> None:
+def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
     """Let those of the jobs leave that no LeaveJobInQueue keeps."""
     for number, procs in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
@@ -59,7 +59,7 @@ def leave(draft: Draft, stimulus: LeaveQueue) -> None:
             draft.move_jobs(cluster, ranges(group), "leave", "left_queue", STATUS_NAMES[status], {}, evidence)
 
 
-def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
+def _leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
     """Those of the jobs that no LeaveJobInQueue keeps, by their status and what the log has as evidence."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
     same = constant_wish(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE) else None
@@ -91,7 +91,7 @@ class StayingJobs:
     def __init__(self) -> None:
         self._agenda: Agenda[tuple[int, int]] = Agenda()
 
-    def begin(self, state: State, zone: tzinfo) -> None:
+    def begin(self, state: AccessPoint, zone: tzinfo) -> None:
         """Plan for a state that was folded. When each was asked last is not known: not before it came to its end."""
         allowance = Allowance(most=AHEAD)
         for number, procs in staying(state):
@@ -101,7 +101,7 @@ class StayingJobs:
                 context = context_at(state, since, zone, allowance)
                 self._agenda.note((number, proc), asked_again(cluster, proc, since, context))
 
-    def asked(self, draft: Draft, jobs: Jobs) -> None:
+    def asked(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
         """Plan when those of the jobs that have just been asked are asked again that are still there."""
         context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(most=AHEAD))
         for number, procs in jobs:

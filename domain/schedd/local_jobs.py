@@ -20,12 +20,13 @@ from ..classad.evidence import truth, unparsed, values_read
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
-from ..requests.idle_jobs import idle_procs, idle_queues
+from ..ports.messages import ShowHost, TellLikeness
+from ..requests.idle_jobs import idle_procs, queues_of
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.pool_settings import STARTS, limit
-from ..state.state import RUNS, State
+from ..state.state import RUNS, AccessPoint
 from .expansion import expanded_by
 from .job_deferral import deferral, sleeps
 from .policy_kinds import attributes_read, kinds
@@ -36,13 +37,13 @@ INTERVAL: Final = 300_000_000
 _TRUE: Final = Literal(True)
 
 
-def start_local_jobs(draft: Draft) -> None:
+def start_local_jobs(draft: Draft[AccessPoint]) -> None:
     """Start those that may begin, in the order in which they were submitted."""
     state = draft.state
     if not state.idle_local:
         return
     gate = _Gate(draft)
-    for number in list(idle_queues(state, draft.caches).local):
+    for number in list(queues_of(state, draft.caches, draft.send(TellLikeness())).local):
         cluster = state.clusters[number]
         for proc in gate.let_in(cluster):
             expanded = expanded_by(draft, dict, cluster, proc)
@@ -56,7 +57,7 @@ def start_local_jobs(draft: Draft) -> None:
             gate.began(cluster)
 
 
-def next_look(state: State, now: int) -> int | None:
+def next_look(state: AccessPoint, now: int) -> int | None:
     """When the time alone may let another job begin; None: it does not. Requirements that name the clock are
     ``job_deferral``'s."""
     if not state.idle_local or not any(_names_clock(_start(state, universe)) for universe in STARTS):
@@ -72,8 +73,8 @@ def _names_clock(asked: Expression) -> bool:
 class _Gate:
     """Which jobs may begin. What it says holds until one has begun."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft, self._ad = draft, schedd_ad(draft.state)
+    def __init__(self, draft: Draft[AccessPoint]) -> None:
+        self._draft, self._ad = draft, schedd_ad(draft.state, draft.send(ShowHost()))
         self._knows_machine = all(name in self._ad for name in HARDWARE)
         self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
         read = {universe: references_found(one, self._ad).external for universe, one in self._starts.items()}
@@ -146,7 +147,7 @@ class _Gate:
         return bool(met) or (met is None and not self._knows_machine)
 
 
-def _start(state: State, universe: str) -> Expression:
+def _start(state: AccessPoint, universe: str) -> Expression:
     setting, default = STARTS[universe]
     found = expression(state.settings.get(setting) or default)
     assert found is not None

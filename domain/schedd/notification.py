@@ -23,7 +23,7 @@ from ..ports.stimuli import MailHandled
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from ..state.job_ad import unquoted
-from ..state.state import NOTIFICATION, RUNS
+from ..state.state import NOTIFICATION, RUNS, AccessPoint
 from . import mail_text
 from .job_policy import HELD_BY_POLICY
 
@@ -46,7 +46,7 @@ class _Occasion:
     reason: str = ""
 
 
-def notify(draft: Draft) -> None:
+def notify(draft: Draft[AccessPoint]) -> None:
     """Write down the mails that are due because of what has been decided."""
     for event in tuple(draft.events):
         for occasion in _occasions(draft, event):
@@ -55,14 +55,14 @@ def notify(draft: Draft) -> None:
                 _due(draft, occasion, ad)
 
 
-def mail_handled(draft: Draft, stimulus: MailHandled) -> None:
+def mail_handled(draft: Draft[AccessPoint], stimulus: MailHandled) -> None:
     """Note that a mail was sent, or why it could not be: it is not sent again."""
     mail = draft.state.mails.get(stimulus.mail)
     if mail is not None:
         draft.emit(Mailed(*draft.why("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
 
 
-def _occasions(draft: Draft, event: Event) -> Iterator[_Occasion]:
+def _occasions(draft: Draft[AccessPoint], event: Event) -> Iterator[_Occasion]:
     number = getattr(event, "cluster", 0)
     cluster = draft.state.clusters.get(number) if number in draft.state.notifying else None
     if cluster is None:
@@ -87,7 +87,7 @@ def _reason(changes: dict[str, str], what: str) -> str:
     return unquoted(changes.get("HoldReason" if what == HOLD else "RemoveReason", ""))
 
 
-def _wanted(draft: Draft, occasion: _Occasion, ad: ClassAd) -> bool:
+def _wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
     """Whether the job's user is to be told."""
 
     def number(name: str) -> int:
@@ -104,7 +104,7 @@ def _wanted(draft: Draft, occasion: _Occasion, ad: ClassAd) -> bool:
     return what == EXIT if how == COMPLETE else how != NEVER
 
 
-def _due(draft: Draft, occasion: _Occasion, ad: ClassAd) -> None:
+def _due(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> None:
     number, proc = occasion.cluster.id, occasion.proc
     subject = mail_text.subject(number, proc, "" if occasion.what in (EXIT, BEGIN) else occasion.what)
     lines = [*mail_text.heading(draft.state.name), *mail_text.job(number, proc, ad, draft.context)]
@@ -119,7 +119,7 @@ def _due(draft: Draft, occasion: _Occasion, ad: ClassAd) -> None:
     draft.emit(MailDue(*draft.why("notified"), number, proc, to, subject, "\n".join(lines) + "\n"))
 
 
-def _addresses(draft: Draft, ad: ClassAd) -> Iterator[str]:
+def _addresses(draft: Draft[AccessPoint], ad: ClassAd) -> Iterator[str]:
     """To whom a job's mail goes: NotifyUser, or its owner; with a domain behind the first that has none."""
     names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
     settings = draft.state.settings
@@ -128,6 +128,6 @@ def _addresses(draft: Draft, ad: ClassAd) -> Iterator[str]:
     yield from filter(None, names.replace(",", " ").split())
 
 
-def _text(draft: Draft, ad: ClassAd, name: str) -> str:
+def _text(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> str:
     value = ad.eval(name, None, draft.context) if name in ad else None
     return value if isinstance(value, str) else ""

@@ -28,7 +28,7 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_whole, quoted, vacate_reason
 from ..state.pool_settings import limit, names_in
-from ..state.state import RUNS, State
+from ..state.state import RUNS, AccessPoint
 from ..state_machines.hold_codes import DEACTIVATED, Why
 from .constraints import meets, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all
@@ -127,7 +127,7 @@ class Question:
     text: str = ""
 
 
-def questions(state: State) -> list[Question]:
+def questions(state: AccessPoint) -> list[Question]:
     """All that is asked of jobs, in the order in which it is."""
     found: list[Question] = []
     for policy in POLICIES:
@@ -144,7 +144,7 @@ def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
     return [name for name in (*named, policy.setting) if settings.get(name, "").strip()]
 
 
-def concerns(state: State, cluster: Cluster) -> bool:
+def concerns(state: AccessPoint, cluster: Cluster) -> bool:
     """Whether any policy is there for jobs of the cluster."""
     own = any(not cluster.is_uniform(name) or cluster.requested_value(0, name) for name in ATTRIBUTES)
     return own or any(system_names(state.settings, policy) for policy in POLICIES if policy.setting)
@@ -162,14 +162,14 @@ class _Group:
     procs: list[int]
 
 
-def evaluate_job_policies(draft: Draft, stimulus: EvaluateJobPolicies) -> None:
+def evaluate_job_policies(draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
     """Ask the policies of jobs that do not run, by their clusters, and of single ones that do."""
     groups = [*_waiting(draft.state, stimulus.clusters), *_running(draft.state, stimulus.running)]
     for question in questions(draft.state):
         groups = list(_asked(draft, question, groups))
 
 
-def _waiting(state: State, clusters: Sequence[int]) -> Iterator[_Group]:
+def _waiting(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
     """The jobs that do not run. Of the local universe the access point itself asks in any status."""
     running: defaultdict[int, set[int]] = defaultdict(set)
     for number, proc in state.by_job:
@@ -187,7 +187,7 @@ def _waiting(state: State, clusters: Sequence[int]) -> Iterator[_Group]:
                 yield _Group(cluster, status, procs)
 
 
-def _running(state: State, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
+def _running(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
     """The jobs whose processes run, and are not being ended by a policy already: their shadow is gone then."""
     for number, proc in jobs:
         activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
@@ -197,7 +197,7 @@ def _running(state: State, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
                 yield _Group(cluster, status, [proc])
 
 
-def _asked(draft: Draft, question: Question, groups: list[_Group]) -> Iterator[_Group]:
+def _asked(draft: Draft[AccessPoint], question: Question, groups: list[_Group]) -> Iterator[_Group]:
     """Ask one question of all jobs that it concerns, and do what follows; those of which nothing does are asked on."""
     by_text: dict[str, list[_Group]] = {}
     for group in groups:
@@ -233,7 +233,7 @@ def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
             yield text, _Group(cluster, group.status, procs)
 
 
-def _fired(draft: Draft, question: Question, text: str, groups: list[_Group]) -> list[list[int]]:
+def _fired(draft: Draft[AccessPoint], question: Question, text: str, groups: list[_Group]) -> list[list[int]]:
     """Those jobs of each group for which the expression holds, and to whom the policy may do what it does."""
     asked = expression(text) if text else None
     if asked is None:
@@ -251,7 +251,7 @@ def _fired(draft: Draft, question: Question, text: str, groups: list[_Group]) ->
     return [_bearing(draft, question.policy, group, procs) for group, procs in zip(groups, found, strict=True)]
 
 
-def _bearing(draft: Draft, policy: Policy, group: _Group, procs: list[int]) -> list[int]:
+def _bearing(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: list[int]) -> list[int]:
     """Those of the jobs that bear it: jobs that are being told to end already are not vacated, those that a user holds
     or that have been held SYSTEM_MAX_RELEASES times are not released, nothing is done while input is on its way."""
     cluster = group.cluster
@@ -272,7 +272,7 @@ def _bearing(draft: Draft, policy: Policy, group: _Group, procs: list[int]) -> l
     ]
 
 
-def policy_ad(draft: Draft, cluster: Cluster, proc: int) -> ClassAd:
+def policy_ad(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> ClassAd:
     """A job's ad as its policy sees it: RemoteWallClockTime counts the run that goes on."""
     return ad_of(with_run_time(cluster.attributes(proc), draft.now))
 
@@ -301,7 +301,7 @@ class PolicyAction:
     evidence: int = 0
 
 
-def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) -> PolicyAction:
+def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, ad: ClassAd) -> PolicyAction:
     """Put into words why a question that is true does what follows. ``text``: what was asked; ``own``: what the job's
     attribute has."""
     asked, policy = expression(text), question.policy
@@ -333,7 +333,7 @@ def in_short(seconds: int) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
 
 
-def _extra(draft: Draft, question: Question, part: str) -> Expression | None:
+def _extra(draft: Draft[AccessPoint], question: Question, part: str) -> Expression | None:
     """The expression of a policy's reason or subcode: a job's own is an attribute of its ad, PeriodicHoldReason."""
     if question.policy.attribute:
         name = question.policy.reason if part == "_REASON" else question.policy.subcode
@@ -342,7 +342,7 @@ def _extra(draft: Draft, question: Question, part: str) -> Expression | None:
     return expression(text) if text.strip() else None
 
 
-def _value(asked: Expression, ad: ClassAd, draft: Draft) -> object:
+def _value(asked: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> object:
     try:
         return asked.evaluate(ad, None, draft.context)
     except EvaluationError:
@@ -358,7 +358,7 @@ def changes(policy: Policy, found: PolicyAction) -> Ad:
     return {"ReleaseReason" if policy.row == "release" else "RemoveReason": quoted(found.reason)}
 
 
-def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
+def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group) -> None:
     """Do what follows for jobs of which the policy holds: those that are alike in what it reads, at once."""
     cluster, policy, status = group.cluster, question.policy, group.status
     reads = [
@@ -387,7 +387,9 @@ def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
             remove(draft, cluster, procs, status, told["RemoveReason"], why)
 
 
-def at_end(draft: Draft, cluster: Cluster, proc: int, status: str, ad: ClassAd) -> tuple[Policy, PolicyAction] | None:
+def at_end(
+    draft: Draft[AccessPoint], cluster: Cluster, proc: int, status: str, ad: ClassAd
+) -> tuple[Policy, PolicyAction] | None:
     """Ask once more at the end of a run, before the policy of that: the first that holds the job or removes it."""
     for question in questions(draft.state):
         policy = question.policy

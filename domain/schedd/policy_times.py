@@ -31,7 +31,7 @@ from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_whole
 from ..state.job_procs import job_procs
 from ..state.pool_settings import number_of
-from ..state.state import RUNS, Activation, State
+from ..state.state import RUNS, AccessPoint, Activation
 from ..units import SECOND
 from .periodic_policy import EVICT, Question, concerns, questions
 from .policy_kinds import attributes_read, kinds
@@ -47,12 +47,12 @@ _SMOOTHING: Final = 0.4
 """The part of the last pass's length in the mean that counts (Timeslice::processEvent)."""
 
 
-def interval(state: State) -> int:
+def interval(state: AccessPoint) -> int:
     """How far apart two passes are, in microseconds; 0: there are none."""
     return round(number_of(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
 
 
-def next_pass(state: State, after: int, since: int = 0) -> int | None:
+def next_pass(state: AccessPoint, after: int, since: int = 0) -> int | None:
     """The first pass behind an instant, of those that are counted from ``since``; None: there are none."""
     apart = interval(state)
     return since + ((after - since) // apart + 1) * apart if apart else None
@@ -63,7 +63,7 @@ def process_start(cluster: Cluster, proc: int) -> int:
     return parse_whole(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
 
 
-def waiting_change(state: State, cluster: Cluster, now: int, context: Context) -> int | None:
+def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Context) -> int | None:
     """The first instant at which the time may change what the policies say of those jobs of a cluster that do not run;
     now if it cannot be foreseen, None if none does."""
     found: list[int] = []
@@ -77,13 +77,13 @@ def waiting_change(state: State, cluster: Cluster, now: int, context: Context) -
     return min(found, default=None)
 
 
-def running_change(state: State, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
+def running_change(state: AccessPoint, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
     """The same of a job that runs."""
     return _change(state, cluster, [proc], cluster.status_of(proc), now, context)
 
 
 def _change(
-    state: State, cluster: Cluster, procs: Sequence[int], status: str, now: int, context: Context
+    state: AccessPoint, cluster: Cluster, procs: Sequence[int], status: str, now: int, context: Context
 ) -> int | None:
     asked = [question for question in questions(state) if status in question.policy.statuses]
     texts = {text for question in asked for text in _texts(cluster, question)}
@@ -153,7 +153,7 @@ class PolicyPasses:
 
     # What happens
 
-    def begin(self, state: State, now: int) -> None:
+    def begin(self, state: AccessPoint, now: int) -> None:
         """Plan everything anew."""
         self._concerned.clear()
         self._waiting.reset()
@@ -165,7 +165,7 @@ class PolicyPasses:
                 heard = _heard(activation, state.clusters[job[0]])
                 self._plan_run(state, job, now, at_once=heard == state.at // SECOND)
 
-    def note(self, state: State, events: Iterable[e.Event], now: int) -> None:
+    def note(self, state: AccessPoint, events: Iterable[e.Event], now: int) -> None:
         """Take in events that have been folded."""
         for event in events:
             if isinstance(event, e.PoolConfigured):
@@ -185,7 +185,7 @@ class PolicyPasses:
                 at_once = isinstance(event, e.JobMeasured) or getattr(event, "row", "") in ("suspend", "continue")
                 self._plan_run(state, (number, proc), now, at_once)
 
-    def asked(self, draft: Draft, stimulus: EvaluateJobPolicies) -> None:
+    def asked(self, draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
         """Plan when the jobs that have just been asked are asked again, if nothing happens to them."""
         state, now = draft.state, draft.now
         context = context_at(state, now, draft.context.timezone, Allowance(most=AHEAD))
@@ -200,7 +200,7 @@ class PolicyPasses:
                 due = None if change is None else next_pass(state, max(now, change - 1), process_start(cluster, proc))
             self._running.note((number, proc), due)
 
-    def note_duration(self, state: State, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
+    def note_duration(self, state: AccessPoint, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
         """Take in how long a pass over jobs that do not run took: the next waits until passes take no more of the time
         than PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL at most."""
         if not stimulus.clusters:
@@ -227,7 +227,7 @@ class PolicyPasses:
         waiting = self._waiting.due(now) if now >= self._rests_until else ()
         return EvaluateJobPolicies("", tuple(waiting), tuple(self._running.due(now)))
 
-    def _look(self, state: State, number: int, now: int) -> None:
+    def _look(self, state: AccessPoint, number: int, now: int) -> None:
         cluster = state.clusters.get(number)
         if cluster is None or not concerns(state, cluster):
             self._forget(number)
@@ -242,7 +242,7 @@ class PolicyPasses:
             for job in [job for job in self._running if job[0] == number]:
                 self._running.note(job, None)
 
-    def _plan_run(self, state: State, job: Job, now: int, at_once: bool = False) -> None:
+    def _plan_run(self, state: AccessPoint, job: Job, now: int, at_once: bool = False) -> None:
         number, proc = job
         cluster, activation = state.clusters[number], state.by_job.get(job)
         runs = activation is not None and activation.executing and cluster.status_of(proc) in RUNS
@@ -258,7 +258,7 @@ def _heard(activation: Activation, cluster: Cluster) -> int:
     return max(activation.measured // SECOND, entered if entered > starts else 0)
 
 
-def running_of(state: State, number: int, procs: e.Procs) -> list[int]:
+def running_of(state: AccessPoint, number: int, procs: e.Procs) -> list[int]:
     """Those of the processes that run, or whose run has just ended where it is one alone. Of the processes and all runs
     those are looked through that are fewer."""
     if len(procs) == 1 and procs[0][0] == procs[0][1]:

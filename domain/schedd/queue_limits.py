@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..state.cluster import Cluster
 from ..state.pool_settings import limit
-from ..state.state import State
+from ..state.state import AccessPoint
 
 
 @frozen
@@ -32,7 +32,7 @@ class Exceeded:
         return f"{failed}\nNumber of submitted jobs would exceed {self.setting}"
 
 
-def exceeded(state: State, user: str, count: int) -> Exceeded | None:
+def exceeded(state: AccessPoint, user: str, count: int) -> Exceeded | None:
     """The limit that a submission of ``count`` further jobs of a user would exceed first; None: there is none."""
     found: list[Exceeded] = []
     for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
@@ -59,19 +59,19 @@ SHARED = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
 """The limits for which the jobs of several clusters count together."""
 
 
-def most_more(state: State, cluster: Cluster) -> int | None:
+def most_more(state: AccessPoint, cluster: Cluster) -> int | None:
     """How many further jobs a cluster's factory may have in the queue; None: no limit says so."""
     given = [(name, most) for name in FOR_FACTORIES if (most := limit(state.settings, name)) is not None]
     return min((most - _counting(state, cluster, name) for name, most in given), default=None)
 
 
-def _counting(state: State, cluster: Cluster, name: str) -> int:
+def _counting(state: AccessPoint, cluster: Cluster, name: str) -> int:
     """How many jobs count for a limit of the cluster's."""
     if name not in SHARED:
         return cluster.live
     return _in_the_queue(state, "" if name == "MAX_JOBS_SUBMITTED" else state.owner(cluster))
 
 
-def _in_the_queue(state: State, owner: str) -> int:
+def _in_the_queue(state: AccessPoint, owner: str) -> int:
     """How many jobs there are in the queue, of one owner or (empty) of all."""
     return sum(cluster.live for cluster in state.clusters.values() if not owner or state.owner(cluster) == owner)

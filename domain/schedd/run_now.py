@@ -17,13 +17,13 @@ from ..classad.matching import requirements_met
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, job_id
 from ..events import ClaimsEarmarked, EarmarkEnded
-from ..ports.messages import CarveSlot, ShowAd, ShowSlot, SlotSeen
+from ..ports.messages import CarveSlot, ShowAd, ShowSlot, SlotSeen, TellLikeness
 from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
-from ..requests.autoclusters import significance, words
+from ..requests.autoclusters import words
 from ..requests.match_evidence import job_ad
 from ..state.cluster import UNIVERSE_VANILLA, Cluster
 from ..state.pool_settings import seconds_of
-from ..state.state import Earmark
+from ..state.state import AccessPoint, Earmark
 from .claims import begin, reuse_claim, signal
 from .job_commands import allowed
 from .waiting_claims import withdraw_better_matches
@@ -55,7 +55,7 @@ _VICTIM: Final = _Role(
 )
 
 
-def run_now(draft: Draft, command: RunNow) -> None:
+def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     """Vacate the victims, and keep their claims for the job.
 
     :raises Refusal: a job is not what it has to be; then none is vacated.
@@ -93,7 +93,7 @@ def _refused(rule: str, why: str) -> Refusal:
     return Refusal(f"{rule}: {why}", tool=rule)
 
 
-def _check(draft: Draft, user: str, job: tuple[int, int], role: _Role) -> None:
+def _check(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role: _Role) -> None:
     name, cluster = job_id(*job), draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
         raise _refused(role.unknown, f"{name} is not in the queue; `poolbook q -all` lists what is")
@@ -109,7 +109,7 @@ def _check(draft: Draft, user: str, job: tuple[int, int], role: _Role) -> None:
 # What becomes of it
 
 
-def settle(draft: Draft) -> None:
+def settle(draft: Draft[AccessPoint]) -> None:
     """See how far each job is that is to run at once, whatever was decided: its claims are given up if one has ended
     or their time is over, and put together for it when nothing runs on them any more."""
     state = draft.state
@@ -123,14 +123,14 @@ def settle(draft: Draft) -> None:
             _give_up(draft, job, earmark, "now_late")
 
 
-def _kept(draft: Draft, earmark: Earmark) -> dict[str, SlotSeen]:
+def _kept(draft: Draft[AccessPoint], earmark: Earmark) -> dict[str, SlotSeen]:
     """Return the slots whose claims are still there."""
     held = draft.state.claims
     names = (name for name, claim in earmark.claims.items() if name in held and held[name].claim == claim)
     return {name: seen for name in names if (seen := draft.send(ShowSlot(name))) is not None}
 
 
-def _give_up(draft: Draft, job: tuple[int, int], earmark: Earmark, cause: str) -> None:
+def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], earmark: Earmark, cause: str) -> None:
     """Keep these claims no longer. Those of which the job is gone are released, the others when theirs is."""
     draft.emit(EarmarkEnded(*draft.why(cause), *job))
     for slot, seen in _kept(draft, earmark).items():
@@ -138,7 +138,7 @@ def _give_up(draft: Draft, job: tuple[int, int], earmark: Earmark, cause: str) -
             draft.send(ReleaseClaim(draft.stimulus, slot, cause))
 
 
-def _coalesce(draft: Draft, job: tuple[int, int], slots: dict[str, SlotSeen]) -> None:
+def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> None:
     """Put together what the claims of these slots hold, and begin the job on it."""
     cause = _hindrance(draft, job, slots) or "coalesced"
     first = next(iter(slots))
@@ -154,7 +154,7 @@ def _coalesce(draft: Draft, job: tuple[int, int], slots: dict[str, SlotSeen]) ->
         _begin(draft, made, draft.state.clusters[job[0]], job[1])
 
 
-def _hindrance(draft: Draft, job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
+def _hindrance(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
     """Return the cause for which the job cannot have what these slots hold; empty: there is none."""
     cluster = draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
@@ -166,11 +166,11 @@ def _hindrance(draft: Draft, job: tuple[int, int], slots: dict[str, SlotSeen]) -
     return "now_apart" if len({seen.parent for seen in slots.values()}) > 1 else ""
 
 
-def _claimed(draft: Draft, parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
+def _claimed(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
     """Have a slot carved for the job and claim it; empty: too little is left of ``parent``, or its policy does not let
     it."""
     state, job = draft.state, job_ad(cluster, proc)
-    read = words(significance(state, draft.caches).signature(cluster, proc))
+    read = words(draft.send(TellLikeness()).signature(cluster, proc))
     if not requirements_met(draft.send(ShowAd(parent, read)), job, draft.context):
         return ""
     slot = draft.send(CarveSlot(parent, job))
@@ -185,7 +185,7 @@ def _claimed(draft: Draft, parent: str, cluster: Cluster, proc: int, negotiator:
     return slot if draft.send(request) else ""
 
 
-def _begin(draft: Draft, slot: str, cluster: Cluster, proc: int) -> None:
+def _begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
     """Begin the job; if it may not run just now, the next one of its submitter that fits."""
     job = cluster.id, proc
     if job in draft.state.by_job or job in draft.state.cooling:

@@ -6,16 +6,16 @@ Source: Scheduler::publish and count_jobs (schedd.cpp) of the reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from ..classad import ClassAd
 from ..classad.tree import Literal
+from ..events import Ad
 from ..state.caches import ad_of
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.pool_settings import limit
-from ..state.state import RUNS, State
+from ..state.state import RUNS, AccessPoint
 
 UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
 """How the jobs that the access point runs itself are called in the names of its counts."""
@@ -30,8 +30,11 @@ HARDWARE: Final = {
 _OF_MACHINE: Final = {**HARDWARE, "OpSysVer": "OpSysVer", "OpSysAndVer": "OpSysAndVer"}
 
 
-def schedd_ad(state: State) -> ClassAd:
-    """The ad as it is now: an ad of the caller's own."""
+def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
+    """The ad as it is now: an ad of the caller's own.
+
+    :param host: the ad of the machine on which the pool is
+    """
     found: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
     clusters = state.clusters.values()
     for name in ("Idle", "Running", "Held", "Removed"):
@@ -47,7 +50,8 @@ def schedd_ad(state: State) -> ClassAd:
         its = [cluster for cluster in clusters if cluster.universe == universe]
         ad[f"Total{name}JobsIdle"] = Literal(_counted(its, "Idle"))
         ad[running_of(universe)] = Literal(_counted(its, *RUNS))
-    for name, expression in _hardware(state):
+    hardware = {name: host[source] for name, source in _OF_MACHINE.items() if source in host}
+    for name, expression in ad_of(hardware).items():
         ad[name] = expression
     return ad
 
@@ -59,13 +63,3 @@ def running_of(universe: str) -> str:
 
 def _counted(clusters: list[Cluster], *names: str) -> int:
     return sum(cluster.counts[STATUS_NUMBERS[name]] for cluster in clusters for name in names)
-
-
-def _hardware(state: State) -> Iterator[tuple[str, object]]:
-    machine = state.machines.get(state.name) or next(iter(state.machines.values()), None)
-    own = {} if machine is None else {**machine.ad}
-    slot = None if machine is None else next(iter(machine.slots.values()), None)
-    if slot is not None:
-        own |= {name: text for name, text in slot.ad.items() if name in _OF_MACHINE.values()}
-    said = ad_of({name: own[source] for name, source in _OF_MACHINE.items() if source in own})
-    yield from said.items()

@@ -16,7 +16,7 @@ from ..events import Procs
 from ..state.agenda import Agenda
 from ..state.caches import ad_of
 from ..state.cluster import IDLE, Cluster
-from ..state.state import State
+from ..state.state import AccessPoint
 from ..units import SECOND
 from .crontab import ATTRIBUTES
 from .job_deferral import asleep, expiry, has_schedule, names_read, timed_parts
@@ -63,7 +63,7 @@ class SleepingJobs:
         """Return the jobs that have missed the time that their schedule gave them."""
         return tuple((number, ranges(found.expired)) for number, found in self._clusters.items() if found.expired)
 
-    def scheduled(self, state: State) -> tuple[tuple[int, Procs], ...]:
+    def scheduled(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:
         """Return the clusters in which any job that waits has a schedule, with all of their processes."""
         found = (number for number, each in self._clusters.items() if each.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in found)

@@ -5,27 +5,27 @@ from __future__ import annotations
 from ..decision.draft import Draft
 from ..events import BackfillExecuting, BackfillExited
 from ..ports.stimuli import BackfillEnded, BackfillRunning
-from ..state.state import Machine, Slot
+from ..state.state import ExecutionPoint, Machine, Slot
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from . import backfill_client
 from .claiming import claim_for_waiting, waits_without_claim
 from .transitions import client_gone, trigger
 
 
-def _machine(draft: Draft, key: str) -> Machine | None:
+def _machine(draft: Draft[ExecutionPoint], key: str) -> Machine | None:
     """Return the machine of a client that is not known to be gone."""
     found = (draft.state.machines[name] for name, known in draft.state.clients.items() if known == key)
     return next(found, None)
 
 
-def client_running(draft: Draft, stimulus: BackfillRunning) -> None:
+def client_running(draft: Draft[ExecutionPoint], stimulus: BackfillRunning) -> None:
     machine = _machine(draft, stimulus.key)
     if machine is not None and machine.backfill is not None and not machine.backfill.pid:
         began = stimulus.at if stimulus.at < draft.now else 0
         draft.emit(BackfillExecuting(*draft.why("client_started"), machine.name, stimulus.key, stimulus.pid, began))
 
 
-def client_ended(draft: Draft, stimulus: BackfillEnded) -> None:
+def client_ended(draft: Draft[ExecutionPoint], stimulus: BackfillEnded) -> None:
     """The last process of a client is gone: slots that waited for that go where they are headed, others to Idle."""
     machine = _machine(draft, stimulus.key)
     client = None if machine is None else machine.backfill
@@ -57,7 +57,7 @@ def _outcome(stimulus: BackfillEnded, told: bool) -> str:
     return "killed" if told else "exited"
 
 
-def _goes_on(draft: Draft, slot: Slot) -> None:
+def _goes_on(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     if slot.state_activity == BACKFILL_BUSY:
         trigger(draft, slot, "client ended", "client_ended")
     elif slot.state_activity == BACKFILL_KILLING and not client_gone(draft, slot):

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..decision.draft import Draft
 from ..events import Ad, BackfillSignalled, BackfillStarted
-from ..state.state import Machine, Slot, State
+from ..state.state import ExecutionPoint, Machine, Slot
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from ..units import SECOND
 from .startd_settings import BACKFILL_SYSTEMS, duration, setting
@@ -21,7 +21,7 @@ STEADY: Final = 300 * SECOND
 _CONSTANT, _FACTOR, _CEILING = 9, 2, 3600  # seconds, its growth, seconds
 
 
-def system_of(state: State, machine: Machine | None) -> str:
+def system_of(state: ExecutionPoint, machine: Machine | None) -> str:
     """Return the backfill system of a machine; empty: it has none."""
     if machine is None or setting(state, machine, "ENABLE_BACKFILL") != "true":
         return ""
@@ -29,7 +29,7 @@ def system_of(state: State, machine: Machine | None) -> str:
     return named if named in BACKFILL_SYSTEMS else ""
 
 
-def settings_of(state: State, machine: Machine, system: str) -> Ad:
+def settings_of(state: ExecutionPoint, machine: Machine, system: str) -> Ad:
     """Return how the client is run, by the settings of its system without its name."""
     found = {name: setting(state, machine, name) for name in BACKFILL_SYSTEMS.get(system, ())}
     return {name.partition("_")[2]: text for name, text in found.items() if text}
@@ -45,7 +45,7 @@ def may_start(machine: Machine | None, now: int) -> bool:
     return machine is not None and machine.backfill is None and machine.backfill_retry <= now
 
 
-def start(draft: Draft, slot: Slot) -> None:
+def start(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Start the client of the slot's machine, unless it runs."""
     machine = draft.state.machines[slot.machine]
     if machine.backfill is None:
@@ -54,7 +54,7 @@ def start(draft: Draft, slot: Slot) -> None:
         draft.emit(BackfillStarted(*draft.why("client_started"), machine.name, slot.name, system, client))
 
 
-def is_awaited(state: State, slot: Slot) -> bool:
+def is_awaited(state: ExecutionPoint, slot: Slot) -> bool:
     """Tell whether a slot that leaves Backfill has to wait until the client is gone: none other keeps it."""
     machine = state.machines.get(slot.machine)
     if machine is None or machine.backfill is None or slot.state_activity != BACKFILL_KILLING:
@@ -62,14 +62,14 @@ def is_awaited(state: State, slot: Slot) -> bool:
     return not any(other.state_activity == BACKFILL_BUSY for other in machine.slots.values())
 
 
-def is_in_the_way(state: State, slot: Slot) -> bool:
+def is_in_the_way(state: ExecutionPoint, slot: Slot) -> bool:
     """Tell whether a client is still to go from the cores of a slot that somebody wants: its own, or those that it was
     carved from."""
     parent = state.slots.get(slot.parent)
     return is_awaited(state, slot) or (parent is not None and is_awaited(state, parent))
 
 
-def end(draft: Draft, machine: Machine, cause: str) -> None:
+def end(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> None:
     """Tell the client and all its descendants to end at once; again when KILLING_TIMEOUT has passed."""
     client = machine.backfill
     if client is not None:
@@ -77,7 +77,7 @@ def end(draft: Draft, machine: Machine, cause: str) -> None:
         draft.emit(BackfillSignalled(*draft.why(cause), machine.name, client.key, until))
 
 
-def after_end(state: State, machine: Machine, outcome: str, now: int) -> tuple[int, int]:
+def after_end(state: ExecutionPoint, machine: Machine, outcome: str, now: int) -> tuple[int, int]:
     """Return how often in a row the client has ended soon after its start, and when it may be started again."""
     client = machine.backfill
     by_itself = outcome in ("exited", "failed", "lost")

@@ -32,7 +32,7 @@ from ..state import negotiators
 from ..state.caches import Caches, ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.slot_fold import OF_ITS_JOB
-from ..state.state import Slot, State, provides
+from ..state.state import ExecutionPoint, Slot, provides
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING
@@ -60,7 +60,7 @@ from .transitions import (
 from .vacating import void
 
 
-def negotiator_of(state: State, caches: Caches, slot: Slot, now: int, context: Context) -> str:
+def negotiator_of(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, context: Context) -> str:
     """Return the negotiator whose slot this is, as events have it: it counts who claims it. Of a slot that is nobody's,
     the first."""
     if not negotiators.has_several(state.settings):
@@ -81,7 +81,7 @@ HELD = ("Claimed", "Preempting")
 """The states of a slot that somebody has."""
 
 
-def rank_of(draft: Draft, slot: Slot, job: Ad) -> float:
+def rank_of(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
     """Return the slot's RANK of a job; a value that is no number counts as 0.
 
     A slot without a RANK values all jobs alike, says the manual. The real startd looks up in the job what its ad lacks
@@ -105,7 +105,7 @@ def rank_of(draft: Draft, slot: Slot, job: Ad) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def accept_claim(draft: Draft, slot: Slot, made: ClaimMade, fired: str = "claim") -> bool:
+def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, made: ClaimMade, fired: str = "claim") -> bool:
     """Claim the slot. Return False if it could not be, or if its policy took the claim back at once.
 
     :param fired: the trigger, by which a slot goes to Claimed whose backfill client is gone
@@ -132,7 +132,7 @@ def accept_claim(draft: Draft, slot: Slot, made: ClaimMade, fired: str = "claim"
     return slot.claim is not None
 
 
-def _unwanted(draft: Draft, slot: Slot) -> bool:
+def _unwanted(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Tell whether the policy would end the claim in the instant in which it begins."""
     return policy_of(draft, slot).true("IS_OWNER")
 
@@ -140,7 +140,7 @@ def _unwanted(draft: Draft, slot: Slot) -> bool:
 # Slots with a backfill client, or on the cores of one that is still to go
 
 
-def wait_for_client(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
+def wait_for_client(draft: Draft[ExecutionPoint], slot: Slot, waits: ClaimQueued) -> None:
     """Let a claim wait for the end of the client, and end it; one claim at a time, the last that came."""
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("claimed"), slot.name, slot.waiting.id))
@@ -155,7 +155,7 @@ def waits_without_claim(slot: Slot) -> bool:
     return slot.waiting is not None and slot.claim is None
 
 
-def claim_for_waiting(draft: Draft, slot: Slot) -> None:
+def claim_for_waiting(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Give a slot to the claim that waits for it, since no client is in the way any more."""
     waiting = slot.waiting
     assert waiting is not None
@@ -172,7 +172,7 @@ def claim_for_waiting(draft: Draft, slot: Slot) -> None:
             trigger(draft, slot, "client gone", "client_gone")
 
 
-def leave_for_part(draft: Draft, parent: Slot) -> None:
+def leave_for_part(draft: Draft[ExecutionPoint], parent: Slot) -> None:
     """End the client on the cores of a partitionable slot of which a part was given away."""
     if parent.state == "Backfill":
         trigger(draft, parent, "retire", "carved")
@@ -181,14 +181,14 @@ def leave_for_part(draft: Draft, parent: Slot) -> None:
 # Messages from outside
 
 
-def _slot(draft: Draft, name: str) -> Slot:
+def _slot(draft: Draft[ExecutionPoint], name: str) -> Slot:
     slot = draft.state.slots.get(name)
     if slot is None:
         raise Refusal(f"there is no slot {name}; `poolbook status` lists them")
     return slot
 
 
-def notify_match(draft: Draft, stimulus: s.NotifyMatch) -> None:
+def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
     """Carve the part that was matched, if it is one; match the slot (6): it waits for its claim."""
     slot = _slot(draft, stimulus.slot)
     if stimulus.part:
@@ -202,7 +202,7 @@ def notify_match(draft: Draft, stimulus: s.NotifyMatch) -> None:
     trigger(draft, slot, "match", "matched")
 
 
-def request_claim(draft: Draft, stimulus: s.RequestClaim) -> bool:
+def request_claim(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> bool:
     """Claim a slot; on a claimed slot, the claim waits. Return True if the holder has the slot now."""
     if not stimulus.holder:
         return _claim_for_own(draft, stimulus)
@@ -238,7 +238,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> bool:
     return accepted
 
 
-def _claim_for_own(draft: Draft, stimulus: s.RequestClaim) -> bool:
+def _claim_for_own(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> bool:
     """Claim a slot for the pool's own access point, which was matched with it. What the job's ad says is in the queue:
     the events need not repeat it."""
     state, slot = draft.state, _slot(draft, stimulus.slot)
@@ -274,14 +274,14 @@ def _claim_for_own(draft: Draft, stimulus: s.RequestClaim) -> bool:
     return False
 
 
-def _waiting(draft: Draft, stimulus: s.RequestClaim, cause: str, rank: float) -> ClaimQueued:
+def _waiting(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim, cause: str, rank: float) -> ClaimQueued:
     return ClaimQueued(
         *draft.why(cause), stimulus.slot, stimulus.claim, stimulus.submitter, rank, "", stimulus.job, {},
         limits=stimulus.limits, negotiator=stimulus.negotiator,
     )  # fmt: skip
 
 
-def limits_of(draft: Draft, slot: Slot, job: Ad) -> str:
+def limits_of(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> str:
     """Return what a job takes of concurrency limits with the slot, without a match: from outside of this pool it counts
     as well."""
     if LIMITS not in job:
@@ -289,7 +289,7 @@ def limits_of(draft: Draft, slot: Slot, job: Ad) -> str:
     return evaluated(ad_of(job), policy_of(draft, slot).whole_ads()[0], draft.context)
 
 
-def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
+def queue_claim(draft: Draft[ExecutionPoint], slot: Slot, waits: ClaimQueued) -> None:
     """Let a better match wait for a slot that somebody has: one at a time, the last that came."""
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
@@ -297,7 +297,7 @@ def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
     apply_policy(draft, slot)  # at once, as the real startd does
 
 
-def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot:
+def _carved(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim, parent: Slot | None) -> Slot:
     """Return the dynamic slot that a claim of a partitionable one asks for; carve it unless it exists."""
     name = stimulus.slot
     if parent is not None:
@@ -309,14 +309,14 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
     return carve_claimable(draft, parent, name, ad_of(stimulus.ad))
 
 
-def carve_slot(draft: Draft, message: CarveSlot) -> str:
+def carve_slot(draft: Draft[ExecutionPoint], message: CarveSlot) -> str:
     parent = draft.state.slots[message.slot]
     if requested_resources(draft, parent, message.ad, remaining(parent)) is None:
         return ""
     return carve_claimable(draft, parent, dynamic_name(parent.name, draft.state.slots), message.ad).name
 
 
-def show_slot(draft: Draft, message: ShowSlot) -> SlotSeen | None:
+def show_slot(draft: Draft[ExecutionPoint], message: ShowSlot) -> SlotSeen | None:
     slot = draft.state.slots.get(message.slot)
     if slot is None:
         return None
@@ -325,11 +325,11 @@ def show_slot(draft: Draft, message: ShowSlot) -> SlotSeen | None:
     return SlotSeen(slot.state_activity, slot.kind, slot.parent, slot.ad, slot.version, starts)
 
 
-def drop_match(draft: Draft, message: DropMatch) -> None:
+def drop_match(draft: Draft[ExecutionPoint], message: DropMatch) -> None:
     void(draft, draft.state.slots[message.slot], message.cause)
 
 
-def carve_claimable(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
+def carve_claimable(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
     """Carve a dynamic slot for a job from ``parent``, and have it where it can be claimed.
 
     :raises Refusal: too little is left of the parent
@@ -342,19 +342,19 @@ def carve_claimable(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot
     return slot
 
 
-def _default_lease(draft: Draft, slot: Slot) -> int:
+def _default_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
     """Return MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL, in seconds."""
     machine = draft.state.machines.get(slot.machine)
     missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // SECOND
     return missed * duration(draft.state, machine, "ALIVE_INTERVAL") // SECOND
 
 
-def fail_claim(draft: Draft, stimulus: s.FailClaim) -> None:
+def fail_claim(draft: Draft[ExecutionPoint], stimulus: s.FailClaim) -> None:
     """Return a slot in Matched or Unclaimed to Owner, since the claiming protocol failed."""
     trigger(draft, _slot(draft, stimulus.slot), "claim failed", "claim_failed")
 
 
-def withdraw_claim(draft: Draft, stimulus: s.WithdrawClaim) -> None:
+def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> None:
     """Withdraw a waiting better match; a job that retired for it alone goes on at the policy's next round."""
     slot, job = draft.state.slots.get(stimulus.slot), stimulus.for_job
     waiting = None if slot is None and job else _slot(draft, stimulus.slot).waiting
@@ -362,7 +362,7 @@ def withdraw_claim(draft: Draft, stimulus: s.WithdrawClaim) -> None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, waiting.id))
 
 
-def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
+def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> None:
     """Start a job on an idle claim (11)."""
     slot = _slot(draft, stimulus.slot)
     if slot.state_activity != "Claimed/Idle" or slot.claim is None:
@@ -382,7 +382,7 @@ def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
     trigger(draft, slot, "activate", "activated")
 
 
-def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
+def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) -> None:
     """End the holder's job, softly unless ``fast``. If the claim is to end anyway, it is released with the job (the
     real startd's release_claim)."""
     slot, how = _slot(draft, stimulus.slot), "hard" if stimulus.fast else "soft"
@@ -400,7 +400,7 @@ def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
     signal(draft, slot, how, stimulus.cause)
 
 
-def _closes(draft: Draft, slot: Slot) -> bool:
+def _closes(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Tell whether the claim gets no further job: it retires, a better match waits, its machine drains, or it is too
     old."""
     if slot.claim is None:
@@ -410,7 +410,7 @@ def _closes(draft: Draft, slot: Slot) -> bool:
     return retires or time_limits.draining(policy) or time_limits.worklife_over(policy)
 
 
-def release_claim(draft: Draft, stimulus: s.ReleaseClaim) -> None:
+def release_claim(draft: Draft[ExecutionPoint], stimulus: s.ReleaseClaim) -> None:
     """Give the claim up for its holder. In Cleaning, it ends when the job is gone."""
     slot = _slot(draft, stimulus.slot)
     if slot.activity == "Cleaning":
@@ -419,7 +419,7 @@ def release_claim(draft: Draft, stimulus: s.ReleaseClaim) -> None:
         trigger(draft, slot, "release", stimulus.cause)
 
 
-def _slot_of_starter(draft: Draft, name: str) -> Slot:
+def _slot_of_starter(draft: Draft[ExecutionPoint], name: str) -> Slot:
     """Return the slot that another access point's starter tells of."""
     slot = _slot(draft, name)
     if slot.activation is not None and slot.activation.cluster:
@@ -428,11 +428,11 @@ def _slot_of_starter(draft: Draft, name: str) -> Slot:
     return slot
 
 
-def starter_reported(draft: Draft, stimulus: s.StarterReported) -> None:
+def starter_reported(draft: Draft[ExecutionPoint], stimulus: s.StarterReported) -> None:
     trigger(draft, _slot_of_starter(draft, stimulus.slot), "job reported", "job_ended")
 
 
-def starter_gone(draft: Draft, stimulus: s.StarterGone) -> None:
+def starter_gone(draft: Draft[ExecutionPoint], stimulus: s.StarterGone) -> None:
     slot = _slot_of_starter(draft, stimulus.slot)
     if slot.activation is not None:
         claim = slot.claim.id if slot.claim else ""
@@ -442,7 +442,7 @@ def starter_gone(draft: Draft, stimulus: s.StarterGone) -> None:
     job_gone(draft, slot)
 
 
-def end_job(draft: Draft, message: EndJob) -> None:
+def end_job(draft: Draft[ExecutionPoint], message: EndJob) -> None:
     """Note that the job of the pool's own queue is gone, before its access point logs that."""
     slot = draft.state.slots.get(message.slot)
     if slot is not None:
@@ -450,7 +450,7 @@ def end_job(draft: Draft, message: EndJob) -> None:
         draft.move_claim(slot, "end_job")
 
 
-def charge_badput(draft: Draft, slot: Slot) -> None:
+def charge_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Charge the run time of a job that a drain ended as the drain's badput."""
     claim, activation = slot.claim, slot.activation
     if (
@@ -463,7 +463,7 @@ def charge_badput(draft: Draft, slot: Slot) -> None:
         draft.emit(DrainBadputAdded(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
 
 
-def job_gone(draft: Draft, slot: Slot) -> None:
+def job_gone(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Let the slot go on, since its job is gone."""
     if slot.state == "Preempting":
         leave_preempting(draft, slot, "claim_over")
@@ -479,7 +479,7 @@ def job_gone(draft: Draft, slot: Slot) -> None:
 # Leases
 
 
-def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
+def holder_silent(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent) -> None:
     """Note that the holder is silent: its lease runs out."""
     slot = _slot(draft, stimulus.slot)
     if slot.claim is None:
@@ -488,7 +488,7 @@ def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
     draft.emit(ClaimHolderSilent(*draft.why("unheard"), slot.name, slot.claim.id, until))
 
 
-def lease_of(draft: Draft, slot: Slot) -> int:
+def lease_of(draft: Draft[ExecutionPoint], slot: Slot) -> int:
     """Return how long the slot's claim lasts without a sign of its holder, in seconds: JobLeaseDuration of the job that
     runs, or that it was claimed for; where that is undefined or 0, the holder's request; else MAX_CLAIM_ALIVES_MISSED
     times ALIVE_INTERVAL (the manual's "The Claimed State and Leases")."""
@@ -500,7 +500,7 @@ def lease_of(draft: Draft, slot: Slot) -> int:
     return wish if wish > 0 else _default_lease(draft, slot)
 
 
-def holder_heard(draft: Draft, stimulus: s.HolderHeard) -> None:
+def holder_heard(draft: Draft[ExecutionPoint], stimulus: s.HolderHeard) -> None:
     slot = _slot(draft, stimulus.slot)
     if slot.claim is not None and slot.claim.until:
         draft.emit(ClaimHolderSilent(*draft.why("heard"), slot.name, slot.claim.id, 0))

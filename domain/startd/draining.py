@@ -17,7 +17,7 @@ from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..ports.messages import BeginDrain, EndDrain
 from ..state.pool_settings import super_users
-from ..state.state import Machine, MachineDrain, Slot
+from ..state.state import ExecutionPoint, Machine, MachineDrain, Slot
 from ..state_machines.drain import COMPLETIONS, OPEN, SCHEDULES, Schedule
 from .public_ad import why_not_canceled, why_not_drained
 from .slot_policy_evaluation import policy_of
@@ -26,7 +26,7 @@ from .transitions import apply_policy, mark
 from .vacating import kill, retire
 
 
-def machine_of(draft: Draft, name: str) -> Machine:
+def machine_of(draft: Draft[ExecutionPoint], name: str) -> Machine:
     """Return a machine by its name, or by the name of one of its slots."""
     slot = draft.state.slots.get(name)
     machine = draft.state.machines.get(slot.machine if slot else name)
@@ -36,7 +36,7 @@ def machine_of(draft: Draft, name: str) -> Machine:
     return machine
 
 
-def owned_machine(draft: Draft, command: s.Drain | s.CancelDrain | s.ShutDown, verb: str) -> Machine:
+def owned_machine(draft: Draft[ExecutionPoint], command: s.Drain | s.CancelDrain | s.ShutDown, verb: str) -> Machine:
     """Return the machine that a command names, if its user may do this.
 
     :raises Refusal: there is no such machine, or only the pool's owner may do this
@@ -49,11 +49,11 @@ def owned_machine(draft: Draft, command: s.Drain | s.CancelDrain | s.ShutDown, v
     return machine
 
 
-def slots_of(draft: Draft, machine: Machine) -> list[Slot]:
+def slots_of(draft: Draft[ExecutionPoint], machine: Machine) -> list[Slot]:
     return list(machine.slots.values())
 
 
-def drain(draft: Draft, command: s.Drain) -> None:
+def drain(draft: Draft[ExecutionPoint], command: s.Drain) -> None:
     """Begin a drain.
 
     :raises Refusal: the user may not drain it, it drains already, the check expression is not true for a slot, or a
@@ -84,7 +84,7 @@ class DrainTerms(NamedTuple):
     start: str
 
 
-def begin_drain(draft: Draft, machine: Machine, terms: DrainTerms, cause: str) -> int:
+def begin_drain(draft: Draft[ExecutionPoint], machine: Machine, terms: DrainTerms, cause: str) -> int:
     """Begin a drain of a machine that has none; return its number."""
     draft.fire("drain", OPEN, "start", terms.schedule)
     number = machine.drains + 1
@@ -96,17 +96,17 @@ def begin_drain(draft: Draft, machine: Machine, terms: DrainTerms, cause: str) -
     return number
 
 
-def drain_to_defragment(draft: Draft, message: BeginDrain) -> None:
+def drain_to_defragment(draft: Draft[ExecutionPoint], message: BeginDrain) -> None:
     machine = draft.state.machines[message.machine]
     start = start_while_draining(draft, machine, message.schedule, message.start)
     begin_drain(draft, machine, DrainTerms(message.schedule, message.reason, message.completion, start), "defrag")
 
 
-def cancel_to_defragment(draft: Draft, message: EndDrain) -> None:
+def cancel_to_defragment(draft: Draft[ExecutionPoint], message: EndDrain) -> None:
     end_drain(draft, draft.state.machines[message.machine], "defrag_cancel")
 
 
-def start_while_draining(draft: Draft, machine: Machine, schedule: str, asked: str) -> str:
+def start_while_draining(draft: Draft[ExecutionPoint], machine: Machine, schedule: str, asked: str) -> str:
     """Return what START is while the machine drains. Only a graceful drain has one of its own, or the default: the real
     startd, too, reads neither for the others.
 
@@ -122,7 +122,7 @@ def start_while_draining(draft: Draft, machine: Machine, schedule: str, asked: s
     return machine.drain_start if draft.state.dialect.quick_drain_keeps_last_start else ""
 
 
-def _begin(draft: Draft, slot: Slot, schedule: Schedule, cause: str) -> None:
+def _begin(draft: Draft[ExecutionPoint], slot: Slot, schedule: Schedule, cause: str) -> None:
     if not schedule.retires and slot.activation is not None:
         mark(draft, slot, "drained")
     if schedule.vacates:
@@ -139,7 +139,7 @@ def _parsed(what: str, text: str) -> None:
             raise Refusal(f"the {what} expression of the drain cannot be read: {error}") from None
 
 
-def _check(draft: Draft, machine: Machine, text: str) -> None:
+def _check(draft: Draft[ExecutionPoint], machine: Machine, text: str) -> None:
     if not text:
         return
     _parsed("check", text)
@@ -150,7 +150,7 @@ def _check(draft: Draft, machine: Machine, text: str) -> None:
             raise Refusal(f"Draining check expression is {value} on {slot.name}: {text}")
 
 
-def cancel_drain(draft: Draft, command: s.CancelDrain) -> None:
+def cancel_drain(draft: Draft[ExecutionPoint], command: s.CancelDrain) -> None:
     """End a drain, if there is one.
 
     :raises Refusal: the user may not cancel it, the machine has no drain of that number, or the drain ends by itself
@@ -165,21 +165,21 @@ def cancel_drain(draft: Draft, command: s.CancelDrain) -> None:
     answer(draft, command, "cancel drain", machine.name, {"machine": machine.name})
 
 
-def end_drain(draft: Draft, machine: Machine, cause: str) -> None:
+def end_drain(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> None:
     """Cancel the machine's drain, if it has one."""
     if machine.drain is not None:
         _move(draft, machine, "cancel", cause)
         reevaluate_machine(draft, machine)
 
 
-def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
+def _move(draft: Draft[ExecutionPoint], machine: Machine, row: str, cause: str) -> None:
     drain = machine.drain
     assert drain is not None
     target = draft.fire("drain", drain.state, row)
     draft.emit(DrainTransitioned(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
 
 
-def reevaluate_machine(draft: Draft, machine: Machine) -> None:
+def reevaluate_machine(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Ask the policy of all slots of the machine, and advance its drain."""
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
@@ -187,7 +187,7 @@ def reevaluate_machine(draft: Draft, machine: Machine) -> None:
     advance(draft, machine)
 
 
-def advance(draft: Draft, machine: Machine) -> None:
+def advance(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Advance the machine's drain: the last of its first jobs is gone, or all its slots are drained."""
     drain = machine.drain
     if drain is None:
@@ -202,7 +202,7 @@ def advance(draft: Draft, machine: Machine) -> None:
             _move(draft, machine, "stop", "drained")
 
 
-def finalize(draft: Draft, machine: Machine) -> None:
+def finalize(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Retire the claims that came during the drain, once the last of those that it found is gone."""
     drain = machine.drain
     if drain is not None and _first_are_gone(machine, drain):

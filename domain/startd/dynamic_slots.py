@@ -13,7 +13,7 @@ from ..classad import ClassAd, EvaluationError
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..state.caches import ad_of
-from ..state.state import Slot
+from ..state.state import ExecutionPoint, Slot
 from .custom_resources import assigned, available, of_things, things
 from .slot_ad import compiled_ad
 from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_things, left_of
@@ -24,7 +24,9 @@ def remaining(slot: Slot) -> dict[str, float]:
     return left_of(slot.ad)
 
 
-def requested_resources(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
+def requested_resources(
+    draft: Draft[ExecutionPoint], slot: Slot, job: ClassAd, left: Mapping[str, float]
+) -> dict[str, int] | None:
     """Return what a job takes of what is ``left`` of a partitionable slot; None if that does not suffice."""
     return _cutter(draft, slot).taken(job, left)
 
@@ -33,7 +35,7 @@ class _Cutters(dict[str, tuple[object, ...]]):
     """By the slots' names: the inputs of each cutter, and the cutter."""
 
 
-def _cutter(draft: Draft, slot: Slot) -> Cutter:
+def _cutter(draft: Draft[ExecutionPoint], slot: Slot) -> Cutter:
     """Return the slot's cutter, kept for as long as its ad, its machine's settings and the second are the same."""
     machine = draft.state.machines.get(slot.machine)
     kept = draft.caches.of(_Cutters)
@@ -47,7 +49,7 @@ def _cutter(draft: Draft, slot: Slot) -> Cutter:
     return found
 
 
-def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
+def carve(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
     """Carve a dynamic slot for a job from `parent`. It begins in Owner.
 
     :raises Refusal: too little is left of the parent
@@ -68,7 +70,7 @@ def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
     return draft.state.slots[name]
 
 
-def merge(draft: Draft, slot: Slot) -> None:
+def merge(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Delete a dynamic slot whose claim is over, and return its resources to its parent."""
     parent = draft.state.slots.get(slot.parent)
     amounts = {name: int(amount) for name, amount in remaining(slot).items()}
@@ -79,7 +81,7 @@ def merge(draft: Draft, slot: Slot) -> None:
         _give(draft, parent, amounts, "merged")
 
 
-def give_back(draft: Draft, parent: Slot, slot: Slot, cause: str) -> None:
+def give_back(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cause: str) -> None:
     """Return a dynamic slot's resources to its parent before it ends: from here on it has none."""
     amounts = {name: int(amount) for name, amount in remaining(slot).items() if amount}
     changes: Ad = dict.fromkeys(amounts, "0")
@@ -90,7 +92,7 @@ def give_back(draft: Draft, parent: Slot, slot: Slot, cause: str) -> None:
     _give(draft, parent, amounts, cause)
 
 
-def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> None:
+def _give(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str, int], cause: str) -> None:
     left = remaining(parent)
     changes: Ad = {name: str(int(left.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
     if any(f"Available{name}" in parent.ad for name in changes):

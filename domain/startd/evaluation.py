@@ -18,7 +18,7 @@ from ..events import Ad
 from ..ports.sensor_readings import Sense
 from ..state.caches import Caches, ad_of, expression
 from ..state.cluster import UNIVERSE_VANILLA
-from ..state.state import Activation, Slot, State
+from ..state.state import Activation, ExecutionPoint, Slot
 from .drain_estimates import DrainEstimates, drain_estimates
 from .moment_attributes import SlotSnapshot
 from .slot_ad import ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
@@ -46,7 +46,7 @@ class PolicyEvaluation:
 
     def __init__(
         self,
-        state: State,
+        state: ExecutionPoint,
         slot: Slot,
         sense: Sense,
         now: int,
@@ -256,7 +256,7 @@ _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VAC
 """The expressions that may have a variant for jobs of the vanilla universe."""
 
 
-def _text(state: State, activation: Activation, name: str) -> str:
+def _text(state: ExecutionPoint, activation: Activation, name: str) -> str:
     if not activation.cluster:
         return attribute_text(activation.ad, name)
     cluster = state.clusters.get(activation.cluster)

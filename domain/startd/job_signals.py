@@ -10,7 +10,7 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft
 from ..events import Ad, JobSignalled, StarterSignalled
 from ..ports.messages import HoldJob, JobPaused
-from ..state.state import Slot
+from ..state.state import ExecutionPoint, Slot
 from ..state_machines.hold_codes import HELD_BY_STARTD, Why
 from . import time_limits
 from .evaluation import PolicyEvaluation
@@ -18,15 +18,15 @@ from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
 
 
-def suspend(draft: Draft, slot: Slot, cause: str) -> None:
+def suspend(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     _pause(draft, slot, "suspend", "Running", cause)
 
 
-def resume(draft: Draft, slot: Slot, cause: str, evidence: int = 0) -> None:
+def resume(draft: Draft[ExecutionPoint], slot: Slot, cause: str, evidence: int = 0) -> None:
     _pause(draft, slot, "continue", "Suspended", cause, evidence)
 
 
-def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str, evidence: int = 0) -> None:
+def _pause(draft: Draft[ExecutionPoint], slot: Slot, row: str, status: str, cause: str, evidence: int = 0) -> None:
     activation = slot.activation
     if activation is None or not activation.cluster:
         return
@@ -35,7 +35,13 @@ def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str, evidence
 
 
 def signal(
-    draft: Draft, slot: Slot, how: str, cause: str, evidence: int = 0, vacated: Ad | None = None, again: bool = False
+    draft: Draft[ExecutionPoint],
+    slot: Slot,
+    how: str,
+    cause: str,
+    evidence: int = 0,
+    vacated: Ad | None = None,
+    again: bool = False,
 ) -> None:
     """Tell the slot's job to end. A soft signal is not repeated, unless ``again``. ``evidence`` and ``vacated``: see
     ``JobSignalled``."""
@@ -50,14 +56,14 @@ def signal(
         draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, until))
 
 
-def _patience(draft: Draft, slot: Slot, how: str) -> int:
+def _patience(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:
     """Return the microseconds until the job is told again, harder."""
     if how == "hard":
         return duration(draft.state, draft.state.machines.get(slot.machine), "KILLING_TIMEOUT")
     return time_limits.vacate_time(policy_of(draft, slot))
 
 
-def hold(draft: Draft, slot: Slot, how: str) -> bool:
+def hold(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
     """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true. If a transform of its own
     or a cool-down may spare it the hold at its end, it is only told to end, and True returned."""
     activation = slot.activation

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches
-from ..state.state import Slot, State
+from ..state.state import ExecutionPoint, Slot
 
 STEP = 1.0
 """The share of one turn, where slots do not take by their cores."""
@@ -81,7 +81,7 @@ def _by_cores(left: float, turn: Sequence[LoadedSlot], places: Sequence[LoadedSl
     return given
 
 
-def load_of(state: State, slot: Slot, readings: Readings, caches: Caches) -> Load:
+def load_of(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Caches) -> Load:
     """Return the load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
     if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD
@@ -117,7 +117,7 @@ class _Kept(dict[str, _Shares]):
     """By the machines' names."""
 
 
-def _shares(state: State, machine: str, readings: Readings, caches: Caches) -> _Shares:
+def _shares(state: ExecutionPoint, machine: str, readings: Readings, caches: Caches) -> _Shares:
     """Return the shares of a machine's slots, kept until an event or another reading."""
     kept = caches.of(_Kept)
     known = kept.get(machine)

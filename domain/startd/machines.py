@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..ports import stimuli as s
+from ..ports.messages import ShowHost
 from ..state.caches import expression
-from ..state.state import Machine, Slot
+from ..state.state import ExecutionPoint, Machine, Slot
 from . import draining
 from .slot_policy_evaluation import policy_of
 from .slot_resources import STANDARD
@@ -17,7 +18,7 @@ from .transitions import reevaluate
 from .updates import changed_readings
 
 
-def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
+def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
     """Add a machine with its slots to the pool; each that its owner does not need becomes Unclaimed (transition 1)."""
     if stimulus.machine in draft.state.machines:
         raise Refusal(f"machine {stimulus.machine} is in the pool already: take it out first, or give another name")
@@ -52,7 +53,7 @@ def _check(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) ->
             )
 
 
-def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
+def remove_machine(draft: Draft[ExecutionPoint], stimulus: s.RemoveMachine) -> None:
     state = draft.state
     if stimulus.machine not in state.machines:
         raise Refusal(f"machine {stimulus.machine} is not in the pool")
@@ -68,6 +69,17 @@ def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
     draft.emit(MachineLeft(*draft.why("left"), stimulus.machine))
 
 
+def show_host(draft: Draft[ExecutionPoint], message: ShowHost) -> Ad:
+    return host_ad(draft.state)
+
+
+def host_ad(state: ExecutionPoint) -> Ad:
+    """Return the ad of the machine on which the pool is, with that of its first slot."""
+    machine = state.machines.get(state.name) or next(iter(state.machines.values()), None)
+    slot = None if machine is None else next(iter(machine.slots.values()), None)
+    return {**({} if machine is None else machine.ad), **({} if slot is None else slot.ad)}
+
+
 # Reconfiguration
 
 
@@ -76,7 +88,7 @@ def _fixed(name: str) -> bool:
     return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
 
 
-def reconfigure(draft: Draft, stimulus: s.Reconfigure) -> None:
+def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
     """Change the machine's settings and its slots' ads; its slots stay.
 
     :raises Refusal: the slots are others than before, which takes a restart of the startd

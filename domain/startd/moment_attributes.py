@@ -14,7 +14,7 @@ from ..ports.slot_ads import TOTALLED, total_name
 from ..state.accounting_groups import NO_GROUP, assigned_group
 from ..state.caches import Caches
 from ..state.job_ad import unquoted
-from ..state.state import Machine, Slot, State
+from ..state.state import ExecutionPoint, Machine, Slot
 from ..units import DAY, SECOND
 from .drain_estimates import DrainEstimates
 from .load import load_of
@@ -23,7 +23,7 @@ from .startd_settings import duration, setting
 
 @define
 class SlotSnapshot:
-    state: State
+    state: ExecutionPoint
     slot: Slot
     machine: Machine | None
     readings: Readings

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..decision.draft import Draft, Refusal
 from ..events import BenchmarksRan, CpuBusyChanged, SlotAdChanged, SlotTransitioned
 from ..ports import stimuli as s
-from ..state.state import Machine, Slot, State
+from ..state.state import ExecutionPoint, Machine, Slot
 from . import draining, updates
 from .claiming import HELD
 from .moment_attributes import asks_busy
@@ -20,7 +20,7 @@ from .startd_settings import duration
 from .transitions import apply_policy, trigger
 
 
-def interval(state: State, machine: Machine) -> int:
+def interval(state: ExecutionPoint, machine: Machine) -> int:
     """Return the microseconds between two rounds of a machine."""
     held = any(
         slot.state == "Backfill" or (slot.state in HELD and slot.kind != "partitionable")
@@ -39,7 +39,7 @@ def drain_can_advance(machine: Machine) -> bool:
     return draining.can_advance(machine)
 
 
-def evaluate_policies(draft: Draft, stimulus: s.EvaluatePolicies) -> None:
+def evaluate_policies(draft: Draft[ExecutionPoint], stimulus: s.EvaluatePolicies) -> None:
     state = draft.state
     for name in stimulus.machines:
         for slot in draining.slots_of(draft, state.machines[name]) if name in state.machines else ():
@@ -49,21 +49,21 @@ def evaluate_policies(draft: Draft, stimulus: s.EvaluatePolicies) -> None:
             draining.advance(draft, state.machines[name])
 
 
-def _turn(draft: Draft, slot: Slot) -> None:
+def _turn(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     _note_busy(draft, slot)
     apply_policy(draft, slot)
     if draft.state.slots.get(slot.name) is slot:
         _publish(draft, slot)
 
 
-def _publish(draft: Draft, slot: Slot) -> None:
+def _publish(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Publish the sensors' readings, if they have changed and are due."""
     changes = updates.due_readings(policy_of(draft, slot))
     if changes:
         draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
-def publish(draft: Draft) -> None:
+def publish(draft: Draft[ExecutionPoint]) -> None:
     """Publish the readings of slots whose state or activity has changed, at once like the real startd's updates."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
@@ -72,7 +72,7 @@ def publish(draft: Draft) -> None:
             draft.emit(SlotAdChanged(*draft.why("published"), name, changes))
 
 
-def _note_busy(draft: Draft, slot: Slot) -> None:
+def _note_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Record when CpuBusy becomes true and when it ends, if the slot's expressions read CpuBusyTime."""
     if not asks_busy(compiled_ad(draft.state, slot, draft.caches).names):
         return
@@ -81,7 +81,7 @@ def _note_busy(draft: Draft, slot: Slot) -> None:
         draft.emit(CpuBusyChanged(*draft.why("evaluated"), slot.name, busy))
 
 
-def benchmarks_done(draft: Draft, stimulus: s.BenchmarksDone) -> None:
+def benchmarks_done(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> None:
     """End the slot's benchmarks (4), and record the machine's results."""
     slot = draft.state.slots.get(stimulus.slot)
     if slot is None or slot.activity != "Benchmarking":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..decision.draft import Draft, Refusal
-from ..state.state import Slot
+from ..state.state import ExecutionPoint, Slot
 from .dynamic_slots import give_back
 from .slot_policy_evaluation import policy_of
 from .time_limits import retirement_over
@@ -19,7 +19,7 @@ from .vacating import kill
 CAUSE: Final = "pslot_preemption"
 
 
-def preempt(draft: Draft, parent: Slot, names: Sequence[str]) -> None:
+def preempt(draft: Draft[ExecutionPoint], parent: Slot, names: Sequence[str]) -> None:
     """Kill the claims of these dynamic slots of ``parent``, and give it back what they have."""
     for name in names:
         slot = draft.state.slots[name]
@@ -28,7 +28,7 @@ def preempt(draft: Draft, parent: Slot, names: Sequence[str]) -> None:
             give_back(draft, parent, slot, CAUSE)
 
 
-def preempt_for_claim(draft: Draft, names: Sequence[str]) -> None:
+def preempt_for_claim(draft: Draft[ExecutionPoint], names: Sequence[str]) -> None:
     """Do the same for a claim from outside of this pool.
 
     :raises Refusal: one of them is no claimed dynamic slot, or of another slot than the others, or its job has

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from ..state.state import Slot, State
+from ..state.state import ExecutionPoint, Slot
 from .slot_resources import resources
 from .startd_settings import setting
 
@@ -23,13 +23,13 @@ _ALWAYS: Final = ("Name", "DSlotId", "CurrentRank", "RemoteUser", "RemoteOwner",
                   "EnteredCurrentState", "RetirementTimeRemaining")  # fmt: skip
 
 
-def rolls_up(state: State, slot: Slot) -> bool:
+def rolls_up(state: ExecutionPoint, slot: Slot) -> bool:
     """Tell whether a slot tells of those carved from it, or is told of (ADVERTISE_PSLOT_ROLLUP_INFORMATION)."""
     said = setting(state, state.machines.get(slot.machine), "ADVERTISE_PSLOT_ROLLUP_INFORMATION")
     return slot.kind != "static" and said.lower() == "true"
 
 
-def rolled_names(state: State, slot: Slot) -> Mapping[str, str]:
+def rolled_names(state: ExecutionPoint, slot: Slot) -> Mapping[str, str]:
     """Return the attributes that are rolled up in the ad of a partitionable slot, by the names in small letters of the
     lists; none where it does not tell."""
     if slot.kind != "partitionable" or not rolls_up(state, slot):
@@ -38,7 +38,7 @@ def rolled_names(state: State, slot: Slot) -> Mapping[str, str]:
     return _names(resources(slot.ad), further)
 
 
-def told_names(state: State, slot: Slot) -> list[str]:
+def told_names(state: ExecutionPoint, slot: Slot) -> list[str]:
     """Return all attributes that a slot has because it was carved, or may be."""
     found = [f"Child{name}" for name in rolled_names(state, slot).values()]
     if slot.kind == "partitionable":

@@ -19,7 +19,7 @@ from ..names import SlotName
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..ports.slot_ads import SlotAds
 from ..state.caches import Caches, expression
-from ..state.state import Machine, Slot, State
+from ..state.state import ExecutionPoint, Machine, Slot
 from ..units import SECOND
 from . import pslot_rollup
 from .drain_estimates import DrainEstimates
@@ -67,7 +67,7 @@ class PublishedSlots(SlotAds):
 
     live: Mapping[str, str] = {key: name for key, (name, _) in DYNAMIC_ATTRIBUTES.items()}
 
-    def __init__(self, state: State, caches: Caches, now: int, context: Context) -> None:
+    def __init__(self, state: ExecutionPoint, caches: Caches, now: int, context: Context) -> None:
         self.state, self.caches, self.now, self.context = state, caches, now, context
         self._literals: dict[Any, Literal] = {}
         self._others: tuple[str, Mapping[str, tuple[str, Any]]] = ("", {})

@@ -21,7 +21,7 @@ from ..events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotTransitio
 from ..ports.effects import BENCHMARKING
 from ..state.agenda import Agenda
 from ..state.job_procs import job_procs
-from ..state.state import Machine, State
+from ..state.state import ExecutionPoint, Machine
 from .next_evaluation import next_policy_change
 from .policy_rounds import drain_can_advance, interval, next_round
 from .slot_policy_evaluation import SlotPolicyEvaluation
@@ -43,7 +43,7 @@ class RoundSchedule:
 
     # What happens
 
-    def note(self, state: State, events: Iterable[Event]) -> None:
+    def note(self, state: ExecutionPoint, events: Iterable[Event]) -> None:
         """Take in events that have been folded."""
         for event in events:
             if isinstance(event, SlotEvent):
@@ -55,7 +55,7 @@ class RoundSchedule:
             elif isinstance(event, ClusterEvent):
                 self._jobs(state, event)
 
-    def _jobs(self, state: State, event: ClusterEvent) -> None:
+    def _jobs(self, state: ExecutionPoint, event: ClusterEvent) -> None:
         """Something is new of these jobs, which the policies of their slots may read."""
         slot = getattr(event, "slot", "")
         if slot:
@@ -72,7 +72,7 @@ class RoundSchedule:
             if activation.slot:
                 self._slot(state, activation.slot)
 
-    def _slot(self, state: State, name: str, together: bool = False) -> None:
+    def _slot(self, state: ExecutionPoint, name: str, together: bool = False) -> None:
         slot = state.slots.get(name)
         machine = slot.machine if slot is not None else name.partition("@")[2]
         known = self._stale.setdefault(machine, set())

@@ -19,7 +19,7 @@ from ..events import (
 )
 from ..names import SlotName
 from ..ports import stimuli as s
-from ..state.state import Machine, State
+from ..state.state import ExecutionPoint, Machine
 from .draining import finalize, owned_machine, slots_of
 from .transitions import apply_policy, end_claim, withdraw_better_match
 from .vacating import kill, retire
@@ -27,7 +27,7 @@ from .vacating import kill, retire
 HOWS = ("Peaceful", "Graceful", "Fast")
 
 
-def shut_down(draft: Draft, command: s.ShutDown) -> None:
+def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
     """Begin to shut a startd down; one that is being shut down may be told to go faster."""
     machine = owned_machine(draft, command, "turn off")
     if command.how not in HOWS:
@@ -50,7 +50,7 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
     answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
 
 
-def _ended_with_it(draft: Draft, machine: Machine) -> bool:
+def _ended_with_it(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
     """End a startd that runs no job at once, with its claims, and tell whether it did."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
@@ -61,7 +61,7 @@ def _ended_with_it(draft: Draft, machine: Machine) -> bool:
     return True
 
 
-def leave_if_empty(draft: Draft, machine: Machine) -> None:
+def leave_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Remove a machine that is being shut down once nobody holds a slot of it, and its backfill client is gone."""
     if not _over(draft.state, machine):
         return
@@ -72,14 +72,14 @@ def leave_if_empty(draft: Draft, machine: Machine) -> None:
     draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
 
 
-def _over(state: State, machine: Machine) -> bool:
+def _over(state: ExecutionPoint, machine: Machine) -> bool:
     """Tell whether the machine is shut down and nobody holds a slot of it; the real startd asks for jobs alone."""
     slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
     held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
     return bool(machine.shutdown) and not held and machine.backfill is None
 
 
-def finish(draft: Draft) -> None:
+def finish(draft: Draft[ExecutionPoint]) -> None:
     """Advance the drains and shutdowns of the machines that this decision freed."""
     ends = (ClaimEnded, MatchVoided, ClaimDeactivated, JobExited)
     freed = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, ends)]

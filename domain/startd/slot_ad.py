@@ -20,7 +20,7 @@ from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches, ad_of, expression
 from ..state.job_ad import Changes
-from ..state.state import Slot, State
+from ..state.state import ExecutionPoint, Slot
 from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
 
@@ -60,7 +60,7 @@ class _CompiledAds(dict[str, CompiledAd]):
     """The compiled ads by slot name."""
 
 
-def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
+def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd:
     kept = caches.of(_CompiledAds)
     known = kept.get(slot.name)
     if known is not None and known.version == slot.version:
@@ -161,7 +161,7 @@ def ad_at(
     return ad
 
 
-def drain_start(state: State, slot: Slot) -> Expression | None:
+def drain_start(state: ExecutionPoint, slot: Slot) -> Expression | None:
     """Return START while the slot's machine drains, if the drain has one of its own."""
     machine = state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
@@ -222,7 +222,7 @@ def _given(readings: Readings, slot: Slot, name: str) -> str | None:
     return None
 
 
-def job_ad(state: State, slot: Slot) -> Ad | None:
+def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
     """Return the ad of the job that runs on a slot, or that an outside holder claimed it for; None without a job."""
     activation = slot.activation
     if activation is None:
@@ -237,7 +237,7 @@ class _JobAds(dict[str, tuple[str, Changes, int, ClassAd]]):
     """By the slots' names: the activation, what of the job has changed and its status then, and its ad."""
 
 
-def job_as_ad(state: State, slot: Slot, caches: Caches) -> ClassAd | None:
+def job_as_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> ClassAd | None:
     """Return the same as an ad to be read, kept for as long as nothing of the job has changed."""
     activation = slot.activation
     cluster = state.clusters.get(activation.cluster) if activation is not None else None

@@ -7,11 +7,11 @@ from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..ports.stimuli import ContinueClaim, SuspendClaim, VacateSlot
 from ..startd.vacating import continue_claim, suspend_claim
 from ..state.pool_settings import super_users
-from ..state.state import Slot
+from ..state.state import ExecutionPoint, Slot
 from .vacating import vacate
 
 
-def vacate_slot(draft: Draft, command: VacateSlot) -> None:
+def vacate_slot(draft: Draft[ExecutionPoint], command: VacateSlot) -> None:
     """Vacate a slot by its name, or every slot of a machine."""
     done = [
         slot.name for slot in _slots(draft, command, "vacate") if vacate(draft, slot, command.fast, "vacate_command")
@@ -19,19 +19,19 @@ def vacate_slot(draft: Draft, command: VacateSlot) -> None:
     answer(draft, command, "vacate", command.slot, {"vacated": done})
 
 
-def suspend_slot(draft: Draft, command: SuspendClaim) -> None:
+def suspend_slot(draft: Draft[ExecutionPoint], command: SuspendClaim) -> None:
     """Suspend what runs on a slot, or on every slot of a machine."""
     done = [slot.name for slot in _slots(draft, command, "suspend") if suspend_claim(draft, slot)]
     answer(draft, command, "suspend", command.slot, {"suspended": done})
 
 
-def continue_slot(draft: Draft, command: ContinueClaim) -> None:
+def continue_slot(draft: Draft[ExecutionPoint], command: ContinueClaim) -> None:
     """Let what a request suspended go on."""
     done = [slot.name for slot in _slots(draft, command, "continue") if continue_claim(draft, slot)]
     answer(draft, command, "continue", command.slot, {"continued": done})
 
 
-def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, verb: str) -> list[Slot]:
+def _slots(draft: Draft[ExecutionPoint], command: VacateSlot | SuspendClaim | ContinueClaim, verb: str) -> list[Slot]:
     """Return the slots that a command names, if its user may do so with all of them."""
     slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
     if not slots:

@@ -9,7 +9,7 @@ from ..classad.evidence import constant_truth
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..ports.messages import ShowAd
-from ..state.state import Machine, Slot
+from ..state.state import ExecutionPoint, Machine, Slot
 from . import backfill_client, time_limits
 from .backfill_client import system_of
 from .evaluation import PolicyEvaluation
@@ -115,7 +115,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
         return backfill_client.may_start(self._machine, self.now)
 
 
-def policy_of(draft: Draft, slot: Slot) -> SlotPolicyEvaluation:
+def policy_of(draft: Draft[ExecutionPoint], slot: Slot) -> SlotPolicyEvaluation:
     """Return the slot's policy as of now. What was found out of it is kept until the draft's next event."""
     known = draft.policies.get(slot.name)
     if known is None or known[0] != len(draft.events):
@@ -125,7 +125,7 @@ def policy_of(draft: Draft, slot: Slot) -> SlotPolicyEvaluation:
     return cast(SlotPolicyEvaluation, known[1])
 
 
-def show_ad(draft: Draft, message: ShowAd) -> ClassAd:
+def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
     """Return the ad of a slot at this moment as a match sees it: with the attributes of the moment that its own
     expressions read, and those of ``also``. While its machine drains, START is what the drain says."""
     policy = policy_of(draft, draft.state.slots[message.slot])
@@ -139,7 +139,7 @@ def show_ad(draft: Draft, message: ShowAd) -> ClassAd:
 _ALWAYS_READ = frozenset({"state", "activity"})
 
 
-def note_evidence(draft: Draft, policy: PolicyEvaluation) -> int:
+def note_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> int:
     """Record the last asked expression and what it read, and return its position in the log.
 
     Nothing is recorded twice in one decision. Return 0 if it read nothing: a constant needs no evidence.

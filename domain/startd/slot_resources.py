@@ -17,7 +17,7 @@ from ..events import Ad
 from ..names import SlotName
 from ..state.caches import expression
 from ..state.job_ad import quoted, unquoted
-from ..state.state import Machine, Slot, State
+from ..state.state import ExecutionPoint, Machine, Slot
 from .custom_resources import assigned, things
 from .slot_types import CPUS, DISK, MEMORY, SWAP
 from .startd_settings import setting
@@ -104,7 +104,7 @@ def _number(asked: Expression, my: ClassAd, target: ClassAd, context: Context) -
     return value
 
 
-def cutter(state: State, machine: Machine | None, slot: Slot, ad: ClassAd, context: Context) -> Cutter:
+def cutter(state: ExecutionPoint, machine: Machine | None, slot: Slot, ad: ClassAd, context: Context) -> Cutter:
     """Return a partitionable slot, ready to be cut; ``ad`` is its own."""
     edits = {}
     for name in STANDARD:

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from ..state.pool_settings import defaults
-from ..state.state import Machine, State
+from ..state.state import ExecutionPoint, Machine
 from ..units import SECOND
 
 BACKFILL_SYSTEMS: Final = {name: tuple(defaults(f"startd backfill {name}")) for name in ("BOINC", "EXEC")}
@@ -31,14 +31,14 @@ PRIVATE: Final = frozenset(
 """The attributes that the startd keeps to itself, and others that stand in no published ad."""
 
 
-def setting(state: State, machine: Machine | None, name: str) -> str:
+def setting(state: ExecutionPoint, machine: Machine | None, name: str) -> str:
     """Return a setting of a startd: its own, else the pool's, else the default."""
     if machine is not None and name in machine.settings:
         return machine.settings[name]
     return state.settings.get(name) or SETTINGS[name]
 
 
-def duration(state: State, machine: Machine | None, name: str) -> int:
+def duration(state: ExecutionPoint, machine: Machine | None, name: str) -> int:
     """Return a setting in seconds as microseconds. A text that is no number counts as the default: the configuration is
     checked when it is read."""
     try:

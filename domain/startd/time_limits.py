@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..state.state import MachineDrain, Slot, State
+from ..state.state import ExecutionPoint, MachineDrain, Slot
 from ..state_machines.drain import SCHEDULES
 from ..units import SECOND
 from .startd_settings import setting
@@ -30,7 +30,7 @@ FOREVER = 2**31 - 1
 class SlotTerms(Protocol):
     """A slot at an instant, whose policy answers what the limits depend on (``evaluation.PolicyEvaluation``)."""
 
-    state: State
+    state: ExecutionPoint
     slot: Slot
     now: int
 

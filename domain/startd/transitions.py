@@ -6,7 +6,7 @@ from ..decision.draft import Draft, job_id
 from ..events import Ad, BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..names import JobId
 from ..ports.messages import OpenAccount
-from ..state.state import Claim, Slot, State
+from ..state.state import Claim, ExecutionPoint, Slot
 from ..state_machines import claim_state, void_row
 from ..state_machines.claim import ENDING, REQUESTED
 from ..state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS, REEVALUATES, BetterMatch
@@ -21,7 +21,9 @@ from .slot_policy_evaluation import SlotPolicyEvaluation, note_evidence, policy_
 RETIREMENT_OVER = "retirement_over"
 
 
-def transition(draft: Draft, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+def transition(
+    draft: Draft[ExecutionPoint], slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0
+) -> None:
     """Take the slot through a row, and through all that follows on arrival."""
     leaving = EXIT_ACTIONS.get(slot.state_activity)
     if leaving is not None:
@@ -30,7 +32,9 @@ def transition(draft: Draft, slot: Slot, row: str, cause: str, target: str | Non
     enter(draft, slot, cause)
 
 
-def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None = None, evidence: int = 0) -> bool:
+def trigger(
+    draft: Draft[ExecutionPoint], slot: Slot, name: str, cause: str, target: str | None = None, evidence: int = 0
+) -> bool:
     """Take the slot through the rows that the trigger fires where it is; return False if there are none.
 
     :param target: where the last row leads, if the slot's past decides that
@@ -44,20 +48,20 @@ def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None 
     return bool(steps) or turned
 
 
-def enter(draft: Draft, slot: Slot, cause: str) -> None:
+def enter(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     """Do the entry action of the slot's new pair, or else ask its policy."""
     action = ENTRY_ACTIONS.get(slot.state_activity)
     if action is None or not action(_Actions(draft, slot), cause):
         reevaluate(draft, slot)
 
 
-def reevaluate(draft: Draft, slot: Slot) -> None:
+def reevaluate(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Ask the policy of a slot that has just become idle, or begun to retire."""
     if slot.activity in REEVALUATES and draft.state.slots.get(slot.name) is slot:
         apply_policy(draft, slot, entered=True)
 
 
-def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
+def leave_preempting(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     """Let a slot in Preempting go on, since its job is gone."""
     leave(_Actions(draft, slot), cause)
 
@@ -65,7 +69,7 @@ def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
 # Backfill
 
 
-def _head(draft: Draft, slot: Slot, name: str, cause: str) -> bool:
+def _head(draft: Draft[ExecutionPoint], slot: Slot, name: str, cause: str) -> bool:
     """Note where a trigger sends a slot whose backfill client is still to go; return False if that changes nothing."""
     if slot.state_activity not in (BACKFILL_BUSY, BACKFILL_KILLING):
         return False
@@ -84,7 +88,7 @@ def _head(draft: Draft, slot: Slot, name: str, cause: str) -> bool:
     return True
 
 
-def client_gone(draft: Draft, slot: Slot) -> bool:
+def client_gone(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Let a slot that need not wait for its client go where it is headed; False if a claim is to take it."""
     if slot.destination == "Claimed" and slot.waiting is not None:
         return False
@@ -99,7 +103,7 @@ class _Actions:
 
     __slots__ = ("_draft", "_slot")
 
-    def __init__(self, draft: Draft, slot: Slot) -> None:
+    def __init__(self, draft: Draft[ExecutionPoint], slot: Slot) -> None:
         self._draft, self._slot = draft, slot
 
     @property
@@ -163,7 +167,7 @@ class _Actions:
 # The policy
 
 
-def apply_policy(draft: Draft, slot: Slot, *, entered: bool = False) -> bool:
+def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = False) -> bool:
     """Take the first rule of the policy that holds for the slot; return False if none does.
 
     :param entered: the slot has just arrived where it is; else it is asked in a round
@@ -193,7 +197,7 @@ def apply_policy(draft: Draft, slot: Slot, *, entered: bool = False) -> bool:
 _REASONS = {"preempt": "PREEMPT expression evaluated to True"}
 
 
-def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
+def _destination(draft: Draft[ExecutionPoint], slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
     """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if it was asked."""
     if rule.cause == RETIREMENT_OVER:
         _charge(draft, slot)
@@ -203,7 +207,7 @@ def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None,
     return (rule.killing if target == KILLING and rule.killing else rule.row), target, evidence
 
 
-def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
+def _eviction(draft: Draft[ExecutionPoint], slot: Slot) -> tuple[str, int]:
     """Return how a job is evicted, with the evidence: WANT_VACATE if PREEMPT was true; true without a job."""
     policy = policy_of(draft, slot)
     if not policy.has_flag("preempted") or slot.activation is None:
@@ -212,7 +216,7 @@ def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
     return target, note_evidence(draft, policy)
 
 
-def _charge(draft: Draft, slot: Slot) -> None:
+def _charge(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Mark the claim of a job whose retirement is over: PREEMPT was true meanwhile, or a drain evicts it."""
     policy = policy_of(draft, slot)
     marks = []
@@ -225,7 +229,7 @@ def _charge(draft: Draft, slot: Slot) -> None:
         mark(draft, slot, *marks)
 
 
-def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0) -> None:
+def mark(draft: Draft[ExecutionPoint], slot: Slot, *marks: str, reason: str = "", code: int = 0) -> None:
     claim = slot.claim
     if claim is None:
         return
@@ -237,7 +241,7 @@ def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0)
 # The end of claims
 
 
-def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
+def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatch:
     waiting = slot.waiting
     if waiting is None:
         return BetterMatch(taken=False, refused=False)
@@ -255,7 +259,7 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
     return BetterMatch(taken=True, refused=False)
 
 
-def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
+def _refused(draft: Draft[ExecutionPoint], slot: Slot, waiting: Claim) -> tuple[bool, int]:
     """Tell whether START is false for the job of the waiting match, with the evidence. While the machine drains it is,
     unless the drain has one of its own."""
     policy = policy_of(draft, slot).matched_with(_asking(draft.state, waiting))
@@ -265,7 +269,7 @@ def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
     return (True, note_evidence(draft, policy)) if policy.truth("Start") is False else (False, 0)
 
 
-def _asking(state: State, waiting: Claim) -> Ad:
+def _asking(state: ExecutionPoint, waiting: Claim) -> Ad:
     """Return the ad of the job for which a claim waits: of this pool's own queue, or as its holder gave it."""
     if waiting.holder:
         return waiting.ad
@@ -273,7 +277,7 @@ def _asking(state: State, waiting: Claim) -> Ad:
     return state.clusters[job.cluster].attributes(job.proc)
 
 
-def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
+def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     """End the slot's claim, if any. One that is neither vacated nor killed is taken back at once."""
     claim = slot.claim
     if claim is not None:
@@ -285,12 +289,12 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
         draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage, claim.negotiator))
 
 
-def withdraw_better_match(draft: Draft, slot: Slot, cause: str) -> None:
+def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
 
 
-def void_match(draft: Draft, slot: Slot, cause: str) -> None:
+def void_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     """Void the slot's match, if any: it will not be claimed."""
     job = draft.state.matches.get(slot.name)
     if job is not None:

@@ -15,7 +15,7 @@ from ..decision.draft import Draft
 from ..events import Ad, SlotAdChanged
 from ..ports.messages import PublishReadings, SensorsSay
 from ..ports.sensor_readings import NOTHING_READ, Readings
-from ..state.state import Slot
+from ..state.state import ExecutionPoint, Slot
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
 from .slot_ad import compiled_ad
@@ -91,11 +91,11 @@ class _Asked:
     readings: dict[str, Readings]
 
 
-def sensors_say(draft: Draft, message: SensorsSay) -> bool:
+def sensors_say(draft: Draft[ExecutionPoint], message: SensorsSay) -> bool:
     return any(draft.sense(name) is not NOTHING_READ for name in draft.state.machines)
 
 
-def publish_for_cycle(draft: Draft, message: PublishReadings) -> None:
+def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) -> None:
     """Publish what a cycle may read of the machines' sensors, and nobody has read before. A machine is looked at again
     when its readings are others, or one of its slots, or when more is read."""
     known = draft.caches.of(_Asked)
@@ -109,7 +109,7 @@ def publish_for_cycle(draft: Draft, message: PublishReadings) -> None:
                 _publish_news(draft, slot, names_sensed(said, slot.name) & message.names)
 
 
-def _publish_news(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
+def _publish_news(draft: Draft[ExecutionPoint], slot: Slot, wanted: frozenset[str]) -> None:
     """Publish what is new of the slot, if anything of this was never published."""
     if not wanted <= {name.lower() for name in slot.public}:
         changes = changed_readings(policy_of(draft, slot), wanted)

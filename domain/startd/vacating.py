@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from ..decision.draft import Draft
 from ..ports.messages import PauseJob, VacateClaim
-from ..state.state import Slot
+from ..state.state import ExecutionPoint, Slot
 from ..state_machines import void_row
 from .dynamic_slots import merge
 from .transitions import mark, trigger, void_match
 
 
-def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
+def retire(
+    draft: Draft[ExecutionPoint], slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False
+) -> bool:
     """Retire the claim: its job may use its retirement time and its time to vacate. Unless ``reversible``, it ends
     whatever happens meanwhile. Return False if there is nothing to end."""
     if slot.claim is None and slot.name in draft.state.matches and slot.state != "Backfill":
@@ -22,7 +24,7 @@ def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, pe
     return trigger(draft, slot, "retire", cause)
 
 
-def kill(draft: Draft, slot: Slot, cause: str) -> bool:
+def kill(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
     """End the claim at once, and kill its job. Return False if there is nothing to end."""
     if slot.claim is None and slot.name in draft.state.matches and slot.state != "Backfill":
         return void(draft, slot, cause)
@@ -32,7 +34,7 @@ def kill(draft: Draft, slot: Slot, cause: str) -> bool:
     return trigger(draft, slot, "kill", cause)
 
 
-def void(draft: Draft, slot: Slot, cause: str) -> bool:
+def void(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
     if slot.name in draft.state.matches:
         draft.move_match(slot, void_row(cause))
         void_match(draft, slot, cause)
@@ -41,21 +43,21 @@ def void(draft: Draft, slot: Slot, cause: str) -> bool:
     return True
 
 
-def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
+def vacate(draft: Draft[ExecutionPoint], slot: Slot, fast: bool, cause: str) -> bool:
     """Vacate a slot, whatever it does, because of `cause`; False if it has neither claim nor match."""
     return kill(draft, slot, cause) if fast else retire(draft, slot, cause) or slot.state == "Preempting"
 
 
-def vacate_claim(draft: Draft, message: VacateClaim) -> bool:
+def vacate_claim(draft: Draft[ExecutionPoint], message: VacateClaim) -> bool:
     return vacate(draft, draft.state.slots[message.slot], message.fast, message.cause)
 
 
-def pause_job(draft: Draft, message: PauseJob) -> bool:
+def pause_job(draft: Draft[ExecutionPoint], message: PauseJob) -> bool:
     slot = draft.state.slots[message.slot]
     return continue_claim(draft, slot) if message.resume else suspend_claim(draft, slot)
 
 
-def suspend_claim(draft: Draft, slot: Slot) -> bool:
+def suspend_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Suspend the running job until a request continues it. Return False if nothing runs that is not ending."""
     ending = slot.activation is not None and bool(slot.activation.stop)
     if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
@@ -64,7 +66,7 @@ def suspend_claim(draft: Draft, slot: Slot) -> bool:
     return trigger(draft, slot, "suspend", "suspend_command")
 
 
-def continue_claim(draft: Draft, slot: Slot) -> bool:
+def continue_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Continue what a request suspended; return False if none did."""
     claim = slot.claim
     if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:

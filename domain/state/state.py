@@ -7,7 +7,8 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from attrs import define, field
 
@@ -21,7 +22,7 @@ from .caches import ChangeLog
 from .cluster import IDLE, Cluster
 from .cycles import Cycles
 from .defrag_state import Defrag
-from .job_ad import machine_attributes, unquoted
+from .job_ad import Changes, machine_attributes, unquoted
 from .pool_settings import UID_DOMAIN
 from .slot_attributes import SlotAd
 from .user_maps import UserMaps, user_maps
@@ -282,9 +283,9 @@ class Submitter:
             self.slots -= 1
 
 
-@define
-class State:
-    """A whole pool. Made empty; `evolve` brings it forward. Jobs are named by cluster and process."""
+@define(slots=False)
+class LogState:
+    """What every role has of its log: where it ends, the settings in force, and the answers to requests."""
 
     position: int = 0  #: the position of the last event
     at: int = 0  #: its instant, in microseconds
@@ -296,86 +297,62 @@ class State:
     configured: int = 0  #: the position of the event that changed the settings last
     epoch: int = 0  #: the writer's number
     served_since: int = 0  #: when that writer began, in microseconds
-    machines: dict[str, Machine] = field(factory=dict)
-    slots: dict[str, Slot] = field(factory=dict)  #: by their names, in the order of their births
+    answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
+    answers_size: int = 0  #: how many characters these are
+    agendas: Agendas = field(factory=Agendas, eq=False, repr=False)  #: what is due by itself, and when
+
+    @property
+    def uid_domain(self) -> str:
+        """The domain of the pool's users."""
+        return self.settings.get(UID_DOMAIN, "")
+
+    @property
+    def user_maps(self) -> UserMaps:
+        """What ``userMap()`` looks names up in, by the settings in force."""
+        return user_maps(self.settings)
+
+    def setting(self, name: str) -> int:
+        """A setting that is a number of seconds, in microseconds."""
+        return round(float(self.settings[name]) * 1_000_000)
+
+
+@define(slots=False)
+class AccessPoint(LogState):
+    """An access point: the queue, and the claims that it holds. Jobs are named by cluster and process."""
+
     clusters: dict[int, Cluster] = field(factory=dict)  #: those with jobs in the queue
     idle: int = 0  #: how many jobs wait for a slot, those included that have been given one and not begun
     idle_local: int = 0  #: how many jobs of the local universe wait
     next_cluster: int = 1  #: the lowest cluster number that was never given out
     unused_cluster_ids: set[int] = field(factory=set)  #: numbers below it that were given out and not yet used
-    has_further_accounts: bool = False  #: whether there are, or were, accounts of others than NEGOTIATOR
-    submitters: dict[str, Submitter] = field(factory=dict)
-    """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""
-    priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
-    accounted: dict[str, int] = field(factory=dict)
-    """The same of the accountings of further negotiators, by their names."""
     matches: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with its job."""
     matched_by: dict[str, str] = field(factory=dict)
     """The negotiators that matched them, where these are further ones."""
-    regrouped: set[str] = field(factory=set)  #: of the slots that were matched, those by autoregroup
     matched_limits: dict[str, str] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with what its match holds of concurrency limits."""
-    limits_in_use: Counter[str] = field(factory=Counter)
-    """How many matches and claims hold the same of concurrency limits, by its text (``concurrency_limits.asked``)."""
     reserved: dict[tuple[int, int], str] = field(factory=dict)
     """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
     claims: dict[str, ClaimMade] = field(factory=dict)
     """The claims that the pool's own access point holds, by the slots."""
     claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that came to their better match, and the job that it is for."""
-    matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
-    preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
     earmarks: dict[tuple[int, int], Earmark] = field(factory=dict)
     """The jobs that are to run at once in place of others, each with the claims that are kept for it."""
-    silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
-    clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
-    destined: dict[str, None] = field(factory=dict)  #: the slots that go to Matched when their client is gone
     activations: dict[str, Activation] = field(factory=dict)  #: by their keys
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
     ending: dict[str, str] = field(factory=dict)
     """The keys of the activations that were told to end; why, as a cause, if the job was to run until then."""
-    quotas: tuple[GroupQuota, ...] = ()  #: what the accounting groups may have, as a cycle has said last
-    remainders: dict[str, int] = field(factory=dict)
-    """The accounting groups that got whole slots out of fractions of quotas, each with the instant of the last time."""
     factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to make
     deferred: dict[str, None] = field(factory=dict)
     """The keys of the activations whose processes wait for their time."""
-    rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
-    """The reasons that the log has for jobs that got nothing, by the cluster and the name of the first job of each
-    kind; cleared by a match."""
-    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
-    """The same of further negotiators, by their names."""
-    defrag: Defrag = field(factory=Defrag)  #: what its defragmentation did
     cooling: dict[tuple[int, int], int] = field(factory=dict)
     """The jobs that are in a cool-down, each with its last second."""
     notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users are to be told of them
     mails: dict[int, MailDue] = field(factory=dict)  #: those that are still to be sent, by their positions
-    cycles: Cycles = field(factory=Cycles)  #: what decides when the next negotiation cycle is held
-    answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
-    answers_size: int = 0  #: how many characters these are
-    agendas: Agendas = field(factory=Agendas, eq=False, repr=False)  #: what is due by itself, and when
-    slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    """The slots of which anything changed but that they were matched."""
-    slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    """The slots whose own ad changed, or what their START is."""
-    slots_matched: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    """The slots that cycles matched."""
     job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
     """The jobs, by cluster and process, that came, left, began or ceased to wait, or were edited; with the process -1
     any jobs of the cluster."""
-    rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
-    """The jobs of which the log has another reason than before why they got nothing, or none any more: by cluster and
-    name."""
-    submitter_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    """The submitters whose record may have changed, or why a job of theirs got nothing."""
-
-    def trim_changes(self) -> None:
-        """Forget changes that are long past: readers that have not seen them look at everything."""
-        for log in (self.slot_changes, self.slot_ad_changes, self.slots_matched):
-            log.trim()
-        self.job_changes.trim()
-        self.rejection_changes.trim()
 
     def note_cluster(self, cluster: Cluster) -> None:
         """A cluster has come, is about to go, or was edited."""
@@ -400,26 +377,94 @@ class State:
         held = self.claims.get(slot)
         return held is not None and any(one.claims.get(slot) == held.claim for one in self.earmarks.values())
 
+    def running(self, number: int, procs: Sequence[int]) -> list[int]:
+        """Those of a cluster's processes, in their order, that have an activation. Of these and all activations those
+        are looked through that are fewer."""
+        if len(procs) <= len(self.by_job):
+            return [proc for proc in procs if (number, proc) in self.by_job]
+        runs = {proc for one, proc in self.by_job if one == number}
+        return [proc for proc in procs if proc in runs] if runs else []
+
+    def owner(self, cluster: Cluster) -> str:
+        return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
+
+
+class JobAds(Protocol):
+    """The ads of the jobs of one cluster, as an execution point knows them."""
+
+    @property
+    def status(self) -> Sequence[int]: ...
+    def attributes(self, proc: int) -> Ad: ...
+    def changes(self, proc: int) -> Changes: ...
+    def value(self, proc: int, name: str, default: str = "") -> str: ...
+
+
+@define(slots=False)
+class ExecutionPoint(LogState):
+    """Execution points: machines and their slots, with the claims that they grant."""
+
+    clusters: Mapping[int, JobAds] = field(factory=dict)
+    """The ads of the jobs of the pool's own queue: claims and activations gave them, and their access point's messages
+    keep them up to date."""
+    machines: dict[str, Machine] = field(factory=dict)
+    slots: dict[str, Slot] = field(factory=dict)  #: by their names, in the order of their births
+    matches: dict[str, tuple[int, int]] = field(factory=dict)
+    """The slots that it was told were matched and that are not yet claimed, each with its job."""
+    matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
+    preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
+    silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
+    clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
+    destined: dict[str, None] = field(factory=dict)  #: the slots that go to Matched when their client is gone
+    activations: dict[str, Activation] = field(factory=dict)  #: by their keys
+    by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
+    slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots of which anything changed but that they were matched."""
+    slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots whose own ad changed, or what their START is."""
+
+    def machine_slots(self, slot: Slot) -> list[Slot]:
+        """All slots of a slot's machine; it alone where the machine is not known."""
+        machine = self.machines.get(slot.machine)
+        return [slot] if machine is None else list(machine.slots.values())
+
+
+@define(slots=False)
+class Manager(LogState):
+    """What the central manager has besides the ads and the requests that it was sent: accounting, and its cycles."""
+
+    has_further_accounts: bool = False  #: whether there are, or were, accounts of others than NEGOTIATOR
+    submitters: dict[str, Submitter] = field(factory=dict)
+    """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""
+    priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
+    accounted: dict[str, int] = field(factory=dict)
+    """The same of the accountings of further negotiators, by their names."""
+    regrouped: set[str] = field(factory=set)  #: of the slots that were matched, those by autoregroup
+    limits_in_use: Counter[str] = field(factory=Counter)
+    """How many matches and claims hold the same of concurrency limits, by its text (``concurrency_limits.asked``)."""
+    quotas: tuple[GroupQuota, ...] = ()  #: what the accounting groups may have, as a cycle has said last
+    remainders: dict[str, int] = field(factory=dict)
+    """The accounting groups that got whole slots out of fractions of quotas, each with the instant of the last time."""
+    rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
+    """The reasons that the log has for jobs that got nothing, by the cluster and the name of the first job of each
+    kind; cleared by a match."""
+    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
+    """The same of further negotiators, by their names."""
+    defrag: Defrag = field(factory=Defrag)  #: what its defragmentation did
+    cycles: Cycles = field(factory=Cycles)  #: what decides when the next negotiation cycle is held
+    slots_matched: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots that cycles matched."""
+    rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
+    """The jobs of which the log has another reason than before why they got nothing, or none any more: by cluster and
+    name."""
+    submitter_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    """The submitters whose record may have changed, or why a job of theirs got nothing."""
+
     def hold_limits(self, limits: str, more: int) -> None:
         """So many matches or claims more hold this of concurrency limits."""
         if limits:
             self.limits_in_use[limits] += more
             if not self.limits_in_use[limits]:
                 del self.limits_in_use[limits]
-
-    @property
-    def uid_domain(self) -> str:
-        """The domain of the pool's users."""
-        return self.settings.get(UID_DOMAIN, "")
-
-    @property
-    def user_maps(self) -> UserMaps:
-        """What ``userMap()`` looks names up in, by the settings in force."""
-        return user_maps(self.settings)
-
-    def setting(self, name: str) -> int:
-        """A setting that is a number of seconds, in microseconds."""
-        return round(float(self.settings[name]) * 1_000_000)
 
     def note_submitter(self, name: str) -> None:
         """The record of a submitter may change, or what the log says of its jobs. Where many wait, each cycle changes
@@ -450,21 +495,20 @@ class State:
                 found[one.name] = found.get(one.name, 0) + one.ended_usage
         return found
 
-    def machine_slots(self, slot: Slot) -> list[Slot]:
-        """All slots of a slot's machine; it alone where the machine is not known."""
-        machine = self.machines.get(slot.machine)
-        return [slot] if machine is None else list(machine.slots.values())
 
-    def running(self, number: int, procs: Sequence[int]) -> list[int]:
-        """Those of a cluster's processes, in their order, that have an activation. Of these and all activations those
-        are looked through that are fewer."""
-        if len(procs) <= len(self.by_job):
-            return [proc for proc in procs if (number, proc) in self.by_job]
-        runs = {proc for one, proc in self.by_job if one == number}
-        return [proc for proc in procs if proc in runs] if runs else []
+@define(slots=False)
+class State(AccessPoint, ExecutionPoint, Manager):
+    """A whole pool in one log: its roles together. Made empty; `evolve` brings it forward. What two roles have under
+    one name, each learned from the same messages, is kept once here."""
 
-    def owner(self, cluster: Cluster) -> str:
-        return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
+    clusters: dict[int, Cluster] = field(factory=dict)  #: those with jobs in the queue
+
+    def trim_changes(self) -> None:
+        """Forget changes that are long past: readers that have not seen them look at everything."""
+        for log in (self.slot_changes, self.slot_ad_changes, self.slots_matched):
+            log.trim()
+        self.job_changes.trim()
+        self.rejection_changes.trim()
 
 
 PROVIDED = ("Cpus", "Memory", "Disk", "GPUs")

@@ -13,6 +13,7 @@ from ...domain.schedd.admission import Transformed, judge_of, transformed
 from ...domain.schedd.job_submission import NUMBERS_GIVEN_OUT
 from ...domain.schedd.queue_limits import exceeded
 from ...domain.schedd.submit_policy import Columns, decide, merged, submit_policy
+from ...domain.startd.machines import host_ad
 from ...domain.state.job_ad import OF_A_HOLD, unquoted
 from ...domain.state.pool_settings import LIMITS
 from ...domain.state.proc_ads import unpack
@@ -95,7 +96,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         return
     second = event.at // 1_000_000
     context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
-    judge = judge_of(pool.state, context, event.at, event.cluster, user, ad, before)
+    judge = judge_of(pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, before)
     decided = decide(judge, ad, before, event.count)
     found, refusal = decided.kinds, decided.refused
     if refusal is not None:

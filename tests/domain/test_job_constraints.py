@@ -197,7 +197,7 @@ def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_a_command_over_many_jobs_selects_the_same(constraint: str) -> None:
     state = queue([(MANY, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
-    draft = Draft(state, "test", WHY[0], Tables())
+    draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
     found = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     alone = one_by_one(constraint, jobs, draft.context)
@@ -213,7 +213,7 @@ def test_what_jobs_share_is_looked_up_once_for_all_of_them(monkeypatch: pytest.M
         return changes(cluster, proc)
 
     monkeypatch.setattr(Cluster, "changes", counted)
-    draft = Draft(state, "test", WHY[0], Tables())
+    draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
     (found,) = selected(draft, Selection(constraint="ProcId % 2 == 0 && RequestMemory == 1024 && Wish > 0"))
     assert found[1] == list(range(0, 20_000, 2))
     assert asked < 10
