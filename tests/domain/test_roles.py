@@ -1,0 +1,99 @@
+"""A role's rule reaches the state of its role alone: what it wants of another role it sends as a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import fields
+
+from poolbook.domain.decide.decide import _RULES
+from poolbook.domain.decide.delivery import _RECEIVERS
+from poolbook.domain.decision.draft import Draft, Tables
+from poolbook.domain.ports import messages as m
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.schedd import deferred_starts, factories, job_submission, notification, run_now
+from poolbook.domain.startd import policy_rounds, shutdown
+from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
+
+from ..golden.decided import by_story, crowds, stories
+from ..golden.test_decided import agree
+
+ROLES: dict[str, type[LogState]] = {"schedd": AccessPoint, "startd": ExecutionPoint}
+SHARED_BY_MESSAGES = {"matches", "clusters", "activations", "by_job"}
+"""What two roles have under one name, each of the same messages: matches, the jobs' ads, and the jobs that run."""
+
+
+def names(role: type[LogState]) -> set[str]:
+    return {field.name for field in fields(role)} - {field.name for field in fields(LogState)}
+
+
+class OneRole:
+    """A pool's state, of which only what a role has can be read."""
+
+    def __init__(self, state: State, role: type[LogState]) -> None:
+        self._state, self._role = state, role
+
+    def __getattr__(self, name: str) -> Any:
+        has = hasattr(self._role, name) or name in {field.name for field in fields(self._role)}
+        assert has, f"a rule of an {self._role.__name__} reads {name}"
+        return getattr(self._state, name)
+
+
+def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the rule, given a draft whose state is that of the rule's role alone; the delivery's own see all."""
+    role = ROLES.get(rule.__module__.split(".")[2])
+
+    def decide(draft: Draft[Any], *rest: object) -> Any:
+        before = draft.state
+        whole = before._state if isinstance(before, OneRole) else before
+        draft.state = whole if role is None else OneRole(whole, role)
+        try:
+            return rule(draft, *rest)
+        finally:
+            draft.state = before
+
+    return decide
+
+
+@pytest.fixture
+def separated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule is given the state of its role alone, whoever sends it what."""
+    for table in (_RULES, _RECEIVERS):
+        for kind, rule in table.items():
+            monkeypatch.setitem(table, kind, of_one_role(rule))
+    rules = [(job_submission, "submit"), (run_now, "settle"), (notification, "notify"), (factories, "materialize")]
+    rules += [(deferred_starts, "end_told"), (shutdown, "finish"), (policy_rounds, "publish")]
+    for module, name in rules:
+        monkeypatch.setattr(module, name, of_one_role(getattr(module, name)))
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_rules_that_see_their_own_role_alone_decide_the_same(separated: None, dialect: str) -> None:
+    agree({"0": stories(f"crowds-{dialect}")["0"]}, by_story(crowds(dialect, [0])))
+
+
+def test_the_roles_states_have_nothing_in_common_but_what_messages_tell_both() -> None:
+    assert names(AccessPoint) & names(ExecutionPoint) == SHARED_BY_MESSAGES
+    assert not names(Manager) & (names(AccessPoint) | names(ExecutionPoint))
+    assert names(State) == names(AccessPoint) | names(ExecutionPoint) | names(Manager)
+
+
+@pytest.mark.parametrize(("rule", "reads"), [("schedd", "slots"), ("startd", "next_cluster"), ("startd", "submitters")])
+def test_a_rule_that_reads_another_roles_state_is_found(rule: str, reads: str) -> None:
+    def looks(draft: Draft[Any]) -> object:
+        return getattr(draft.state, reads)
+
+    looks.__module__ = f"poolbook.domain.{rule}.somewhere"
+    draft: Draft[State] = Draft(State(), "test", 0, Tables())
+    with pytest.raises(AssertionError, match=f"reads {reads}"):
+        of_one_role(looks)(draft)
+    assert looks(draft) is getattr(draft.state, reads)
+
+
+def test_every_message_has_a_receiver() -> None:
+    def kinds(kind: type[Any]) -> set[type[Any]]:
+        return {one for sub in kind.__subclasses__() for one in ({sub} | kinds(sub))}
+
+    assert {*_RECEIVERS} == kinds(m.Message) | kinds(s.SlotMessage)
