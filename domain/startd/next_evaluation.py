@@ -39,7 +39,7 @@ def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
 
 def _instants(policy: SlotPolicyEvaluation) -> Iterator[int]:
     rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
-    names = {name for rule in rules for name in CONDITIONS[rule.when][1]}
+    names = {name for rule in rules for name in CONDITIONS[rule.when].expressions}
     wanted = compiled_ad(policy.state, policy.slot, policy.caches).names
     if asks_busy(wanted):
         if policy.true("CpuBusy") != bool(policy.slot.busy_since):

@@ -69,7 +69,7 @@ class SlotTransitions(Protocol):
         """Let a slot that need not wait for its client go where it is headed; False if a claim is to take it."""
 
 
-def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
+def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
     """End claim and match on arrival in Owner. The real startd asks IS_OWNER before anything else there."""
     slot.end_claim(cause)
     slot.withdraw_better_match(cause)
@@ -80,7 +80,7 @@ def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
     return True
 
 
-def _enter_busy(slot: SlotTransitions, cause: str) -> bool:
+def retire_what_is_to_end(slot: SlotTransitions, cause: str) -> bool:
     """Retire a job that goes on, or begins, on a claim that is to end, unless the claim was accepted during a drain."""
     policy = slot.policy
     if policy.has_flag("late") or not policy.in_retirement:
@@ -90,16 +90,18 @@ def _enter_busy(slot: SlotTransitions, cause: str) -> bool:
     return True
 
 
-def _enter_suspended(slot: SlotTransitions, cause: str) -> bool:
+def suspend_job(slot: SlotTransitions, cause: str) -> bool:
+    """Stop the job's processes."""
     slot.suspend_job(cause)
     return False
 
 
-def _leave_suspended(slot: SlotTransitions, cause: str) -> None:
+def resume_job(slot: SlotTransitions, cause: str) -> None:
+    """Let the job's processes continue."""
     slot.resume_job(cause)
 
 
-def _enter_retiring(slot: SlotTransitions, cause: str) -> bool:
+def vacate_without_job(slot: SlotTransitions, cause: str) -> bool:
     """Go on at once without a job: there is nothing to wait for."""
     if slot.has_job:
         return False
@@ -107,11 +109,13 @@ def _enter_retiring(slot: SlotTransitions, cause: str) -> bool:
     return True
 
 
-def _enter_vacating(slot: SlotTransitions, cause: str) -> bool:
+def evict_softly(slot: SlotTransitions, cause: str) -> bool:
+    """Tell the job to end in its own way; without a job, end the claim."""
     return _evict(slot, cause, "soft")
 
 
-def _enter_killing(slot: SlotTransitions, cause: str) -> bool:
+def evict_hard(slot: SlotTransitions, cause: str) -> bool:
+    """Kill the job; without a job, end the claim."""
     return _evict(slot, cause, "hard")
 
 
@@ -127,12 +131,13 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
     return False
 
 
-def _enter_backfill_busy(slot: SlotTransitions, cause: str) -> bool:
+def start_client(slot: SlotTransitions, cause: str) -> bool:
+    """Start the machine's backfill client, unless it runs."""
     slot.start_client()
     return False
 
 
-def _enter_backfill_killing(slot: SlotTransitions, cause: str) -> bool:
+def end_client(slot: SlotTransitions, cause: str) -> bool:
     """End the client with its last slot; any other slot goes on at once."""
     return not slot.awaits_client(cause) and slot.client_gone()
 
@@ -151,18 +156,18 @@ def leave_preempting(slot: SlotTransitions, cause: str) -> None:
 
 
 ENTRY_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], bool]]] = {
-    "Owner/Idle": _enter_owner,
-    "Claimed/Busy": _enter_busy,
-    "Claimed/Suspended": _enter_suspended,
-    "Claimed/Retiring": _enter_retiring,
-    "Preempting/Vacating": _enter_vacating,
-    "Preempting/Killing": _enter_killing,
-    BACKFILL_BUSY: _enter_backfill_busy,
-    BACKFILL_KILLING: _enter_backfill_killing,
+    "Owner/Idle": end_claim_and_match,
+    "Claimed/Busy": retire_what_is_to_end,
+    "Claimed/Suspended": suspend_job,
+    "Claimed/Retiring": vacate_without_job,
+    "Preempting/Vacating": evict_softly,
+    "Preempting/Killing": evict_hard,
+    BACKFILL_BUSY: start_client,
+    BACKFILL_KILLING: end_client,
 }
 
 EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {
-    "Claimed/Suspended": _leave_suspended,
+    "Claimed/Suspended": resume_job,
 }
 
 REEVALUATES: Final = ("Idle", "Retiring")

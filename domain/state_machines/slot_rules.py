@@ -7,7 +7,7 @@ real startd's order (its eval_policy; the traces agree). A condition in capitals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from .slot_policy import SlotPolicy
@@ -145,79 +145,87 @@ RULES_HTCONDOR_25: Final[Rules] = {
 }  # fmt: skip
 
 
-def _preempts_first(policy: SlotPolicy) -> bool:
-    """Tell whether PREEMPT is true, and was not for this job before."""
-    return policy.is_claimed and not policy.has_flag("preempted") and policy.true("PREEMPT")
+class Test(NamedTuple):
+    """One question of a condition, which holds if the answer is ``expected``."""
+
+    question: str  #: an attribute of ``SlotPolicy``
+    of: str  #: the expression or the claim's flag; empty for a fact
+    expected: bool
 
 
-def _preempts_first_unless_suspended(policy: SlotPolicy) -> bool:
-    return policy.is_claimed and not policy.has_flag("preempted") and _preempts_unless_suspended(policy)
+_OF_EXPRESSIONS = ("true", "locally_false", "set_to_false")
 
 
-def _preempts_unless_suspended(policy: SlotPolicy) -> bool:
-    return not policy.true("WANT_SUSPEND") and policy.true("PREEMPT")
+class Condition(NamedTuple):
+    """Holds if all of its tests do, which are asked in their order until one does not."""
+
+    tests: tuple[Test, ...]
+
+    def holds(self, policy: SlotPolicy) -> bool:
+        for question, of, expected in self.tests:
+            answer = getattr(policy, question)
+            if bool(answer(of) if of else answer) is not expected:
+                return False
+        return True
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The expressions of the policy that it reads."""
+        read = (of if question in _OF_EXPRESSIONS else _READ.get(question) for question, of, _ in self.tests)
+        return tuple(filter(None, read))
 
 
-def _runs_benchmarks(policy: SlotPolicy) -> bool:
-    """Tell whether RUNBENCHMARKS is true, while no other slot of the machine runs them."""
-    return not policy.is_dynamic and policy.true("RUNBENCHMARKS") and not policy.machine_benchmarks
+_READ = {"retirement_over": "MaxJobRetirementTime"}  # the facts that follow from an expression
 
 
-def _runs_first_benchmarks(policy: SlotPolicy) -> bool:
-    """Tell whether benchmarks must run once: RUNBENCHMARKS is not set to false (the manual, "Unclaimed State")."""
-    never = policy.benchmarks_never_ran and not policy.is_dynamic
-    return never and not policy.set_to_false("RUNBENCHMARKS") and not policy.machine_benchmarks
+def _condition(text: str) -> Condition:
+    """Read a condition: a fact, an expression that is to be true, or a question with what it is about; ``not`` before
+    it turns it round."""
+    tests = []
+    for part in text.split(" and "):
+        *negated, asked = part.removeprefix("not ").split(" ")
+        question = negated[0] if negated else asked if asked.islower() else "true"
+        tests.append(Test(question, "" if question == asked else asked, not part.startswith("not ")))
+    return Condition(tuple(tests))
 
 
-def _suspends(policy: SlotPolicy) -> bool:
-    """Tell whether WANT_SUSPEND and SUSPEND are true; a job that is told to end already is left alone."""
-    return not policy.job_is_ending and policy.true("WANT_SUSPEND") and policy.true("SUSPEND")
-
-
-def _continues(policy: SlotPolicy) -> bool:
-    """Tell whether CONTINUE is true; only a request continues a job that a request suspended."""
-    return not policy.has_flag("by_command") and policy.true("CONTINUE")
-
-
-def _starts_backfill(policy: SlotPolicy) -> bool:
-    return policy.may_backfill and policy.true("START_BACKFILL")
-
-
-Condition = Callable[[SlotPolicy], bool]
-
-CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
-    # name: (condition, the expressions of the policy that it reads)
-    "IS_OWNER": (lambda policy: policy.true("IS_OWNER"), ("IS_OWNER",)),
-    "IS_OWNER is not true": (lambda policy: not policy.true("IS_OWNER"), ("IS_OWNER",)),
-    "START is locally false": (lambda policy: policy.locally_false("Start"), ("Start",)),
-    "RUNBENCHMARKS": (_runs_benchmarks, ("RUNBENCHMARKS",)),
-    "benchmarks never ran, and RUNBENCHMARKS is not set to false": (_runs_first_benchmarks, ("RUNBENCHMARKS",)),
-    "START_BACKFILL": (_starts_backfill, ("START_BACKFILL",)),
-    "EVICT_BACKFILL": (lambda policy: policy.true("EVICT_BACKFILL"), ("EVICT_BACKFILL",)),
-    "the machine has no backfill any more": (lambda policy: not policy.has_backfill, ()),
-    "the machine has another backfill or none": (lambda policy: not policy.backfill_stands, ()),
-    "the backfill client runs": (lambda policy: policy.client_runs, ()),
-    "a backfill client may be started": (lambda policy: policy.client_may_start, ()),
-    "WANT_SUSPEND and SUSPEND": (_suspends, ("WANT_SUSPEND", "SUSPEND")),
-    "PREEMPT without WANT_SUSPEND": (_preempts_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
-    "PREEMPT for the first time": (_preempts_first, ("PREEMPT",)),
-    "PREEMPT for the first time without WANT_SUSPEND": (
-        _preempts_first_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
-    "CONTINUE": (_continues, ("CONTINUE",)),
-    "CONTINUE and it retires": (lambda policy: policy.in_retirement and _continues(policy), ("CONTINUE",)),
-    "KILL": (lambda policy: policy.true("KILL"), ("KILL",)),
-    "a better match waits": (lambda policy: policy.better_match_waits, ()),
-    "it retires and its retirement is over": (
-        lambda policy: policy.in_retirement and policy.retirement_over, ("MaxJobRetirementTime",)),
-    "its retirement is over": (lambda policy: policy.retirement_over, ("MaxJobRetirementTime",)),
-    "nothing makes it retire any more": (lambda policy: not policy.in_retirement, ()),
-    "the claim is too old": (lambda policy: policy.worklife_over, ()),
-    "the machine drains": (lambda policy: policy.machine_drains and not policy.is_dynamic, ()),
-    "the machine drains and no job is on its way": (
-        lambda policy: policy.machine_drains and not policy.waits_for_activation, ()),
-    "the machine no longer drains": (lambda policy: not policy.machine_drains, ()),
-    "all its slots are drained": (lambda policy: policy.machine_drains and policy.machine_is_drained, ()),
+_CONDITIONS = {
+    "IS_OWNER": "IS_OWNER",
+    "IS_OWNER is not true": "not IS_OWNER",
+    "START is locally false": "locally_false Start",
+    # no other slot of the machine runs benchmarks meanwhile
+    "RUNBENCHMARKS": "not is_dynamic and RUNBENCHMARKS and not machine_benchmarks",
+    # the manual, "Unclaimed State"
+    "benchmarks never ran, and RUNBENCHMARKS is not set to false":
+        "benchmarks_never_ran and not is_dynamic and not set_to_false RUNBENCHMARKS and not machine_benchmarks",
+    "START_BACKFILL": "may_backfill and START_BACKFILL",
+    "EVICT_BACKFILL": "EVICT_BACKFILL",
+    "the machine has no backfill any more": "not has_backfill",
+    "the machine has another backfill or none": "not backfill_stands",
+    "the backfill client runs": "client_runs",
+    "a backfill client may be started": "client_may_start",
+    # a job that is told to end already is left alone
+    "WANT_SUSPEND and SUSPEND": "not job_is_ending and WANT_SUSPEND and SUSPEND",
+    "PREEMPT without WANT_SUSPEND": "not WANT_SUSPEND and PREEMPT",
+    "PREEMPT for the first time": "is_claimed and not has_flag preempted and PREEMPT",
+    "PREEMPT for the first time without WANT_SUSPEND":
+        "is_claimed and not has_flag preempted and not WANT_SUSPEND and PREEMPT",
+    # only a request continues a job that a request suspended
+    "CONTINUE": "not has_flag by_command and CONTINUE",
+    "CONTINUE and it retires": "in_retirement and not has_flag by_command and CONTINUE",
+    "KILL": "KILL",
+    "a better match waits": "better_match_waits",
+    "it retires and its retirement is over": "in_retirement and retirement_over",
+    "its retirement is over": "retirement_over",
+    "nothing makes it retire any more": "not in_retirement",
+    "the claim is too old": "worklife_over",
+    "the machine drains": "machine_drains and not is_dynamic",
+    "the machine drains and no job is on its way": "machine_drains and not waits_for_activation",
+    "the machine no longer drains": "not machine_drains",
+    "all its slots are drained": "machine_drains and machine_is_drained",
 }  # fmt: skip
+CONDITIONS: Final[Mapping[str, Condition]] = {name: _condition(text) for name, text in _CONDITIONS.items()}
+"""The condition of each name: what ``SlotPolicy`` is asked, in which order, and what is to come of it."""
 
 
 def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
@@ -229,6 +237,6 @@ def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule
         if entered and rule.polled:
             continue
         policy.verdict = None  # the expression of another rule is no evidence for this one
-        if CONDITIONS[rule.when][0](policy):
+        if CONDITIONS[rule.when].holds(policy):
             return rule
     return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from poolbook.domain.startd.startd_settings import EXPRESSIONS, SETTINGS
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.domain.state_machines.slot_rules import EVICTED, Rule
+from poolbook.domain.state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS
+from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED, Rule
 from poolbook.replay.narration.causes import CAUSES
 
 from .. import markdown_tables
@@ -34,6 +35,27 @@ def _triggers(dialect: str) -> str:
     return markdown_tables.table(("told", "in", "row"), rows)
 
 
+def _conditions() -> str:
+    rows = []
+    for name, condition in CONDITIONS.items():
+        tests = [
+            f"{'' if test.expected else 'not '}`{f'{test.question} {test.of}'.strip()}`" for test in condition.tests
+        ]
+        rows.append((name, ", ".join(tests), ", ".join(condition.expressions)))
+    return markdown_tables.table(("condition", "holds if", "reads"), rows)
+
+
+def _actions() -> str:
+    return markdown_tables.table(
+        ("on", "state/activity", "action", "does"),
+        [
+            (on, pair, f"`{action.__name__}`", " ".join(str(action.__doc__).split()))
+            for on, actions in (("entering", ENTRY_ACTIONS), ("leaving", EXIT_ACTIONS))
+            for pair, action in actions.items()
+        ],
+    )
+
+
 def _expressions() -> str:
     return markdown_tables.table(
         ("expression", "unless set"), [(f"`{name}`", f"`{text}`") for name, text in EXPRESSIONS.items()]
@@ -48,7 +70,9 @@ def _settings() -> str:
 
 def fill(page: str) -> str:
     """Return docs/policy.md with each of its tables drawn anew."""
-    drawn = {"expressions": _expressions(), "settings": _settings()}
+    drawn = {
+        "expressions": _expressions(), "settings": _settings(), "conditions": _conditions(), "actions": _actions()
+    }  # fmt: skip
     for name in DIALECTS:
         drawn |= {f"rules-{name}": _rules(name), f"told-{name}": _triggers(name)}
     return markdown_tables.fill(page, drawn)

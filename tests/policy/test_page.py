@@ -34,7 +34,7 @@ def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule)
         assert machine.fire(pair, row, target) in machine.states
     assert rule.cause in CAUSE_CODES
     assert set(rule.marks) <= set(CLAIM_FLAG_CODES)
-    assert set(CONDITIONS[rule.when][1]) <= set(EXPRESSIONS)
+    assert set(CONDITIONS[rule.when].expressions) <= set(EXPRESSIONS)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
