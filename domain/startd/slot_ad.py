@@ -110,14 +110,19 @@ def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[
     targeted: set[str] = set()
     pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
     while pending:
-        text = texts[pending.pop()]
-        if _PLAIN.fullmatch(text):
-            continue
-        new = {word.lower() for word in _WORD.findall(text)} - found
+        words, behind_target = _words_of(texts[pending.pop()])
+        new = words - found
         found |= new
-        targeted |= {word.lower() for word in _TARGETED.findall(text)}
+        targeted |= behind_target
         pending += [word for word in new if word in texts]
     return found, targeted
+
+
+@lru_cache(4096)
+def _words_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    if _PLAIN.fullmatch(text):
+        return frozenset(), frozenset()
+    return frozenset(map(str.lower, _WORD.findall(text))), frozenset(map(str.lower, _TARGETED.findall(text)))
 
 
 _ASKED = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))

@@ -50,8 +50,9 @@ def _is_plain_string(text: str) -> bool:
 
 def ad_of(attributes: Mapping[str, str]) -> ClassAd:
     """An ad from texts; an empty one stands for an attribute that is not there."""
-    found = ((name, expression(text)) for name, text in attributes.items() if text)
-    return ClassAd.of_expressions((name, meaning) for name, meaning in found if meaning is not None)
+    return ClassAd.of_expressions(
+        [(name, found) for name, text in attributes.items() if text and (found := expression(text)) is not None]
+    )
 
 
 Kind = TypeVar("Kind")

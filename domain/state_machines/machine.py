@@ -54,6 +54,7 @@ class StateMachine:
         self.initial = initial
         self.name = name
         self.states = states(self.rows, initial)
+        self._known = frozenset(self.states)
         self.by_number = {row.number: row for row in self.rows}
         if len(self.by_number) < len(self.rows):
             raise ValueError(f"{name}: a table has each number once; give the second row of a number another")
@@ -85,7 +86,7 @@ class StateMachine:
         if target is None and row is not None and len(row.targets) == 1:
             target = row.targets[0]
         trigger = self._triggers.get((number, target or ""))
-        if trigger is None or source not in self.states:
+        if trigger is None or source not in self._known:
             raise self._refusal(source, number, target)
         model = _Model()  # not shared: pools in several threads have one machine
         model.state = source
