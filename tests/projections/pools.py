@@ -17,7 +17,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND
 from poolbook.projections.job_ads import ad_of, attributes
 from poolbook.projections.projector import apply
-from poolbook.projections.schema import TABLES, create
+from poolbook.projections.schema import create, described
 from poolbook.projections.views import Views
 from poolbook.replay.virtual_world import VirtualWorld
 
@@ -132,7 +132,9 @@ def folded(events: Sequence[tuple[int, Event]], sizes: Sequence[int] = ()) -> sq
 def dump(connection: sqlite3.Connection, but: str = "") -> dict[str, list[tuple[object, ...]]]:
     """All rows of all tables, in an order of their own."""
     return {
-        name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in TABLES if name != but
+        name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
+        for name in described("table")
+        if name != but
     }
 
 

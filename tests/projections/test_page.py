@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import doctest
-import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
-from poolbook.projections.schema import TABLES
+from sqlite_utils import Database
+
+from poolbook.domain.state_machines import HTCONDOR_25
+from poolbook.projections.schema import create, described
+
+from .page import fill
 
 PAGE = Path(__file__).parents[2] / "docs" / "views.md"
 
@@ -17,7 +23,30 @@ def test_the_example_prints_what_the_page_says() -> None:
 
 
 def test_the_page_lists_the_tables_and_their_columns() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## The tables")[2].partition("\n## ")[0]
-    rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
-    listed = {row[1].strip(" `"): re.findall(r"`(\w+)`", row[2]) for row in rows}
-    assert listed == {name: list(table.columns) for name, table in TABLES.items()}
+    page = PAGE.read_text(encoding="utf-8")
+    assert fill(page) == page, "docs/views.md is not up to date: run python docs/generate_views.py"
+
+
+def test_the_database_has_what_is_described() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for _ in range(2):  # the second time, all of it is there
+            create(connection)
+        database = Database(connection)
+        tables = {name: [column.name for column in database.table(name).columns] for name in database.table_names()}
+        views = {name: [column.name for column in database.view(name).columns] for name in database.view_names()}
+        assert tables == {name: [*table.columns] for name, table in described("table").items()}
+        assert views.pop("documentation") == ["name", "column", "meaning"]
+        assert views == {name: [*view.columns] for name, view in described("view").items()}
+        rows = {(row["name"], row["column"]): row["meaning"] for row in database.query("SELECT * FROM documentation")}
+        assert rows["jobs", "first"] == described("table")["jobs"].meanings["first"]
+        assert all(table.description == rows[name, ""] for name, table in described("view").items())
+
+
+def test_a_view_names_every_status_of_a_job() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        create(connection)
+        connection.execute("INSERT INTO clusters VALUES (1, 'alice', 'alice', '', 0, 9, '{}')")
+        for number in HTCONDOR_25.job_status_numbers.values():
+            connection.execute("INSERT INTO jobs VALUES (1, ?, ?, ?, '', '{}')", (number, number, number))
+        found = dict(connection.execute("SELECT status, first FROM queue"))
+        assert found == HTCONDOR_25.job_status_numbers
