@@ -40,8 +40,7 @@ from .pool_client import is_served
 from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms, view_of_disk
 from .slow_requests import MOST, DescriptionReader, RequestsAhead, WaitingRequest, left_to_client
 from .startd import ExecutionPoint
-from .subscribers import Subscribers
-from .view_keeper import VIEWS_EVERY
+from .subscribers import VIEWS_EVERY, Subscribers
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
 SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read

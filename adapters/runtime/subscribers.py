@@ -6,13 +6,119 @@ the subscriber's checkpoint.
 
 from __future__ import annotations
 
+import sqlite3
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...domain.events import Event
-from ...domain.ports.log import EventStore
+from ...domain.ports.log import EventStore, LogError
+from ...projections.views import Views
+from ..stores.log_paths import log_paths
+from ..stores.opening import open_log
+from .history_file import keep
 from .userlog.writer import RightsOf, UserLogError, UserLogWriter
-from .view_keeper import RETRY, VIEWS_EVERY, ViewKeeper
+from .views import catch_up, open_tables, views_path
+
+# The views of a pool at work: they are brought up to the log's head in a thread, beside the pool's requests.
+#
+# A command over many jobs changes as many rows of the views. Nobody but who reads them waits for that: the thread reads
+# the log by itself, as any reader of the views does.
+
+VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
+VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
+RETRY = 5_000_000  #: microseconds until a failed update is retried
+TURN = 0.001
+"""Seconds that the thread computes at most while the pool wants to go on: a request gives way a dozen times."""
+
+
+class ViewKeeper:
+    """Keeps the views of the log at `url`. `failed` is called with what hinders it, by the thread."""
+
+    def __init__(self, url: str, failed: Callable[[str], None]) -> None:
+        self._url, self._tell = url, failed
+        self._stale = True
+        self._failed = False
+        self._at_work = False
+        self._ending = False
+        self._again = 0
+        self._asked = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._log: EventStore | None = None
+        self._views: sqlite3.Connection | None = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether the views are behind the log, or may be."""
+        return self._stale or self._failed or self._at_work
+
+    def follow(self) -> None:
+        """Something was appended to the log."""
+        self._stale = True
+
+    def put_off(self, until: int) -> None:
+        """Update nothing before this instant."""
+        self._again = until
+
+    def keep(self, now: int, busy: bool) -> None:
+        """Have the views updated if that is due: soon while little happens, later while the pool is busy."""
+        if self._at_work:
+            return
+        if self._failed:
+            self._failed, self._stale, self._again = False, True, now + RETRY
+        if self._stale and now >= self._again + (VIEWS_PATIENCE if busy else 0):
+            self._again = now + VIEWS_EVERY
+            self._begin()
+
+    def close(self) -> None:
+        """Bring the views up to the log's head, and end."""
+        self._ending = True
+        if self.behind or self._thread is not None:
+            self._begin()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _begin(self) -> None:
+        self._at_work = True
+        if self._thread is None:
+            sys.setswitchinterval(TURN)
+            self._thread = threading.Thread(target=self._work, daemon=True, name="views")
+            self._thread.start()
+        self._asked.set()
+
+    # In the thread
+
+    def _work(self) -> None:
+        ending = False
+        while not ending:
+            self._asked.wait()
+            self._asked.clear()
+            ending = self._ending
+            self._stale = self._failed = False  # what is appended from here on makes them stale again
+            try:
+                self._update()
+            except Exception as error:
+                self._failed = True
+                expected = isinstance(error, (sqlite3.Error, LogError, OSError))
+                self._tell(f"the views cannot be written: {error if expected else repr(error)}")
+                self._give_back()
+            self._at_work = False
+        self._give_back()
+
+    def _update(self) -> None:
+        if self._log is None:
+            self._log = open_log(self._url, create=False, read_only=True)
+        if self._views is None:
+            self._views = open_tables(views_path(self._url))
+        catch_up(self._log, self._views, shared=True)
+        keep(log_paths(self._url).folder, Views(self._views))
+
+    def _give_back(self) -> None:
+        for kept in (self._views, self._log):
+            if kept is not None:
+                kept.close()
+        self._views = self._log = None
 
 
 class Subscribers:

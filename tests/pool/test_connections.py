@@ -17,7 +17,7 @@ import pytest
 from poolbook.adapters.machine.host import user_name
 from poolbook.adapters.runtime import connections
 from poolbook.adapters.runtime.connections import TURN, Connections, JsonConnection
-from poolbook.adapters.runtime.view_keeper import ViewKeeper
+from poolbook.adapters.runtime.subscribers import ViewKeeper
 from poolbook.adapters.runtime.views import views_current
 from poolbook.adapters.stores.opening import open_log
 

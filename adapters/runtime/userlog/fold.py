@@ -26,8 +26,21 @@ from ....domain.state_machines.hold_codes import (
     goes_on_hold,
 )
 from . import event_text
-from .logged_clusters import LogFile, LoggedCluster, holds, without, words
-from .logged_runs import LoggedRun, Place, address, changed, local, place, said_of, table
+from .logged_clusters import (
+    LogFile,
+    LoggedCluster,
+    LoggedRun,
+    Place,
+    address,
+    changed,
+    holds,
+    local,
+    place,
+    said_of,
+    table,
+    without,
+    words,
+)
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
