@@ -1,9 +1,10 @@
-"""Hold a log's negotiation cycles again: does the log before each still decide what it says of the cycle?
+"""Hold a log's negotiation cycles and polls of the defragmentation again: does the log before each still decide them?
 
 A cycle's input is its instant, and the state folded from the events before it. So the log is folded once, in order.
 Each cycle is held again on the state before it, and compared in every field. Then the logged cycle is folded, with the
 new one's rejection reasons: so one altered cycle does not make all later ones differ. A cycle without an event cannot
 be found. One that only updated priorities does not give its time zone, and is compared as far as that does not matter.
+Of a poll, the evidence that stands before it is compared as well.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from datetime import timedelta, timezone
 from itertools import groupby
 from typing import Any
 
-import attrs
 from attrs import define, field, frozen
 from msgspec.structs import replace
 
 from ..domain import events as e
 from ..domain.classad import Context
 from ..domain.defrag.defrag_settings import policy_in_force
-from ..domain.defrag.poll import PollDecision, decide_poll
+from ..domain.defrag.poll import decide_poll
 from ..domain.fold.evolve import fold
 from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, CycleResult, hold
 from ..domain.negotiator.negotiator_settings import settings_of
@@ -28,6 +28,7 @@ from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 
+Difference = tuple[str, str, str]  #: what differs, what the log has of it, and what comes out now
 MOST = 20  #: the number of differences that are kept; all are counted
 _NOTHING = "nothing"
 _RULES = (RULES, RULES + OF_LIMITS)
@@ -90,16 +91,42 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
 
 
 def _hold_poll(found: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
-    """Hold a poll of the defragmentation again, if this is one's decision."""
-    poll = poll_of(group)
-    if poll is not None:
-        found.polls += 1
-        difference = held_again(state, group, poll[1])
-        if difference is not None:
-            _note_difference(found, poll[0], poll[1].at, difference)
+    """Hold a poll of the defragmentation again on the state before it, if this is one's decision."""
+    for position, logged in group:
+        if isinstance(logged, e.DefragPolled):
+            found.polls += 1
+            try:
+                difference = next(_poll_differs(state, group, logged), None)
+            except Exception as error:  # an edited log can say anything
+                difference = "the poll", "was held", _cannot_be_held(error)
+            if difference is not None:
+                _note_difference(found, position, logged.at, difference)
+            return
 
 
-def _note_difference(found: RecheckedCycles, position: int, at: int, difference: tuple[str, str, str]) -> None:
+def _poll_differs(state: State, group: Sequence[e.LoggedEvent], logged: e.DefragPolled) -> Iterator[Difference]:
+    policy = policy_in_force(state.settings)
+    if policy is None:
+        yield "the poll", "was held", "the pool does not defragment"
+        return
+    why, context = (lambda cause: (logged.at, cause, logged.stimulus)), _context(state, logged.at, logged.offset)
+    again = decide_poll(state, Caches(), PublishedSlots, why, context, logged.offset, policy)
+    yield from _fields("the poll", logged, again.event)
+    notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(again.notes)]
+    if notes != again.notes:
+        yield "the evidence", _words(notes), _words(again.notes)
+
+
+def _cannot_be_held(error: Exception) -> str:
+    return f"cannot be held ({type(error).__name__}: {error})"
+
+
+def _context(state: State, at: int, offset: int) -> Context:
+    second = at // 1_000_000
+    return Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps)
+
+
+def _note_difference(found: RecheckedCycles, position: int, at: int, difference: Difference) -> None:
     found.differing += 1
     if len(found.differences) < MOST:
         found.differences.append(RecheckDifference(position, at, *difference))
@@ -140,15 +167,10 @@ def _take(
     offset = zones.offset or 0
     again = None
     try:
-        second = first.at // 1_000_000
-        context = Context(
-            now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps
-        )
         why, whose = (lambda cause: (first.at, cause, first.stimulus)), _whose(group)
-        again = hold(state, caches, PublishedSlots, why, context, offset, whose=whose)
+        again = hold(state, caches, PublishedSlots, why, _context(state, first.at, offset), offset, whose=whose)
     except Exception as error:
-        words = f"cannot be held ({type(error).__name__}: {error})"
-        differs: Iterator[tuple[str, str, str]] = iter([("the cycle", "was held", words)])
+        differs: Iterator[Difference] = iter([("the cycle", "was held", _cannot_be_held(error))])
     else:
         if logged is not None and again.held is not None and logged.rules != again.held.rules:
             found.taken, found.others = found.taken - 1, found.others + 1
@@ -176,7 +198,7 @@ def _whose(group: Sequence[e.LoggedEvent]) -> str:
 
 def _differs(
     group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, again: CycleResult, told: bool
-) -> Iterator[tuple[str, str, str]]:
+) -> Iterator[Difference]:
     aged = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
     before = aged[0].priorities if aged else {}
     after = again.priorities.priorities if again.priorities is not None else {}
@@ -206,13 +228,13 @@ def _counts(held: e.CycleHeld) -> str:
     return f"{len(held.matches)} matches and {len(held.unmatched)} reasons"
 
 
-def _of_names(what: str, logged: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _of_names(what: str, logged: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[Difference]:
     for name in dict.fromkeys((*logged, *again)):
         if logged.get(name) != again.get(name):
             yield f"{what} {name}", _words(logged.get(name)), _words(again.get(name))
 
 
-def _in_order(what: str, logged: Sequence[Any], again: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
+def _in_order(what: str, logged: Sequence[Any], again: Sequence[Any]) -> Iterator[Difference]:
     """Yield the first difference of two lists of matches or reasons."""
     for number in range(max(len(logged), len(again))):
         left, right = (each[number] if number < len(each) else None for each in (logged, again))
@@ -232,8 +254,8 @@ def _short(one: e.Match | e.Unmatched | None) -> str:
     return f"job {one.job} on {one.slot}" if isinstance(one, e.Match) else f"of job {one.job}"
 
 
-def _fields(what: str, logged: Any, again: Any) -> Iterator[tuple[str, str, str]]:
-    for name in (one.name for one in attrs.fields(type(logged))):
+def _fields(what: str, logged: Any, again: Any) -> Iterator[Difference]:
+    for name in type(logged).__match_args__:
         left, right = getattr(logged, name), getattr(again, name)
         if left != right:
             yield f"{what} {name}", _words(left), _words(right)
@@ -242,68 +264,13 @@ def _fields(what: str, logged: Any, again: Any) -> Iterator[tuple[str, str, str]
 def _words(value: object) -> str:
     if isinstance(value, tuple | list):
         return ", ".join(_words(one) for one in value) or _NOTHING
-    if isinstance(value, e.Clause):
-        return f"{value.text}: {value.alone}, {value.left}"
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    return _NOTHING if value is None or value == "" else str(value)
-
-
-# Hold a log's polls of the defragmentation again: does the log before each still decide what it says of the poll? A
-# poll's input is its instant, its UTC offset, and the state folded from the events before it. Its event is compared in
-# every field, and the evidence that stands before it.
-
-Difference = tuple[str, str, str]
-"""What differs, what the log has of it, and what comes out now."""
-
-
-def poll_of(group: Sequence[e.LoggedEvent]) -> tuple[int, e.DefragPolled] | None:
-    """Return the poll among the events of one stimulus, with its position; None: there is none."""
-    return next(((position, event) for position, event in group if isinstance(event, e.DefragPolled)), None)
-
-
-def held_again(state: State, group: Sequence[e.LoggedEvent], logged: e.DefragPolled) -> Difference | None:
-    """Hold a poll again on the state before it; return the first difference.
-
-    :param group: the events of its stimulus
-    """
-    try:
-        again = _held(state, logged)
-    except Exception as error:  # an edited log can say anything
-        return "the poll", "was held", f"cannot be held ({type(error).__name__}: {error})"
-    if again is None:
-        return "the poll", "was held", "the pool does not defragment"
-    notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(again.notes)]
-    for name in logged.__struct_fields__:
-        mine, theirs = getattr(logged, name), getattr(again.event, name)
-        if mine != theirs:
-            return f"the poll {name}", _shown(mine), _shown(theirs)
-    return None if notes == again.notes else ("the evidence", _shown(notes), _shown(again.notes))
-
-
-def _held(state: State, logged: e.DefragPolled) -> PollDecision | None:
-    policy = policy_in_force(state.settings)
-    if policy is None:
-        return None
-    second = logged.at // 1_000_000
-    context = Context(now=second, seed=second, timezone=timezone(timedelta(seconds=logged.offset)))
-    return decide_poll(
-        state,
-        Caches(),
-        PublishedSlots,
-        lambda cause: (logged.at, cause, logged.stimulus),
-        context,
-        logged.offset,
-        policy,
-    )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return ", ".join(map(_shown, value)) or "nothing"
     if isinstance(value, e.DefragDrain | e.DefragCancel):
         rank = f" of rank {value.rank:.12g}" if isinstance(value, e.DefragDrain) else ""
         return f"{value.machine} by {value.slot}{rank}{f', refused: {value.refused}' if value.refused else ''}"
     if isinstance(value, e.EvaluationRecorded):
         return f"{value.name} = {value.value}"
-    return "nothing" if value in ("", None) else str(value)
+    if isinstance(value, e.Clause):
+        return f"{value.text}: {value.alone}, {value.left}"
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return _NOTHING if value is None or value == "" else str(value)
