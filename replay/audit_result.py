@@ -19,7 +19,7 @@ class AuditFinding:
     """A violation of a rule."""
 
     thing: str
-    rule: str  #: one of ``rules.RULES``
+    rule: str  #: one of a ``rules.txt``
     words: str
     at: int
     file: str  #: the record's place; for a native log, the log and the position

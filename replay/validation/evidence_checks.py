@@ -50,11 +50,11 @@ def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
         note = pool.notes.get(event.evidence)
         if note is None:
             words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
-            pool.report_slot(slot.name, "evidence", words)
+            pool.report(slot, "evidence", words)
         else:
             _fits(pool, slot, event, wanted, note)
     elif wanted is not None and wanted.always and any(_reads(slot, name) for name in wanted.names):
-        pool.report_slot(slot.name, "evidence", f"it names no evidence that {cause_words(event.cause)}")
+        pool.report(slot, "evidence", f"it names no evidence that {cause_words(event.cause)}")
 
 
 def _fits(
@@ -66,16 +66,14 @@ def _fits(
 ) -> None:
     name = note.name.lower().removesuffix(VARIANT)
     if wanted is None or name not in wanted.names:
-        pool.report_slot(slot.name, "evidence", f"that {cause_words(event.cause)} is not for {note.name} to decide")
+        pool.report(slot, "evidence", f"that {cause_words(event.cause)} is not for {note.name} to decide")
     elif truth_of(note.value) not in wanted.truths:
-        words = f"it says that {cause_words(event.cause)}, but {note.name} was {note.value}"
-        pool.report_slot(slot.name, "evidence", words)
+        pool.report(slot, "evidence", f"it says that {cause_words(event.cause)}, but {note.name} was {note.value}")
     machine = pool.state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
     own = drain.start if name == "start" and drain is not None and drain.start else policy(slot, note.name.lower())
     if own is not None and unparsed(own) != unparsed(note.expression):
-        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}"
-        pool.report_slot(slot.name, "evidence", words)
+        pool.report(slot, "evidence", f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}")
 
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
@@ -99,7 +97,7 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
         words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
     else:
         return
-    pool.report_job(cluster.id, proc, "evidence", words)
+    pool.report((cluster.id, proc), "evidence", words)
 
 
 def _by_constants(
@@ -113,7 +111,7 @@ def _by_constants(
         if found is None or found.truth in truths:
             return
     known = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted)
-    pool.report_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
+    pool.report((cluster.id, proc), "evidence", f"{row} follows, and names no evidence, but it has {known}")
 
 
 def _reads(slot: Slot, name: str) -> bool:

@@ -53,7 +53,7 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.folds = replace(event, status="Idle") if pool.folds is not None else None
     pool.begin_story(event.cluster, KEPT_OF_CLUSTER)
     if not event.factory:
-        count_row(pool, rows[0] if rows else "submit", count)
+        pool.job_moves[rows[0] if rows else "submit", UNSUBMITTED, event.status] += count
 
 
 def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
@@ -68,14 +68,10 @@ def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
 _STRING = re.compile(r"\"[^\"\\]*\"")
 
 
-def count_row(pool: JudgedPool, row: str, count: int = 1) -> None:
-    pool.job_moves[row] = pool.job_moves.get(row, 0) + count
-
-
 def known_cluster(pool: JudgedPool, number: int, proc: int) -> Cluster | None:
     cluster = pool.state.clusters.get(number)
     if cluster is None:
-        pool.report_job(number, proc, "reference", f"there is no job of cluster {number} left")
+        pool.report((number, proc), "reference", f"there is no job of cluster {number} left")
     return cluster
 
 
@@ -93,7 +89,7 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[in
         pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
     for first, last in event.procs:
         if first <= before or last < first or last >= cluster.count:
-            pool.report_job(cluster.id, first, "reference", f"{first} to {last} is no range of its cluster's jobs")
+            pool.report((cluster.id, first), "reference", f"{first} to {last} is no range of its cluster's jobs")
             first, last = max(first, before + 1), min(last, cluster.count - 1)
         if first <= last:
             before = last
@@ -118,7 +114,7 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
     lead = first_of(event)
     if not pool.job_table.legal(event.source, event.row, event.target):
         words = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
-        pool.report_job(cluster.id, lead, "row", words)
+        pool.report((cluster.id, lead), "row", words)
     source = NUMBERS.get(event.source, _NONE)
     for first, behind in _ranges(pool, cluster, event):
         part = cluster.status[first:behind]
@@ -128,13 +124,13 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
         _touch(pool, cluster, first, behind, runs)
         if event.target in RUNS and len(runs) < behind - first:
             idle = min(set(range(first, behind)).difference(proc for proc, _ in runs))
-            pool.report_job(cluster.id, idle, "activation", f"it becomes {event.target}, but nothing of it runs")
+            pool.report((cluster.id, idle), "activation", f"it becomes {event.target}, but nothing of it runs")
         if event.target == LEFT and runs:
             proc, run = runs[0]
-            pool.report_job(cluster.id, proc, "queue", f"it leaves the queue, and runs on {run.slot}")
-        count_row(pool, event.row, behind - first)
+            pool.report((cluster.id, proc), "queue", f"it leaves the queue, and runs on {run.slot}")
+        pool.job_moves[event.row, event.source, event.target] += behind - first
         if event.left and event.target in TERMINAL:
-            count_row(pool, "leave", behind - first - part.count(0) - len(runs))
+            pool.job_moves["leave", event.target, LEFT] += behind - first - part.count(0) - len(runs)
         if event.row == "hold_again":
             _held_again(pool, cluster, event, first, behind)
     pool.tell(cluster.id)
@@ -147,10 +143,10 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
 def _held_again(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int) -> None:
     """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
     if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
-        pool.report_job(cluster.id, first, "cause", "it is held again, but by no user")
+        pool.report((cluster.id, first), "cause", "it is held again, but by no user")
     firm = next((proc for proc in range(first, behind) if proc in cluster and is_firm(cluster, proc)), None)
     if firm is not None:
-        pool.report_job(cluster.id, firm, "source", "it is held again, but a user holds it already, or its input does")
+        pool.report((cluster.id, firm), "source", "it is held again, but a user holds it already, or its input does")
 
 
 def comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, left: bool) -> None:
@@ -175,7 +171,7 @@ def settle_queue(pool: JudgedPool) -> None:
                 proc = cluster.status.find(NUMBERS[name], proc + 1)
             if proc >= 0:
                 words = f"it is {name}, nothing of it runs and nothing keeps it, and it does not leave the queue"
-                pool.report_job(number, proc, "queue", words)
+                pool.report((number, proc), "queue", words)
     pool.over = {}
 
 
@@ -200,7 +196,7 @@ def _wrong_source(
     more = len(part) - part.count(source) - 1
     also = f" (and {more} more are not either)" if more else ""
     words = f"{event.row} begins in {event.source}, but it is {status_name(part[index])}{also}"
-    pool.report_job(cluster.id, first + index, "source" if part[index] else "reference", words)
+    pool.report((cluster.id, first + index), "source" if part[index] else "reference", words)
 
 
 def status_name(number: int) -> str:
@@ -218,13 +214,12 @@ def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) 
     for first, behind in _ranges(pool, cluster, event):
         if first != factory.made:
             words = f"it comes into the queue, but the next of its cluster is {factory.made}"
-            pool.report_job(cluster.id, first, "factory", words)
+            pool.report((cluster.id, first), "factory", words)
             pool.folds = None
-        count_row(pool, "submit_on_hold" if event.status == "Held" else "submit", behind - first)
+        row = "submit_on_hold" if event.status == "Held" else "submit"
+        pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
         if event.status != cluster.begins:
-            pool.report_job(
-                cluster.id, first, "source", f"it begins in {event.status}, but those of its cluster do not"
-            )
+            pool.report((cluster.id, first), "source", f"it begins in {event.status}, but those of its cluster do not")
         _within_limits(pool, cluster, behind - first)
     pool.tell(cluster.id)
 
@@ -269,7 +264,7 @@ def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
         behind = behind if cluster.factory is None else min(behind, cluster.factory.made)
         gone = cluster.status.find(0, first, behind)
         if gone >= 0:
-            pool.report_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
+            pool.report((cluster.id, gone), "reference", "it is edited, but not in the queue")
     if event.cause == "chirp" or event.number or event.notes or event.delayed:
         wrote_itself(pool, cluster, event)
     elif event.transform or event.before or event.noted or event.skipped:
@@ -287,7 +282,7 @@ def deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
         if part.count(IDLE) != len(part):
             index = next(index for index, status in enumerate(part) if status != IDLE)
             words = f"it is given a time to begin at, but it is {status_name(part[index])}"
-            pool.report_job(cluster.id, first + index, "source" if part[index] else "reference", words)
+            pool.report((cluster.id, first + index), "source" if part[index] else "reference", words)
     if event.until <= event.at:
         pool.report(f"cluster {cluster.id}", "value", "what a schedule gives is still to come")
     pool.tell(cluster.id)

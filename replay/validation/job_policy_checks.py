@@ -31,30 +31,29 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
     if isinstance(event, e.JobsTransitioned) and event.holds != 1:
         by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.local
         if not by_shadow or event.holds != HOLDS_BY_SHADOW:
-            pool.report_job(cluster.id, proc, "value", f"its ad counts {event.holds} holds for one")
+            pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds for one")
     if not is_by_policy(event):
         if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _by_machine(event):
             words = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
-            pool.report_job(cluster.id, proc, "evidence", words)
+            pool.report((cluster.id, proc), "evidence", words)
         return
     policy = BY_CAUSE[event.cause]
     if isinstance(event, e.JobsTransitioned):
         goes_on = event.row == "continue" and policy.row == EVICT  # a suspended job goes on to be vacated
         if not (event.row == policy.row or goes_on) or event.source not in policy.statuses:
-            words = f"{event.cause} does not {event.row} a job that is {event.source}"
-            pool.report_job(cluster.id, proc, "row", words)
+            pool.report((cluster.id, proc), "row", f"{event.cause} does not {event.row} a job that is {event.source}")
         code = event.changes.get("HoldReasonCode", "0")
         if policy.row == "hold" and code != str(policy.code):
             words = f"{event.cause} holds with the code {policy.code}, but it says {code}"
-            pool.report_job(cluster.id, proc, "value", words)
+            pool.report((cluster.id, proc), "value", words)
     else:
         code = str(policy.code) if policy.row == EVICT else "" if cluster.local else str(DEACTIVATED.code)
         if event.vacated.get("VacateReasonCode", "") != code:
             words = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
-            pool.report_job(cluster.id, proc, "value", words)
+            pool.report((cluster.id, proc), "value", words)
     words = wrong_evidence(pool, cluster, proc, (policy,), event.evidence, event.at)
     if words:
-        pool.report_job(cluster.id, proc, "evidence", words)
+        pool.report((cluster.id, proc), "evidence", words)
 
 
 def is_by_policy(event: e.JobsTransitioned | e.JobSignalled) -> bool:
@@ -115,15 +114,15 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
     """Check that a job has the transform that is said to have changed it, at the end of a run."""
     proc = first_of(event)
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
-        pool.report_job(cluster.id, proc, "activation", "a job's own transform changes it alone, at the end of its run")
+        pool.report((cluster.id, proc), "activation", "a job's own transform changes it alone, at the end of its run")
         return
     if not cluster.requested_value(proc, f"{BODY}{event.transform}"):
-        pool.report_job(cluster.id, proc, "reference", f"it has no transform {event.transform}")
+        pool.report((cluster.id, proc), "reference", f"it has no transform {event.transform}")
     _was_so(pool, cluster, proc, event)
     for place in event.noted:
         if place not in pool.notes:
             words = f"its evidence is said to be {place}, where the stimulus recorded none"
-            pool.report_job(cluster.id, proc, "evidence", words)
+            pool.report((cluster.id, proc), "evidence", words)
 
 
 def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
@@ -131,14 +130,14 @@ def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> Non
     proc = first_of(event)
     run = pool.state.by_job.get((cluster.id, proc))
     if event.procs != ((proc, proc),) or run is None:
-        pool.report_job(cluster.id, proc, "activation", "a job writes with condor_chirp for itself, while it runs")
+        pool.report((cluster.id, proc), "activation", "a job writes with condor_chirp for itself, while it runs")
         pool.folds = None
         return
     if event.number < run.chirped + max(len(event.notes), 1):
         words = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
-        pool.report_job(cluster.id, proc, "value", words)
+        pool.report((cluster.id, proc), "value", words)
     if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
-        pool.report_job(cluster.id, proc, "value", "what it wrote itself is told as something else as well")
+        pool.report((cluster.id, proc), "value", "what it wrote itself is told as something else as well")
     _was_so(pool, cluster, proc, event)
 
 
@@ -154,21 +153,20 @@ def _was_so(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) 
             words = (
                 f"{name} is said to have been {text or 'not there'}, but it was {cluster.value(proc, name) or 'not'}"
             )
-            pool.report_job(cluster.id, proc, "value", words)
+            pool.report((cluster.id, proc), "value", words)
 
 
 @rule(e.MailDue)
 def mail_due(pool: JudgedPool, event: e.MailDue) -> None:
     if event.cluster not in pool.state.clusters:
-        pool.report_job(event.cluster, event.proc, "reference", "a mail is due about it, but it is not in the queue")
+        pool.report(event, "reference", "a mail is due about it, but it is not in the queue")
 
 
 @rule(e.Mailed)
 def mailed(pool: JudgedPool, event: e.Mailed) -> None:
     due = pool.state.mails.get(event.mail)
     if due is None or (due.cluster, due.proc) != (event.cluster, event.proc):
-        words = f"no mail about it is due that stands at {event.mail}, or it was sent before"
-        pool.report_job(event.cluster, event.proc, "reference", words)
+        pool.report(event, "reference", f"no mail about it is due that stands at {event.mail}, or it was sent before")
         pool.folds = None
 
 
@@ -176,10 +174,10 @@ def mailed(pool: JudgedPool, event: e.Mailed) -> None:
 def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
     last = pool.state.cooling.get((event.cluster, event.proc))
     if last is None:
-        pool.report_job(event.cluster, event.proc, "reference", "its cool-down is over, but it is in none")
+        pool.report(event, "reference", "its cool-down is over, but it is in none")
         pool.folds = None
     elif event.at < last * 1_000_000:
-        pool.report_job(event.cluster, event.proc, "order", "its cool-down is over before its time")
+        pool.report(event, "order", "its cool-down is over before its time")
 
 
 def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
@@ -194,7 +192,7 @@ def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
         words = f"it says that {note.name} held, but it was {note.value}"
     else:
         return
-    pool.report_job(event.cluster, event.proc, "evidence", words)
+    pool.report(event, "evidence", words)
 
 
 def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
@@ -221,7 +219,7 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
         )
     else:
         return
-    pool.report_job(event.cluster, event.proc, "evidence", words)
+    pool.report(event, "evidence", words)
 
 
 def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
@@ -230,10 +228,10 @@ def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
         seconds_of(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
     )
     if not event.code:
-        pool.report_job(event.cluster, event.proc, "evidence", "a run that did not fail has no cool-down")
+        pool.report(event, "evidence", "a run that did not fail has no cool-down")
     elif seconds != right:
         words = f"it cools down for {seconds} s, but SCHEDULER_UNIVERSE_COOL_DOWN_DURATION is {right}"
-        pool.report_job(event.cluster, event.proc, "evidence", words)
+        pool.report(event, "evidence", words)
 
 
 def _seconds(text: str) -> int:

@@ -7,9 +7,9 @@ thing are kept as its story; those of things that are gone, for a while.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from attrs import define, field, frozen
 
@@ -39,6 +39,7 @@ MOST_JOBS = 1 << 26  #: the most jobs of a cluster
 NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
+Move = tuple[str, str, str]  #: a row, the source and the target
 Thing = str | int | tuple[int, int]  #: a thing with a story: a slot, a cluster, or an activation of a job
 
 
@@ -51,6 +52,17 @@ class Violation:
     rule: str
     words: str
     story: tuple[str, ...]
+    at: int = 0
+
+
+class OfOneJob(Protocol):
+    """An event about one job."""
+
+    @property
+    def cluster(self) -> int: ...
+
+    @property
+    def proc(self) -> int: ...
 
 
 @define
@@ -66,7 +78,7 @@ class JudgedPool:
 
     def __init__(self) -> None:
         self.state = State()
-        self.position = 0
+        self.position = self.at = self.began = self.ended = 0
         self.event: e.Event | None = None
         self.folds: e.Event | None = None  #: the event, or what can be folded of it; None: nothing
         self.founded = False
@@ -76,8 +88,9 @@ class JudgedPool:
         self.job_table: StateMachine = job_machine(MANUAL.name)
         self.claim_table: StateMachine = claim_machine()
         self.match_table: StateMachine = match_machine()
-        self.moves: dict[str, int] = {}
-        self.job_moves: dict[str, int] = {}
+        self.moves = Counter[Move]()  #: of slots
+        self.job_moves = Counter[Move]()
+        self.lost: list[tuple[int, e.JobExited]] = []  #: the ends of jobs whose processes vanished without a record
         # Beside the state
         self.amounts: dict[str, Amounts] = {}
         self.expected: dict[str, tuple[int, int]] = {}
@@ -108,7 +121,9 @@ class JudgedPool:
         self._found: list[Violation] = []
 
     def read(self, position: int, event: e.Event) -> None:
-        self.position, self.event, self.folds = position, event, event
+        self.position, self.event, self.folds, self.at = position, event, event, event.at
+        self.began = self.began or event.at
+        self.ended = max(self.ended, event.at)
 
     def fold(self) -> None:
         """Bring the state forward by the current event. If a fold fails, its changes stay: that the event makes no
@@ -132,16 +147,23 @@ class JudgedPool:
 
     # Reporting
 
-    def report(self, thing: str, rule: str, words: str) -> None:
-        self._found.append(Violation(self.position, thing, rule, words, ()))
+    def report(self, thing: str | Slot | tuple[int, int] | OfOneJob, rule: str, words: str) -> None:
+        """Report a violation: by a slot or a job (also that of an event) with its story, or by what a name says."""
+        if isinstance(thing, Slot):
+            self.report_slot(thing.name, rule, words)
+        elif isinstance(thing, str):
+            self._found.append(Violation(self.position, thing, rule, words, (), self.at))
+        else:
+            cluster, proc = thing if isinstance(thing, tuple) else (thing.cluster, thing.proc)
+            told = {position: (position, event) for position, event in self._story(cluster)}
+            told |= {position: (position, event) for position, event in self._story((cluster, proc))}
+            story = self._lines(told.values(), proc)
+            self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, story, self.at))
 
     def report_slot(self, name: str, rule: str, words: str) -> None:
-        self._found.append(Violation(self.position, name, rule, words, self._lines(self._story(name), None)))
-
-    def report_job(self, cluster: int, proc: int, rule: str, words: str) -> None:
-        told = {position: (position, event) for position, event in self._story(cluster)}
-        told |= {position: (position, event) for position, event in self._story((cluster, proc))}
-        self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, self._lines(told.values(), proc)))
+        """Report a violation by a slot of this name, which need not be there."""
+        story = self._lines(self._story(name), None)
+        self._found.append(Violation(self.position, name, rule, words, story, self.at))
 
     def found(self) -> Iterator[Violation]:
         """Return the violations since the last call."""

@@ -1,21 +1,24 @@
-"""Check machines: their configuration, drains, and shutdown."""
+"""Check machines: their configuration, drains, shutdown, and backfill clients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isfinite
+from typing import Final
 
 from ...domain import events as e
 from ...domain.defrag.choice import allowed
 from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
 from ...domain.defrag.poll import COMPLETION, before, habits_of
+from ...domain.startd.backfill_client import after_end, is_awaited, is_in_the_way, runs, settings_of, system_of
 from ...domain.startd.startd_settings import SETTINGS
-from ...domain.state.state import Machine, MachineDrain
+from ...domain.state.state import BackfillClient, Machine, MachineDrain, Slot
 from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import COMPLETIONS, OPEN
+from ...domain.state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from ...domain.units import SECOND
 from ..narration.defrag_words import STOPPED
-from .judged_pool import JudgedPool, rule, rule_of
+from .judged_pool import JudgedPool, known_slot, rule, rule_of
 from .transition_rules import ENDS, SHUTDOWNS
 
 PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefixes of settings of which there is one for each resource
@@ -70,7 +73,7 @@ def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
     if slot is None or slot.machine != event.machine:
         pool.report(event.machine, "reference", f"{event.slot} is no slot of {event.machine}")
     elif machine is not None and event.slot not in pool.benchmarking:
-        pool.report_slot(slot.name, "source", f"benchmarks run in {BENCHMARKING}, and it has begun none")
+        pool.report(slot, "source", f"benchmarks run in {BENCHMARKING}, and it has begun none")
     pool.benchmarking.discard(event.slot)
     for name in ("mips", "kflops"):
         if getattr(event, name) < 0:
@@ -127,8 +130,7 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
     drain_moved_by_poll(pool, event)
     for slot in machine.slots.values() if event.row == "complete" else ():
         if slot.state != "Drained":
-            words = f"the drain of {machine.name} is complete, but it is {slot.state_activity}"
-            pool.report_slot(slot.name, "drain", words)
+            pool.report(slot, "drain", f"the drain of {machine.name} is complete, but it is {slot.state_activity}")
     if event.target == OPEN:
         pool.touched.update(dict.fromkeys(machine.slots))
 
@@ -155,9 +157,9 @@ def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) 
         return
     activation = slot.activation
     if activation is None or slot.claim is None or "drained" not in slot.claim.marks:
-        pool.report_slot(slot.name, "drain", "a drain is charged for a job that did not end because of one")
+        pool.report(slot, "drain", "a drain is charged for a job that did not end because of one")
     elif activation.key in pool.charged:
-        pool.report_slot(slot.name, "drain", "a drain is charged for its job a second time")
+        pool.report(slot, "drain", "a drain is charged for its job a second time")
     else:
         pool.charged.add(activation.key)
         ran = activation.ran(event.at)
@@ -165,7 +167,7 @@ def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) 
         badput, older = (round(time // 1_000_000 * slot.cores) for time in (ran, ran + ended))
         if event.badput not in (badput, older):
             words = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
-            pool.report_slot(slot.name, "drain", words)
+            pool.report(slot, "drain", words)
 
 
 def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
@@ -183,8 +185,7 @@ def settle(pool: JudgedPool, name: str) -> None:
         return
     for slot in machine.slots.values():
         if slot.state_activity != "Drained/Idle":
-            words = f"the drain of {name} is {machine.drain.state}, and it is {slot.state_activity}"
-            pool.report_slot(slot.name, "drain", words)
+            pool.report(slot, "drain", f"the drain of {name} is {machine.drain.state}, and it is {slot.state_activity}")
 
 
 @rule_of(e.ShutdownBegan, _known)
@@ -315,3 +316,120 @@ def settle_drains(pool: JudgedPool) -> None:
     for machine in sorted(pool.to_cancel):
         pool.report(machine, "defrag", "the defragmentation canceled its drain, but that did not end")
     pool.to_drain, pool.to_cancel = set(), set()
+
+
+# Backfill clients, and the slots in Backfill
+
+_WITH_CLIENT: Final = (BACKFILL_BUSY, BACKFILL_KILLING)
+_DESTINATIONS: Final = ("Matched", "Claimed", "Owner")
+_AT_ANY_TIME: Final = ("failed", "lost", "unattended")
+_OUTCOMES: Final = {True: ("killed", *_AT_ANY_TIME), False: ("exited", *_AT_ANY_TIME)}
+"""How a client may end, by whether it was told to."""
+
+
+def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
+    """Return the machine of an event, and have its slots checked; without one, fold nothing."""
+    machine = _known(pool, event)
+    if machine is None:
+        pool.folds = None
+    else:
+        pool.touched.update(dict.fromkeys(machine.slots))
+    return machine
+
+
+def _client(
+    pool: JudgedPool, event: e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
+) -> BackfillClient | None:
+    """Return the client of an event, if it is the machine's; else fold nothing."""
+    machine = _known_with_slots(pool, event)
+    client = None if machine is None else machine.backfill
+    if machine is not None and (client is None or client.key != event.key):
+        pool.folds = None
+        has = "it has none" if client is None else f"its client is {client.key}"
+        pool.report(event.machine, "backfill", f"something is said of backfill client {event.key}, but {has}")
+        return None
+    return client
+
+
+@rule_of(e.BackfillStarted, _known_with_slots)
+def started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> None:
+    if machine.backfill is not None:
+        pool.report(machine.name, "backfill", f"a backfill client begins beside client {machine.backfill.key}")
+    slot = machine.slots.get(event.slot)
+    if slot is None:
+        pool.report(machine.name, "reference", f"{event.slot} is no slot of {machine.name}")
+    elif slot.state_activity != BACKFILL_BUSY:
+        pool.report(slot, "backfill", f"a client begins for it, but it is {slot.state_activity}")
+    system = system_of(pool.state, machine)
+    if event.system != system or event.client != settings_of(pool.state, machine, system):
+        pool.report(machine.name, "backfill", f"its client is run otherwise than {system or 'nothing'} is configured")
+    if event.at < machine.backfill_retry:
+        pool.report(machine.name, "backfill", "its client begins again before the time")
+
+
+@rule_of(e.BackfillExecuting, _client)
+def executing(pool: JudgedPool, client: BackfillClient, event: e.BackfillExecuting) -> None:
+    if client.pid:
+        pool.report(event.machine, "backfill", f"its client is said to run as process {event.pid}: it is {client.pid}")
+    if event.pid < 1 or event.began > event.at:
+        pool.report(event.machine, "value", f"a process {event.pid} of {event.began} is none")
+
+
+@rule_of(e.BackfillSignalled, _client)
+def signalled(pool: JudgedPool, client: BackfillClient, event: e.BackfillSignalled) -> None:
+    if event.until < event.at or event.at < client.until:
+        pool.report(event.machine, "backfill", "its client is told to end before it is to be told so")
+
+
+@rule_of(e.BackfillExited, _client)
+def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) -> None:
+    machine = pool.state.machines[event.machine]
+    if event.outcome not in _OUTCOMES[bool(client.told)]:
+        told = "told" if client.told else "not told"
+        pool.report(event.machine, "backfill", f"its client was {told} to end, and is said to be {event.outcome}")
+    law = after_end(pool.state, machine, event.outcome, event.at)
+    if (event.failures, event.retry) != law:
+        pool.report(event.machine, "backfill", "when its client may begin again is not what follows from how it ended")
+    if min(event.user_cpu, event.system_cpu, event.ended) < 0 or event.ended > event.at:
+        pool.report(event.machine, "value", "an instant or a time of its client's end is none")
+
+
+@rule_of(e.BackfillLeaving, known_slot)
+def leaving(pool: JudgedPool, slot: Slot, event: e.BackfillLeaving) -> None:
+    if event.destination not in _DESTINATIONS:
+        pool.report(slot, "value", f"{event.destination!r} is no state to which a slot goes from Backfill")
+    elif event.destination == (slot.destination or "Owner"):
+        pool.report(slot, "backfill", f"it is said to turn to {event.destination}, where it goes already")
+    if slot.state_activity not in _WITH_CLIENT:
+        pool.report(slot, "backfill", f"it is said to leave Backfill, but it is {slot.state_activity}")
+
+
+def leaves_backfill(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+    """Check that a slot whose client is gone goes where it was headed."""
+    if slot.state != "Backfill" or event.target.startswith("Backfill/"):
+        return
+    wanted = slot.destination or ("Owner" if slot.state_activity == BACKFILL_KILLING else "")
+    to = event.target.partition("/")[0]
+    gave_up = to == "Owner" and wanted == "Claimed" and slot.waiting is None
+    if wanted and to != wanted and not gave_up:
+        pool.report(slot, "backfill", f"it was to go to {wanted}, and goes to {to}")
+
+
+def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> None:
+    """Check that a slot has a client in Backfill/Busy and Backfill/Killing alone, and that it ends with the last."""
+    if machine is None:
+        return
+    client = machine.backfill
+    if slot.state_activity == BACKFILL_BUSY and not runs(machine):
+        words = "no client runs" if client is None else "its client was told to end"
+        pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, and {words}")
+    if slot.state_activity == BACKFILL_KILLING and (not is_awaited(pool.state, slot) or runs(machine)):
+        words = "nothing is to be waited for" if not is_awaited(pool.state, slot) else "its client was not told to end"
+        pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {words}")
+    if client is not None and not any(one.state_activity in _WITH_CLIENT for one in machine.slots.values()):
+        pool.report(slot, "backfill", f"backfill client {client.key} runs, and no slot of its machine has it")
+
+
+def may_wait(pool: JudgedPool, slot: Slot) -> bool:
+    """Tell whether a claim may wait for a slot that nobody has: its cores have a client that is still to go."""
+    return slot.state_activity == BACKFILL_BUSY or is_in_the_way(pool.state, slot)

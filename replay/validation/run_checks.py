@@ -12,13 +12,15 @@ from ...domain.schedd.job_deferral import deferral_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.state import RUNS, Activation, Slot, provides
+from ...domain.state_machines import LEFT
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .evidence_checks import own_policy
-from .job_checks import IDLE, comes_to_its_end, count_row, known_cluster, status_name
+from .job_checks import IDLE, comes_to_its_end, known_cluster, status_name
 from .job_policy_checks import by_policy, cools_down, let_in
 from .judged_pool import NUMBERS, JudgedPool, job_name, rule, rule_of
 from .transition_rules import NEEDS, OUTCOMES
 
+LOST = "lost"  #: the outcome of a job whose process vanished without a record
 READY = ("Claimed/Idle", "Claimed/Busy")  #: the pairs in which a slot's job begins: row 11 comes with it
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 
@@ -27,8 +29,7 @@ def leaves(pool: JudgedPool, slot: Slot) -> None:
     """Check that a drain counted the slot's job, if it ended it."""
     run, claim = slot.activation, slot.claim
     if run is not None and claim is not None and "drained" in claim.marks and run.key not in pool.charged:
-        words = f"job {job_name(run)} ended because of a drain, which was not charged for it"
-        pool.report_slot(slot.name, "drain", words)
+        pool.report(slot, "drain", f"job {job_name(run)} ended because of a drain, which was not charged for it")
     pool.charged.discard("" if run is None else run.key)
 
 
@@ -40,27 +41,27 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
     if cluster is None:
         return
     if (number, proc) in pool.state.cooling:
-        pool.report_job(number, proc, "order", "it is started in its cool-down")
+        pool.report((number, proc), "order", "it is started in its cool-down")
     if slot is None and not (cluster.local and event.slot.startswith("local@")):
-        pool.report_job(number, proc, "reference", f"there is no slot {event.slot}")
+        pool.report((number, proc), "reference", f"there is no slot {event.slot}")
     if proc not in cluster:
-        pool.report_job(number, proc, "reference", "it is activated, but not in the queue")
+        pool.report((number, proc), "reference", "it is activated, but not in the queue")
         pool.folds = None
         return
     status = cluster.status[proc]
     if status != IDLE:
-        pool.report_job(number, proc, "source", f"activate begins in Idle, but it is {status_name(status)}")
+        pool.report((number, proc), "source", f"activate begins in Idle, but it is {status_name(status)}")
     elif not pool.job_table.legal("Idle", "activate", "Running"):
-        pool.report_job(number, proc, "row", f"{pool.job_table.name} has no row by which a job is activated")
+        pool.report((number, proc), "row", f"{pool.job_table.name} has no row by which a job is activated")
     run = pool.state.by_job.get((number, proc))
     if run is not None:
-        pool.report_job(number, proc, "activation", f"it runs already, on {run.slot}")
+        pool.report((number, proc), "activation", f"it runs already, on {run.slot}")
     if _deferred_wrongly(cluster, event):
-        pool.report_job(number, proc, "value", "its start is not deferred to its DeferralTime")
+        pool.report((number, proc), "value", "its start is not deferred to its DeferralTime")
     if event.evidence:
         let_in(pool, cluster, event)
     pool.begin_story((number, proc))
-    count_row(pool, "activate")
+    pool.job_moves["activate", "Idle", "Running"] += 1
     if slot is not None:
         pool.touched[event.slot] = None
         _takes(pool, slot, cluster, event)
@@ -82,31 +83,30 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     begins_on(pool, slot)
     claim = slot.claim
     if claim is None or claim.id != event.claim:
-        pool.report_job(*job, "activation", f"{event.claim} is not the claim of {event.slot}")
+        pool.report(job, "activation", f"{event.claim} is not the claim of {event.slot}")
         return
     if claim.submitter != cluster.submitter:
         words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
-        pool.report_job(*job, "activation", words)
+        pool.report(job, "activation", words)
     wanted = cluster.requested_value(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provides(slot, wanted):
-        pool.report_job(*job, "value", f"what {event.slot} provides is not what its ad and its claim say")
+        pool.report(job, "value", f"what {event.slot} provides is not what its ad and its claim say")
     if pool.state.is_earmarked(slot.name):
-        pool.report_job(*job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
+        pool.report(job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
         if waits_for_a_slot(pool, *expected) and expected not in pool.state.cooling:
-            pool.report_job(*job, "match", f"{event.slot} was claimed for another job, which is to run first")
+            pool.report(job, "match", f"{event.slot} was claimed for another job, which is to run first")
         if job in pool.state.reserved:
-            pool.report_job(*job, "match", f"it begins on {event.slot}, but was given another slot")
+            pool.report(job, "match", f"it begins on {event.slot}, but was given another slot")
 
 
 def begins_on(pool: JudgedPool, slot: Slot) -> None:
     """Check that a job begins on a slot without one, in a pair that allows it."""
     if slot.activation is not None:
-        pool.report_slot(slot.name, "activation", f"it runs job {job_name(slot.activation)} already")
+        pool.report(slot, "activation", f"it runs job {job_name(slot.activation)} already")
     if slot.state_activity not in READY:
-        words = f"a job is activated in {' or '.join(READY)}, but it is {slot.state_activity}"
-        pool.report_slot(slot.name, "activation", words)
+        pool.report(slot, "activation", f"a job is activated in {' or '.join(READY)}, but it is {slot.state_activity}")
 
 
 def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
@@ -124,7 +124,7 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     """Return the activation of the job; without one, fold nothing."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if known_cluster(pool, event.cluster, event.proc) is not None and run is None:
-        pool.report_job(event.cluster, event.proc, "activation", "nothing of it runs")
+        pool.report(event, "activation", "nothing of it runs")
     if run is None:
         pool.folds = None
     elif not isinstance(event, e.JobExited):
@@ -135,17 +135,16 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
 @rule_of(e.JobTransferBegan, _run)
 def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
     if event.way not in _WAYS:
-        words = f"{event.way!r} is no way of files: input, checkpoint or output"
-        pool.report_job(event.cluster, event.proc, "transfer", words)
+        pool.report(event, "transfer", f"{event.way!r} is no way of files: input, checkpoint or output")
         pool.folds = None
     elif run.executing is not (event.way != "input"):
         words = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
-        pool.report_job(event.cluster, event.proc, "transfer", words)
+        pool.report(event, "transfer", words)
     elif run.transfer not in _WAYS[event.way]:
         words = f"its {event.way} begins to move, but the transfer is at {run.transfer or 'nothing'}"
-        pool.report_job(event.cluster, event.proc, "transfer", words)
+        pool.report(event, "transfer", words)
     if event.began > event.at:
-        pool.report_job(event.cluster, event.proc, "order", "its transfer began later than the log knew of it")
+        pool.report(event, "order", "its transfer began later than the log knew of it")
 
 
 _WAYS = {
@@ -159,39 +158,37 @@ _WAYS = {
 @rule_of(e.JobTransferEnded, _run)
 def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
     if run.transfer != event.way or event.way not in _WAYS:
-        words = f"its {event.way} has moved, but the transfer is at {run.transfer or 'nothing'}"
-        pool.report_job(event.cluster, event.proc, "transfer", words)
+        pool.report(event, "transfer", f"its {event.way} has moved, but the transfer is at {run.transfer or 'nothing'}")
         pool.folds = None
     if min(event.files, event.size) < 0:
-        pool.report_job(event.cluster, event.proc, "value", "what was transferred is below 0")
+        pool.report(event, "value", "what was transferred is below 0")
     if not (event.number > run.checkpoints if event.way == "checkpoint" else event.number == 0):
         words = f"its {event.way} has the number {event.number}, behind {run.checkpoints} checkpoints"
-        pool.report_job(event.cluster, event.proc, "value", words)
+        pool.report(event, "value", words)
     if event.kept and not (event.way == "output" and run.stop):
-        words = f"its {event.way} was kept, but only outputs are, of a run that was told to end"
-        pool.report_job(event.cluster, event.proc, "value", words)
+        pool.report(event, "value", f"its {event.way} was kept, but only outputs are, of a run that was told to end")
     if event.ended > event.at:
-        pool.report_job(event.cluster, event.proc, "order", "its transfer ended later than the log knew of it")
+        pool.report(event, "order", "its transfer ended later than the log knew of it")
 
 
 @rule_of(e.JobExecuting, _run)
 def executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
     if run.transfer not in ("", "input done"):
-        pool.report_job(event.cluster, event.proc, "transfer", "its process began, but its files were still to come")
+        pool.report(event, "transfer", "its process began, but its files were still to come")
     if run.executing:
-        pool.report_job(event.cluster, event.proc, "activation", "its process began already")
+        pool.report(event, "activation", "its process began already")
     if run.deferred and event.cause != "deferral_missed":
-        pool.report_job(event.cluster, event.proc, "activation", "its process began before its time came")
+        pool.report(event, "activation", "its process began before its time came")
 
 
 @rule_of(e.JobDue, _run)
 def due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
     if not run.deferred:
-        pool.report_job(event.cluster, event.proc, "activation", "its process waits for no time")
+        pool.report(event, "activation", "its process waits for no time")
     elif event.at < run.deferred:
-        pool.report_job(event.cluster, event.proc, "activation", "its process is started before its time has come")
+        pool.report(event, "activation", "its process is started before its time has come")
     elif run.stop:
-        pool.report_job(event.cluster, event.proc, "end", "its process is started, but it was told to end")
+        pool.report(event, "end", "its process is started, but it was told to end")
 
 
 _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")
@@ -201,13 +198,13 @@ _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")
 def measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
     for name in _MEASURES:
         if getattr(event, name) < 0:
-            pool.report_job(event.cluster, event.proc, "value", f"{name} is {getattr(event, name)}, below 0")
+            pool.report(event, "value", f"{name} is {getattr(event, name)}, below 0")
 
 
 @rule_of(e.JobSignalled, _run)
 def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
     for words in wrong_order(run, event):
-        pool.report_job(event.cluster, event.proc, "end", words)
+        pool.report(event, "end", words)
     cluster = pool.state.clusters.get(event.cluster)
     if cluster is not None:
         by_policy(pool, cluster, event.proc, event)
@@ -232,10 +229,9 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
     if cluster is None:
         return
     if run.key != event.key:
-        words = f"the activation that ends is {event.key}, but it runs as {run.key}"
-        pool.report_job(number, proc, "activation", words)
+        pool.report((number, proc), "activation", f"the activation that ends is {event.key}, but it runs as {run.key}")
     if run.slot != event.slot:
-        pool.report_job(number, proc, "activation", f"it ends on {event.slot}, but runs on {run.slot}")
+        pool.report((number, proc), "activation", f"it ends on {event.slot}, but runs on {run.slot}")
         pool.folds = replace(event, slot=run.slot)
     status = cluster.status[proc]
     _row_of_end(pool, event, status)
@@ -243,59 +239,58 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
     slot = pool.state.slots.get(run.slot)
     if slot is not None:
         if slot.state_activity in NEEDS and NEEDS[slot.state_activity].job is False:
-            pool.report_slot(
-                slot.name, "activation", f"its job's end comes after it has moved on to {slot.state_activity}"
-            )
+            pool.report(slot, "activation", f"its job's end comes after it has moved on to {slot.state_activity}")
         leaves(pool, slot)
         pool.touched[run.slot] = None
     pool.end_run(number, proc)
     if event.row:
-        count_row(pool, event.row)
+        pool.job_moves[event.row, event.source, event.target] += 1
+    if event.outcome == LOST:
+        pool.lost.append((pool.position, event))
     if EXPIRATION in event.changes:
         cools_down(pool, event)
     if event.cooled and (event.row != "requeue" or EXPIRATION not in event.changes):
-        pool.report_job(number, proc, "evidence", "it names what gave it a cool-down, but it is not requeued with one")
+        pool.report((number, proc), "evidence", "it names what gave it a cool-down, but it is not requeued with one")
     if event.vacates != 1 and (event.row or run.vacated.get("VacateReasonCode") != str(DEACTIVATED.code)):
-        pool.report_job(number, proc, "value", f"its ad counts {event.vacates} evictions for one")
+        pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions for one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         own_policy(pool, cluster, proc, event)
     after = event.target or status_name(status)
     if event.left and after in TERMINAL:
-        count_row(pool, "leave")
+        pool.job_moves["leave", after, LEFT] += 1
     comes_to_its_end(pool, cluster, after, event.left)
 
 
 def _row_of_end(pool: JudgedPool, event: e.JobExited, number: int) -> None:
     status = status_name(number)
     if event.source != (status if event.row else ""):
-        words = f"its end begins in {event.source or 'nothing'}, but it is {status}"
-        pool.report_job(event.cluster, event.proc, "source", words)
+        pool.report(event, "source", f"its end begins in {event.source or 'nothing'}, but it is {status}")
     if bool(event.row) != bool(event.target):
-        pool.report_job(event.cluster, event.proc, "row", "a row and its target come together, or neither")
+        pool.report(event, "row", "a row and its target come together, or neither")
     elif event.row and not pool.job_table.legal(status, event.row, event.target):
         words = f"row {event.row} of {pool.job_table.name} does not lead from {status} to {event.target}"
-        pool.report_job(event.cluster, event.proc, "row", words)
+        pool.report(event, "row", words)
     elif not event.row and number in _RUNNING_NUMBERS:
-        pool.report_job(event.cluster, event.proc, "row", f"it is {status}, and no row says what it is from here on")
+        pool.report(event, "row", f"it is {status}, and no row says what it is from here on")
 
 
 def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int) -> None:
     job = event.cluster, event.proc
     outcome = OUTCOMES.get((event.outcome, event.cause))
     if outcome is None:
-        pool.report_job(*job, "end", f"outcome {event.outcome} does not go with the cause {event.cause}")
+        pool.report(job, "end", f"outcome {event.outcome} does not go with the cause {event.cause}")
         return
     if event.row and event.row not in outcome.rows:
-        pool.report_job(*job, "end", f"outcome {event.outcome} is not followed by {event.row}")
+        pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
     in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it ended before that
     if outcome.told is not None and outcome.told != bool(run.stop) and not in_time:
         told = "had been told to end" if run.stop else "had not been told to end"
-        pool.report_job(*job, "end", f"outcome {event.outcome}, but it {told}")
+        pool.report(job, "end", f"outcome {event.outcome}, but it {told}")
     if event.outcome == "exited" and run.transfer not in ("", "output done"):
-        pool.report_job(*job, "transfer", f"it ended by itself, but the transfer of its files is at {run.transfer}")
+        pool.report(job, "transfer", f"it ended by itself, but the transfer of its files is at {run.transfer}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):
-        pool.report_job(*job, "end", "it ended by itself: with a code or by a signal, one of the two")
+        pool.report(job, "end", "it ended by itself: with a code or by a signal, one of the two")
     if event.ended > event.at:
-        pool.report_job(*job, "order", "it ended later than the log knew of it")
+        pool.report(job, "order", "it ended later than the log knew of it")
     if min(event.user_cpu, event.system_cpu, event.resident, event.disk, event.ended) < 0:
-        pool.report_job(*job, "value", "what it used is below 0")
+        pool.report(job, "value", "what it used is below 0")

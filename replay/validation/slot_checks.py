@@ -11,11 +11,11 @@ from ...domain.startd.slot_resources import STANDARD, resources
 from ...domain.state.slot_fold import SUSPENDED
 from ...domain.state.state import RUNS, Activation, Slot
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
-from . import accounting_checks, backfill_checks, pslot_preemption_checks
+from . import accounting_checks, match_checks
 from .claim_checks import lease_over, retirement_over
 from .evidence_checks import decided
 from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, known_slot, rule, rule_of
-from .machine_checks import BENCHMARKING, idle_in_drained
+from .machine_checks import BENCHMARKING, idle_in_drained, leaves_backfill, may_wait, settle_backfill
 from .run_checks import waits_for_a_slot
 from .submission_checks import answered_refusal
 from .transition_rules import NEEDS
@@ -119,7 +119,7 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
     if event.reason:
         pool.report_slot(name, "value", "it names the reason of another pool's record: a pool's own has its cause")
     decided(pool, slot, event)
-    backfill_checks.left(pool, slot, event)
+    leaves_backfill(pool, slot, event)
     if event.cause in _AT_ENDS:
         _AT_ENDS[event.cause](pool, slot, event)
     if event.cause == "benchmarks_done" and name in pool.benchmarking:
@@ -138,13 +138,13 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
         pool.notified.add(name)
     if machine is not None and "Drained" in event.target + slot.state_activity:
         pool.drained[machine.name] = None
-    pool.moves[event.row] = pool.moves.get(event.row, 0) + 1
+    pool.moves[event.row, event.source, event.target] += 1
 
 
 _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]]] = {
     "lease_over": lease_over,
     "retirement_over": retirement_over,
-    PSLOT_PREEMPTION: pslot_preemption_checks.goes,
+    PSLOT_PREEMPTION: match_checks.goes,
 }
 """The things that must have ended for a transition with this cause."""
 
@@ -164,9 +164,7 @@ def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
     before = dict(amounts.have)
     _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD, *amounts.have))), event.changes)
     if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
-        pslot_preemption_checks.gives_back(
-            pool, slot, {name: many - amounts.have[name] for name, many in before.items()}
-        )
+        match_checks.gives_back(pool, slot, {name: many - amounts.have[name] for name, many in before.items()})
     if event.cause in ("carved", "merged", PSLOT_PREEMPTION):
         return
     for resource, many in amounts.have.items():  # a changed amount is no carving
@@ -183,7 +181,7 @@ def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
         ("dynamic slots", "resources", any(amounts.carved.values())),
     ):
         if held:
-            pool.report_slot(slot.name, broken, f"it is destroyed while it has {what}")
+            pool.report(slot, broken, f"it is destroyed while it has {what}")
     if slot.kind == "dynamic" and slot.parent in pool.amounts:
         _carve(pool, slot.parent, amounts.have, -1)
     pool.notified.discard(slot.name)
@@ -195,9 +193,7 @@ def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
 @rule_of(e.CpuBusyChanged, known_slot)
 def cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
     if bool(slot.busy_since) == event.busy:
-        pool.report_slot(
-            slot.name, "source", f"CpuBusy is said to become {str(event.busy).lower()}: it was that before"
-        )
+        pool.report(slot, "source", f"CpuBusy is said to become {str(event.busy).lower()}: it was that before")
 
 
 # At the end of a stimulus
@@ -219,7 +215,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
             _agrees(pool, slot, "activation", "a job", needs.job, activation is not None)
         if needs.match is not None:
             _agrees(pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified)
-    if waiting is not None and slot.claim is None and not backfill_checks.may_wait(pool, slot):
+    if waiting is not None and slot.claim is None and not may_wait(pool, slot):
         pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and nobody has it")
     job = job_of(waiting.job) if waiting is not None and not waiting.holder else None
     if job is not None and not waits_for_a_slot(pool, *job):
@@ -229,7 +225,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
     elif activation is not None:
         _signalled(pool, slot, activation)
     machine = pool.state.machines.get(slot.machine)
-    backfill_checks.settle(pool, slot, machine)
+    settle_backfill(pool, slot, machine)
     if machine is not None and machine.drain is None and slot.state_activity in _DRAINED:
         pool.report_slot(name, "drain", f"it is {slot.state_activity}, and its machine does not drain")
     if slot.kind == "partitionable":
@@ -252,12 +248,10 @@ def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
     if run.deferred:
         pass  # it has no process yet that could be suspended
     elif status in RUNS and (slot.state_activity, stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
-        pool.report_job(
-            cluster, proc, "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}"
-        )
+        pool.report((cluster, proc), "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}")
     if not run.stop and status not in RUNS:
-        pool.report_job(
-            cluster, proc, "end", f"it is {status} on {slot.name} ({slot.state_activity}), and was not told to end"
+        pool.report(
+            (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), and was not told to end"
         )
     else:
         _signalled(pool, slot, run)
@@ -270,12 +264,12 @@ _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("har
 def _signalled(pool: JudgedPool, slot: Slot, run: Activation) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
         told = "killed" if run.stop else "told to end"
-        pool.report_slot(slot.name, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {told}")
+        pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {told}")
 
 
 def _agrees(pool: JudgedPool, slot: Slot, rule: str, what: str, needed: bool, has: bool) -> None:
     if needed != has:
-        pool.report_slot(slot.name, rule, f"it is {slot.state_activity} {'without' if needed else 'and has'} {what}")
+        pool.report(slot, rule, f"it is {slot.state_activity} {'without' if needed else 'and has'} {what}")
 
 
 def _job(job: tuple[int, int]) -> str:

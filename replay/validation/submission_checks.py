@@ -111,8 +111,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         there = columns.get(attribute, [event.ad.get(attribute, "undefined")])
         here = after_columns.get(attribute, [after.get(attribute, "undefined")])
         if list(there) != list(here) and {*there} != {*here}:
-            words = f"{attribute} = {there[0]}, and its transforms make it {here[0]}"
-            pool.report(name, "policy", words)
+            pool.report(name, "policy", f"{attribute} = {there[0]}, and its transforms make it {here[0]}")
     expected = [done for done, _ in transformed(found)]
     for one, event_ in zip_longest(expected, changed):
         if one is None or event_ is None or any(getattr(event_, name) != said for name, said in _fields(one).items()):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pkgutil import get_data
 from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.state_machines import HTCONDOR_25
 from ..narration.tables import tables
 
-RULES: Final = tables(get_data(__package__, "rules.txt"))["rules"]  #: every rule that a violation may name
+_TABLES: Final = tables(get_data(__package__, "rules.txt"))
+RULES: Final = _TABLES["rules"]  #: every rule that a violation may name
 REASONS: Final = ("rank", "priority")  #: why a claimed slot may be matched
 
 ASKED: Final = frozenset(
@@ -45,23 +45,18 @@ def _needs(pair: str) -> SlotNeeds:
 NEEDS: Final[dict[str, SlotNeeds]] = {pair: _needs(pair) for pair in HTCONDOR_25.state_activities}
 
 
-class AllowedRows(NamedTuple):
-    rows: tuple[str, ...]
+class Outcome(NamedTuple):
+    rows: tuple[str, ...]  #: the rows that may follow while the job runs
     told: bool | None  #: the processes had been told to end; None: either
 
 
-OUTCOMES: Final[dict[tuple[str, str], AllowedRows]] = {
-    # (outcome, cause): the rows that may follow while the job runs, whether it was told to end
-    ("exited", "exited"): AllowedRows(("complete", "requeue", "hold", "remove", "evict"), False),
-    ("evicted", "evicted"): AllowedRows(("evict",), True),
-    ("evicted", "limit_exceeded"): AllowedRows(("hold", "evict"), None),
-    ("evicted", "held_by_machine"): AllowedRows(("hold", "evict"), True),
-    ("failed", "execution_failed"): AllowedRows(("hold", "evict"), None),
-    ("failed", "transfer_failed"): AllowedRows(("hold", "evict"), None),
-    ("evicted", "transfer_failed"): AllowedRows(("hold", "evict"), None),
-    ("evicted", "deferral_missed"): AllowedRows(("hold",), False),
-    ("lost", "lost"): AllowedRows(("evict",), None),
-}
+def _outcome(row: str) -> Outcome:
+    rows, _, told = row.partition(" | ")
+    return Outcome(tuple(rows.split()), {"told": True, "not told": False}.get(told))
+
+
+OUTCOMES: Final = {tuple(ends.split()): _outcome(row) for ends, row in _TABLES["outcomes"].items()}
+"""By outcome and cause of a run's end."""
 
 
 # What machines may be told
@@ -83,32 +78,20 @@ class DecidingExpressions(NamedTuple):
     always: bool = True  #: evidence is required where the expression reads what every slot has
 
 
-DECIDED: Final[dict[str, DecidingExpressions]] = {
-    # cause: which expression, its truth
-    "not_owner": DecidingExpressions(("is_owner",), (False, None)),
-    "is_owner": DecidingExpressions(("is_owner",), (True,)),
-    "start_false": DecidingExpressions(("start",), (False,)),
-    "better_match_refused": DecidingExpressions(("start",), (False,), always=False),
-    "start_backfill": DecidingExpressions(("start_backfill",), (True,)),
-    "evict_backfill": DecidingExpressions(("evict_backfill",), (True,)),
-    "run_benchmarks": DecidingExpressions(("runbenchmarks",), (True,)),
-    "suspend": DecidingExpressions(("suspend",), (True,)),
-    "continue": DecidingExpressions(("continue",), (True,)),
-    "preempt": DecidingExpressions(("preempt",), (True,)),
-    "kill": DecidingExpressions(("kill",), (True,)),
-    "retirement_over": DecidingExpressions(("maxjobretirementtime", "want_vacate"), (True, False, None), always=False),
-    "worklife": DecidingExpressions(("claim_worklife",), (True, False), always=False),
-}
-"""The transitions that expressions decide, by cause."""
+def _decided(row: str) -> DecidingExpressions:
+    names, truths, *may = row.split(" | ")
+    return DecidingExpressions(tuple(names.split()), tuple(_TRUTHS[text] for text in truths.split()), not may)
 
-OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
-    # row: which expression of the job's own policy may have decided it, and what it is then
-    "complete": {"onexitremove": (True, None)},
-    "requeue": {"onexitremove": (False,)},
-    "hold": {"onexithold": (True,)},
-    "leave": {"leavejobinqueue": (False, None)},
+
+_TRUTHS: Final[dict[str, Truth]] = {"true": True, "false": False, "undefined": None}
+
+
+DECIDED: Final = {cause: _decided(row) for cause, row in _TABLES["decided"].items()}
+"""The transitions that expressions decide, by cause."""
+OWN_POLICY: Final = {
+    row: {wanted.names[0]: wanted.truths} for row, words in _TABLES["own policy"].items() if (wanted := _decided(words))
 }
-"""The transitions that a job's own policy decides: at the end of a run, and behind it."""
+"""The truths by which the expression of a job's own policy decides a transition: at the end of a run, and behind it."""
 
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
 """The truth for a job without the expression."""

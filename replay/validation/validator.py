@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from attrs import define, field
 
 from ...domain import events as e
+from ...domain.state_machines import LEFT
 from ..listing import LETTERS
-from . import claim_checks, job_checks, machine_checks, pslot_preemption_checks, slot_checks
+from . import claim_checks, job_checks, machine_checks, match_checks, slot_checks
 from .judged_pool import RULES_OF, JudgedPool, Violation
 from .submission_checks import settle_submissions
 from .transition_rules import ASKED
@@ -17,12 +19,18 @@ from .transition_rules import ASKED
 @define
 class ValidationResult:
     """The counts and violations of a validated log: ``slots`` by row number (0 for a row never taken), ``jobs`` by row,
-    each job of a set on its own."""
+    each job of a set on its own; ``steps`` of slots by source and target; ``became``, how many jobs have each status or
+    left the queue in it."""
 
     dialect: str = ""
     events: int = 0
     slots: dict[str, int] = field(factory=dict)
     jobs: dict[str, int] = field(factory=dict)
+    steps: Counter[tuple[str, str]] = field(factory=Counter)
+    became: Counter[str] = field(factory=Counter)
+    lost: list[tuple[int, e.JobExited]] = field(factory=list)
+    began: int = 0  #: the first instant
+    ended: int = 0  #: the last one
     violations: list[Violation] = field(factory=list)
 
     @property
@@ -96,7 +104,7 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
         slot_checks.settle_slot(pool, name)
     for name in pool.drained:
         machine_checks.settle(pool, name)
-    pslot_preemption_checks.settle(pool)
+    match_checks.settle_preempted(pool)
     machine_checks.settle_drains(pool)
     claim_checks.settle_earmarks(pool)
     pool.touched, pool.drained = {}, {}
@@ -126,8 +134,17 @@ def event_name(event: e.Event) -> str:
 def _fill(verdict: ValidationResult, pool: JudgedPool, last: int) -> None:
     verdict.dialect = pool.dialect.name
     verdict.events = last
-    verdict.slots = {row.number: 0 for row in pool.dialect.slot_rows} | pool.moves
-    verdict.jobs = {row.number: 0 for row in pool.job_table.rows} | pool.job_moves
+    verdict.began, verdict.ended, verdict.lost = pool.began, pool.ended, pool.lost
+    verdict.slots = {row.number: 0 for row in pool.dialect.slot_rows}
+    verdict.jobs = {row.number: 0 for row in pool.job_table.rows}
+    for (row, source, target), count in pool.moves.items():
+        verdict.slots[row] = verdict.slots.get(row, 0) + count
+        verdict.steps[source, target] += count
+    for (row, source, target), count in pool.job_moves.items():
+        verdict.jobs[row] = verdict.jobs.get(row, 0) + count
+        if target != LEFT:  # the outcome is the status before
+            verdict.became[source] -= count
+            verdict.became[target] += count
 
 
 def examine(events: Iterable[tuple[int, e.Event]]) -> ValidationResult:

@@ -1,0 +1,169 @@
+"""Check matches: those of a cycle, the concurrency limits that they take, and the dynamic slots that go for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ...domain import events as e
+from ...domain.classad.tree import Literal
+from ...domain.concurrency_limits import LIMITS, Amount, amount_text, most, requested_amounts
+from ...domain.names import SlotName
+from ...domain.state.caches import expression
+from ...domain.state.state import Slot
+from ...domain.state_machines import void_row
+from ...domain.state_machines.slot_rows import KILLING
+from .judged_pool import JudgedPool, has_wishes, job_of, known_slot, policy, rule, rule_of
+from .run_checks import waits_for_a_slot
+from .transition_rules import REASONS
+
+
+@rule(e.CycleHeld)
+def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
+    pool.cycle = True
+    pool.counts_for("negotiator", event.negotiator)
+    pool.matched_any = pool.matched_any or bool(event.matches)
+    matches: dict[str, e.Match] = {}
+    jobs = set()
+    for match in event.matches:
+        job = job_of(match.job)
+        cluster = pool.state.clusters.get(job[0]) if job else None
+        if job is None or cluster is None or not 0 <= job[1] < cluster.count:
+            pool.report(match.job, "reference", f"there is no job {match.job} to match")
+            continue
+        if not waits_for_a_slot(pool, *job) or job in pool.state.reserved or job in jobs:
+            pool.report(job, "match", f"it is matched with {match.slot}, but does not wait")
+        _reason(pool, match)
+        if match.slot in pool.state.matches or match.slot in matches:
+            pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
+        matches[match.slot] = match
+        jobs.add(job)
+        pool.touched[match.slot] = None
+    for name in event.regrouped:
+        if all(match.job != name for match in event.matches):
+            pool.report(name, "match", "it is said to have negotiated by autoregroup, but was not matched")
+    exceed_no_limit(pool, event.matches)
+    if len(matches) < len(event.matches):
+        pool.folds = replace(event, matches=tuple(matches.values()))
+
+
+def _reason(pool: JudgedPool, match: e.Match) -> None:
+    """Check that a match of a claimed slot has a reason, and any other has none."""
+    slot = pool.state.slots.get(match.slot)
+    claim = None if slot is None else slot.claim
+    preempts(pool, match)
+    if match.reason and match.reason not in REASONS:
+        pool.report_slot(match.slot, "value", f"{match.reason!r} is no reason of a match: {', '.join(REASONS)}")
+    elif match.reason and claim is None and not match.preempts:
+        pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but nobody has it")
+    elif claim is not None and not match.reason:
+        words = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
+        pool.report_slot(match.slot, "match", words)
+
+
+@rule_of(e.MatchVoided, known_slot)
+def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
+    job = pool.state.matches.get(event.slot)
+    if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
+        words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"
+        pool.report_slot(event.slot, "match", words)
+    if job is None or f"{job[0]}.{job[1]}" != event.job:
+        pool.report_slot(event.slot, "match", f"it was not matched with {event.job}")
+
+
+# Concurrency limits
+
+
+def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
+    """Check a cycle's matches one after the other."""
+    if not any(match.limits for match in matches):
+        return
+    held: dict[str, Amount] = {}
+    for text, count in pool.state.limits_in_use.items():
+        for one in requested_amounts(text):
+            held[one.name] = held.get(one.name, 0) + one.units * count
+    for match in matches:
+        for name, units in requested_amounts(match.limits):
+            used, there = held.get(name, 0), most(pool.state.settings, name)
+            if used + units > there:
+                words = f"of which {amount_text(used)} of {amount_text(there)} are held"
+                pool.report(match.job, "limit", f"its match takes {amount_text(units)} of {name.upper()}, {words}")
+            held[name] = used + units
+
+
+def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
+    """Check that a claim that was made without a match holds what the job's ad says, if that is a plain text."""
+    meaning = expression(ad.get(LIMITS, '""'))
+    says = meaning.value if isinstance(meaning, Literal) else event.limits
+    if event.limits != (says if isinstance(says, str) else ""):
+        words = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but the job's ad says {says}"
+        pool.report_slot(event.slot, "limit", words)
+
+
+def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
+    """Check that a claim of the pool's own schedd holds what its match was given."""
+    given = pool.state.matched_limits.get(event.slot, "")
+    if event.limits != given:
+        words = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {given or 'nothing'}"
+        pool.report_slot(event.slot, "limit", words)
+
+
+# Dynamic slots that go for a match of the slot that they were carved from
+
+_GOING: Final = (KILLING, "Claimed/Cleaning")
+
+
+def preempts(pool: JudgedPool, match: e.Match) -> None:
+    """Check the dynamic slots that are to go for a match: claimed parts of the same slot, none with retirement time."""
+    if match.preempts and not match.reason:
+        pool.report_slot(match.slot, "match", f"others go for job {match.job}, and no reason is given")
+    for name in match.preempts:
+        slot = pool.state.slots.get(name)
+        if slot is None or slot.claim is None or slot.parent != str(SlotName.parse(match.slot).parent):
+            words = f"{name} is to go for job {match.job}, but is no claimed part of the slot that was matched"
+            pool.report_slot(match.slot, "match", words)
+            continue
+        granted, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
+        at = 0 if pool.event is None else pool.event.at
+        retires = run is not None and granted.isdecimal() and run.ran(at) < 1_000_000 * int(granted)
+        if run is not None and retires and not has_wishes(pool, run):  # a job may ask for less
+            words = f"it is to go for job {match.job}, and its job has retirement time left"
+            pool.report_slot(name, "retirement", words)
+        pool.preempted[name] = match.job
+
+
+def goes(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+    """Take note of a slot that is said to go for a match, or for a claim from outside (asked at the stimulus's end)."""
+    pool.going[slot.name] = slot.parent
+
+
+def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
+    """Take note of a claim from outside of a part of a slot: others may have gone for it."""
+    if event.holder and slot.parent:
+        pool.claimed_parts.add(slot.parent)
+
+
+def gives_back(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:
+    """Check that a dynamic slot that goes for a match gives all of its resources back."""
+    if slot.name not in pool.going or slot.state_activity not in _GOING:
+        pool.report(slot, "resources", "it gives its resources back, but does not go for a match")
+    if any(pool.amounts[slot.name].have.values()):
+        pool.report(slot, "resources", "it gives back a part of its resources alone")
+    if slot.parent in pool.amounts:
+        carved = pool.amounts[slot.parent].carved
+        for resource, many in given.items():
+            carved[resource] = carved.get(resource, 0) - many
+
+
+def settle_preempted(pool: JudgedPool) -> None:
+    """Check that who was to go goes."""
+    for name, job in pool.preempted.items():
+        slot = pool.state.slots.get(name)
+        if slot is not None and slot.state_activity not in _GOING:
+            pool.report_slot(name, "match", f"it was to go for job {job}, and is {slot.state_activity}")
+    for name, parent in pool.going.items():
+        if name not in pool.preempted and parent not in pool.claimed_parts:
+            pool.report_slot(name, "match", "it is said to go for a match, and no match takes its resources")
+    pool.preempted, pool.going, pool.claimed_parts = {}, {}, set()
