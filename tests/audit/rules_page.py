@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from pkgutil import get_data
 from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
 from poolbook.domain.units import SECOND
-from poolbook.replay.forensics.audit.audit_rules import OF_FACTS, OF_JOBS, OF_LOGS, OF_SLOTS
 from poolbook.replay.forensics.audit.compared_facts import FACTS, UNITS, Fact, FactSource
 from poolbook.replay.forensics.audit.tolerances import ANY
+from poolbook.replay.narration.tables import tables
 
 from .. import markdown_tables
 
-_RULES: Final = {"StartLog": OF_SLOTS, "job event logs": OF_JOBS, "ads": OF_FACTS, "all files": OF_LOGS}
+RULES_OF: Final = tables(get_data("poolbook.replay.forensics.audit", "rules.txt"))
+"""The rules that records of an import can break, by name, by what they are about."""
+RULES: Final = {name for rules in RULES_OF.values() for name in rules}
+_TITLES: Final = {"slots": "StartLog", "jobs": "job event logs", "facts": "ads", "logs": "all files"}
 
 
 def fill(page: str) -> str:
@@ -23,7 +27,7 @@ def fill(page: str) -> str:
 
 
 def _rules() -> str:
-    rows = [(of, f"`{name}`", words) for of, rules in _RULES.items() for name, words in rules.items()]
+    rows = [(title, f"`{name}`", words) for of, title in _TITLES.items() for name, words in RULES_OF[of].items()]
     return markdown_tables.table(("of", "rule", "what must hold"), rows)
 
 

@@ -21,14 +21,13 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.folders import kind_of
 from poolbook.domain.imported.record_sources import KINDS
-from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.compared_facts import FACTS, LETTERS, Fact
 from poolbook.replay.forensics.audit.tolerances import ANY
 
 from ..sampling import some, thorough
 from ..together import together
 from .honest import FILES, Examined, File, examine, file
-from .rules_page import fill
+from .rules_page import RULES, fill
 from .truth import BEGIN, CHANGES, Truth, follows, lies
 
 ROOT = Path(__file__).resolve().parent.parent.parent

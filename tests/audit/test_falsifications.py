@@ -10,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.compared_facts import FACTS
 from poolbook.replay.forensics.audit.examine import examine
 
@@ -18,6 +17,7 @@ from ..importing.folders import recorded
 from ..sampling import some, spread, thorough
 from .falsifications import KINDS, Falsification, Files, falsified, read
 from .find_falsifications import findings
+from .rules_page import RULES
 from .test_honest_recordings import unpacked
 
 RECORDINGS: Final = Path(__file__).resolve().parent.parent / "data" / "recordings"

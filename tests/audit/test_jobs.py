@@ -18,7 +18,6 @@ from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.replay.audit_result import Audit, AuditFinding
-from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.entry_rules import ENTRY_RULES
 from poolbook.replay.forensics.audit.event_log_rules import EventLogAuditor
 from poolbook.replay.forensics.audit.examine import examine
@@ -26,6 +25,7 @@ from poolbook.replay.forensics.imported_log import Sources, single_entries
 
 from ..importing.folders import imported, write
 from ..together import together
+from .rules_page import RULES
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 RUNS = sorted({path.parent for path in TRACES.glob("*/EventLog*")})

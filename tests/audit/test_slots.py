@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from poolbook.domain.events import SourceGap, SourceRefused
 from poolbook.domain.state_machines import MANUAL
 from poolbook.replay.audit_result import AuditFinding, UnaccountedTime
-from poolbook.replay.forensics.audit.audit_rules import OF_SLOTS
 from poolbook.replay.forensics.audit.expected_lines import ANNOUNCEMENTS
 from poolbook.replay.forensics.audit.startd_log_rules import STORY
 
 from ..sampling import thorough
 from ..together import together
+from .rules_page import RULES_OF
 from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs
 
 LOGS = start_logs()
@@ -218,7 +218,7 @@ def test_a_rule_that_is_broken_is_named_with_the_line_that_breaks_it(
     messages: tuple[str, ...], broken: list[tuple[str, int]]
 ) -> None:
     assert rules(*messages) == broken
-    assert {rule for rule, _ in broken} <= OF_SLOTS.keys()
+    assert {rule for rule, _ in broken} <= RULES_OF["slots"].keys()
 
 
 def test_a_finding_has_its_file_its_line_and_what_was_told_of_the_slot_before() -> None:

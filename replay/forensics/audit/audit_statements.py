@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attrs import define, field
 
@@ -82,6 +82,14 @@ class StatementSource(NamedTuple):
         if by:
             text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({by})"
         return Statement(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
+
+    def known(self, fact: str, value: int | None, **how: Any) -> list[Statement]:
+        """Return what ``measures`` returns, alone in a list; nothing for an unknown value."""
+        return [] if value is None else [self.measures(fact, value, **how)]
+
+    def named(self, fact: str, text: str) -> list[Statement]:
+        """Return what ``says`` returns, alone in a list; nothing for an empty text."""
+        return [self.says(fact, text)] if text else []
 
 
 @define

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import Factory, define, evolve, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
@@ -23,14 +23,13 @@ from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
 from ..imported_log import Sources, job_of
 from .audit_statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
-from .begun_and_ended import BegunAndEnded
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .copied_ads import CopiedAds
 from .doubted_records import DOUBTS
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
 from .event_log_rules import ENDED_AGAIN
-from .exit_statuses import ExitStatuses
+from .exit_statuses import BegunAndEnded, ExitStatuses
 from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, text_of, whole
 from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
@@ -75,8 +74,9 @@ class FactAuditor:
     _claims: dict[str, str] = field(factory=dict)  #: the claim of a slot's owner
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
-    _steps: TableSteps = field(factory=TableSteps)
-    _begun: BegunAndEnded = field(factory=BegunAndEnded)
+    _gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which each chain of logs lacks records
+    _steps: TableSteps = field(default=Factory(lambda self: TableSteps(self.sources), takes_self=True))
+    _begun: BegunAndEnded = field(default=Factory(lambda self: BegunAndEnded(self.sources), takes_self=True))
     _spans: dict[int, FileSpan] = field(factory=dict)
     _deaths: Deaths = field(factory=dict)
     _absences: Deaths = field(factory=dict)  #: the same of daemons that were shut down: shadows may outlive a schedd
@@ -242,7 +242,7 @@ class FactAuditor:
             self._steps.set_by_hand.add(event.submitter)
 
     def _gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
-        self.scratch.add_gap(chain, self._order)
+        self._gaps.setdefault(chain, []).append(self._order)
         self._begun.forget(chain, False)
         self._steps.forget(str(place.source))
         for fold in (self._queues.get(place.source), self._accountants.get(place.source)):
@@ -263,19 +263,16 @@ class FactAuditor:
         folds: list[JobQueueFold | AccountantFold] = [*self._queues.values(), *self._accountants.values()]
         for fold in folds:
             fold.finish()
-        gaps: dict[int, list[int]] | None = None
         ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
         statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources, self._deaths.get("D", []))
         away = {letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS}
-        unpaired = UnpairedRecords(self.sources, self._spans, away, {}, ended)
+        unpaired = UnpairedRecords(self.sources, self._spans, away, self._gaps, ended)
         shown = Counter[str]()
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             shown.update(_shown_status(heard))
             if len({one.letter for one in heard}) == 1 and not _misnumbered(f"#{cluster}.{proc}#", heard):
                 continue
-            if gaps is None:
-                gaps = unpaired.gaps = self.scratch.gaps_by_chain()
-            lives = list(recorded_jobs(accounts_of(heard, gaps)))
+            lives = list(recorded_jobs(accounts_of(heard, self._gaps)))
             unpaired.take((cluster, proc), heard)
             statuses.take((cluster, proc), heard)
             copied.take((cluster, proc), heard)
@@ -291,7 +288,7 @@ class FactAuditor:
         self.audit.violations += (one for one in unpaired.finish() if one.thing not in counted)
         self.audit.violations += (*statuses.finish(), *copied.finish())
         self.audit.noted += unpaired.noted
-        self.audit.violations += (*self._steps.finish(self.sources), *self._begun.finish(self.sources))
+        self.audit.violations += (*self._steps.finish(), *self._begun.finish())
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
         self._excuse()
         self.scratch.close()

@@ -19,7 +19,7 @@ from ...audit_result import AuditFinding
 from ..imported_log import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
-from .expected_lines import LEAST_OTHERS
+from .findings import LEAST_OTHERS, finding
 from .job_ad_facts import date
 from .table_folds import COPIED, ONCE, SINCE, SUBMITTED
 from .tolerances import NEAR, UNSAVED
@@ -93,20 +93,17 @@ class CopiedAds:
         places = [f"{record.source}:{record.line}" for record in (queue, one)]
         where = KINDS[LETTERS[one.letter]].name
         words = f"{name} is {value} in {where}, and {was} in job_queue.log: one of them was changed"
-        file, line = self.sources.place(places[1])
-        story = (
-            self.sources.told(queue.at, places[0], f"{name} {was}"),
-            self.sources.told(one.at, places[1], f"{name} = {value}"),
-        )
-        finding = AuditFinding("{}.{}".format(*job), "copied", words, one.at, file, line, story)
+        story = [(queue.at, places[0], f"{name} {was}"), (one.at, places[1], f"{name} = {value}")]
         self._keys.setdefault((name, places[1]), key)
-        self.differing.setdefault((name, places[1]), finding)
+        self.differing.setdefault(
+            (name, places[1]), finding(self.sources, "{}.{}".format(*job), "copied", words, story)
+        )
 
     def finish(self) -> Iterator[AuditFinding]:
-        for place, finding in self.differing.items():
+        for place, found in self.differing.items():
             alike = self.alike[self._keys[place]] and self.alike.total()
             if len(self.differing) == 1 and alike >= LEAST_OTHERS:
-                yield finding
+                yield found
 
 
 def _kept(one: JobRecord, copy: Mapping[str, str], ends: Sequence[int]) -> bool:

@@ -14,6 +14,7 @@ from ....domain import events as e
 from ....domain.imported.record_sources import LEAST_AD, place_of
 from ...audit_result import Audit, AuditFinding
 from ..imported_log import Sources
+from .findings import finding
 
 DOUBTS: Final = ("aside", "displaced")
 MOST: Final = 2  #: displaced ads in a file that one or two changes explain
@@ -44,15 +45,11 @@ class DoubtAuditor:
         seconds, text = event.facts["seconds"], event.facts["text"]
         where = f"{seconds.removeprefix('-')} s {'before' if seconds.startswith('-') else 'after'}"
         words = f"its time was changed: it lies {where} the lines above and below it: {text}"
-        self._accuse(event, self.sources.path(source).rpartition("/")[2], "aside", words)
-
-    def _accuse(self, event: e.DaemonReported, thing: str, rule: str, words: str) -> None:
-        self.audit.violations.append(self._finding(event, thing, rule, words))
+        name = self.sources.path(source).rpartition("/")[2]
+        self.audit.violations.append(self._finding(event, name, "aside", words))
 
     def _finding(self, event: e.DaemonReported, thing: str, rule: str, words: str) -> AuditFinding:
-        file, line = self.sources.place(event.stimulus)
-        told = (self.sources.told(event.at, event.stimulus, words),)
-        return AuditFinding(thing, rule, words, event.at, file, line, told)
+        return finding(self.sources, thing, rule, words, [(event.at, event.stimulus, words)])
 
     def finish(self) -> None:
         for events in self._displaced.values():
@@ -60,7 +57,7 @@ class DoubtAuditor:
                 moved, job, above = int(event.facts["bytes"]), event.facts["job"], event.facts.get("above", "")
                 words = _displaced(moved, job, above)
                 if above:
-                    self._accuse(event, above, "displaced", words)
+                    self.audit.violations.append(self._finding(event, above, "displaced", words))
                 elif abs(moved) < ONE_AD:
                     self.audit.noted.append(self._finding(event, job, "displaced", f"{words}, unless its head was cut"))
 

@@ -11,6 +11,7 @@ from ....domain.imported.packed_ads import plain
 from ...audit_result import AuditFinding
 from ...narration.formatting import instant
 from ..imported_log import Sources
+from .findings import finding
 from .job_ad_facts import Ad, date, text_of, whole
 from .scratch_db import ScratchDatabase
 from .tolerances import FAR, NEAR
@@ -41,14 +42,6 @@ def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) ->
     yield from _claims(scratch, sources, zone)
 
 
-def _finding(
-    thing: str, rule: str, words: str, story: list[tuple[int, str, str]], sources: Sources, zone: tzinfo
-) -> AuditFinding:
-    told = tuple(sources.told(at, stimulus, what, zone) for at, stimulus, what in story)
-    file, line = sources.place(story[-1][1])
-    return AuditFinding(thing, rule, words, story[-1][0], file, line, told)
-
-
 def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Yield the jobs that stand in one history more than once. Two histories may be copies of one, in whatever form."""
     for job, places in scratch.repeated_in_histories():
@@ -56,12 +49,17 @@ def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iter
         for source, line, at in places:
             told = (at, f"{source}:{line}", "its ad was added to the history")
             chains.setdefault(sources.chain(source), []).append(told)
-        parts = job.split("#")
-        thing = parts[1] if len(parts) == 3 else job
+        thing = _number(job)
         for story in chains.values():
             if len(story) > 1:
                 words = f"{job} left the queue {len(story)} times"
-                yield _finding(thing, "history_twice", words, story, sources, zone)
+                yield finding(sources, thing, "history_twice", words, story, zone=zone)
+
+
+def _number(job: str) -> str:
+    """Return the number in a job's global id; an id of another form is unchanged."""
+    parts = job.split("#")
+    return parts[1] if len(parts) == 3 else job
 
 
 def _ended(scratch: ScratchDatabase, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
@@ -93,9 +91,8 @@ def _runs(
         if not again.isdisjoint((source, line) for _, source, line in places):
             rule = "repeated"
         story = [(at, f"{source}:{line}", what) for at, source, line in dict.fromkeys(places)]
-        parts = job.split("#")
-        thing = parts[1] if len(parts) == 3 else job
-        yield _finding(thing, rule, words.format(job, len(story)), story, sources, zone)
+        thing = _number(job)
+        yield finding(sources, thing, rule, words.format(job, len(story)), story, zone=zone)
 
 
 def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
@@ -108,5 +105,5 @@ def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterato
                     for begin, until, job, source, line in (latest, run)
                 ]
                 words = f"jobs {latest[2]} and {run[2]} at one time"
-                yield _finding(claim, "claim_twice", words, story, sources, zone)
+                yield finding(sources, claim, "claim_twice", words, story, zone=zone)
             latest = max(latest, run, key=lambda r: r[1])

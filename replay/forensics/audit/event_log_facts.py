@@ -177,9 +177,7 @@ class _EntryFacts:
         self.troubled, self.going = False, True
         self.run = RecordedRun(began=place.at)
         self.account.runs.append(self.run)
-        self.run.said.append(place.measures("began", place.at))
-        if facts.get("slot"):
-            self.run.said.append(place.says("slot", facts["slot"]))
+        self.run.said += [place.measures("began", place.at), *place.named("slot", facts.get("slot", ""))]
 
     def trouble(self, place: StatementSource, facts: dict[str, str]) -> None:
         """Note that no entry will tell the run's end and usage to the second."""

@@ -30,7 +30,7 @@ from .entry_rules import (
     TARGETS,
     effect_of,
 )
-from .log_parts import Parts
+from .findings import LogParts, finding
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
 from .tolerances import LINGERING, MINUTE
 
@@ -81,9 +81,7 @@ class _EventLog:
     first: int = 0
     last: int = 0
     aside: _JobHistory | None = None  #: the job whose entry lies before the one above it
-    parts: Parts = field(factory=Parts)
-    found: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
-    """The findings by the part in which they stand, each with the list it goes to."""
+    parts: LogParts = field(factory=LogParts)
     became: list[tuple[_Job, int, int, str]] = field(factory=list)
     """The jobs whose number went to another: job, submitted, last heard of, outcome."""
 
@@ -105,8 +103,9 @@ class EventLogAuditor:
             place = place_of(event.stimulus)
             if place is not None and event.number < OF_EXECUTION_POINTS and event.cluster > 0 and event.proc >= 0:
                 chain = self._of(place.source)
-                if place.source != chain.parts.current:
-                    self._part(chain, place.source)
+                if chain.parts.goes_back(place.source):
+                    _renew(chain)
+                    chain.reached = dict.fromkeys(range(chain.epoch), 0)
                 self._entry(chain, event)
         elif kind is e.AdsKept:
             assert isinstance(event, e.AdsKept)
@@ -122,21 +121,10 @@ class EventLogAuditor:
             for life in chain.lives.values():
                 self._unreleased(chain, life)
                 self._look_for(chain, life)
-            for findings, found in (each for part in chain.found.values() for each in part):
-                findings.append(found)
+            chain.parts.report()
         self._compare_ends()
         became = [one for chain in self._chains.values() for one in _became(chain)]
         self.audit.jobs = count_outcomes((*became, *self._ads.became({job for job, *_ in became})))
-
-    def _part(self, chain: _EventLog, source: int) -> None:
-        """Withdraw the findings of the parts behind one that goes on only now."""
-        later = chain.parts.later(source)
-        if later is None:
-            return
-        for part in later:
-            chain.found.pop(part, None)
-        _renew(chain)
-        chain.reached = dict.fromkeys(range(chain.epoch), 0)
 
     def _of(self, source: int) -> _EventLog:
         if source not in self._chain_of:
@@ -174,7 +162,7 @@ class EventLogAuditor:
             before, found = life.aside
             life.aside = None
             if event.at >= before:
-                chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
+                chain.parts.add(self.audit.violations, found)
             return
         above = _last_told(life)
         if event.at < above - ASIDE and not life.free and event.number:
@@ -247,7 +235,7 @@ class EventLogAuditor:
     def _unreleased(self, chain: _EventLog, life: _JobHistory, number: int = 0) -> None:
         """Accuse a job that began though it was on hold, unless its release follows: a schedd may log it late."""
         if (early := life.unreleased) is not None and number != 13 and (number or early.at + MINUTE < chain.last):
-            chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, early))
+            chain.parts.add(self.audit.violations, early)
         life.unreleased = None
 
     def _slot(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
@@ -282,11 +270,10 @@ class EventLogAuditor:
             f"job {mine}, which began there by {first}:{its_line} and ended {_seconds(event.at - at)} after that, and "
             f"job {its}, which began by {file}:{line}, are told to have been on it at once"
         )
-        story = (*self._story(life), self.sources.told(at, stimulus, f"{its}: {words_of(1)}"))
-        found = AuditFinding(life.slot, "slot_twice", words, at, file, line, story)
+        story = [*_story(life), (at, stimulus, f"{its}: {words_of(1)}")]
+        found = finding(self.sources, life.slot, "slot_twice", words, story)
         # A shadow that stands still logs the end late: until then the slot's next job seems to run beside it.
-        findings = self.audit.violations if event.at - at > LINGERING else self.audit.noted
-        chain.found.setdefault(chain.parts.current, []).append((findings, found))
+        chain.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, found)
 
     def _compare_ends(self) -> None:
         """Report the jobs whose end one log lacks and another source has."""
@@ -306,14 +293,13 @@ class EventLogAuditor:
                 hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
                 spans.append(LogCoverage(number, chain.first, chain.last, hosts))
         for told, end, at, absent in find_lost_ends(lives, spans, self._ads):
-            file, line = self.sources.place(told.stimulus)
             where = "{}:{}".format(*self.sources.place(end))
             words = f"it ended, says {where}, and this log, which goes on, does not tell of it"
             if absent:
                 words = f"it ended, and {self.sources.path(absent)}, which covers its time, tells nothing of it"
             chain = self._chains[told.chain]
-            story = (*self._story(chain.lives[told.job]), self.sources.told(at, end, "its end"))
-            self.audit.lost.append(AuditFinding(_name(told.job), "lost", words, told.last, file, line, story))
+            story = [*_story(chain.lives[told.job]), (at, end, "its end")]
+            self.audit.lost.append(finding(self.sources, _name(told.job), "lost", words, story, of=-2))
 
     def _look_for(self, chain: _EventLog, life: _JobHistory) -> None:
         if life.free or life.epoch != chain.epoch:
@@ -324,26 +310,18 @@ class EventLogAuditor:
         elif life.condition == "Disconnected":
             words, since = "its shadow lost the connection to it, and nothing says what became of it", _last_told(life)
         if words and chain.last - since > LEASE:
-            at, stimulus, _ = _trail(life)[-1]
-            file, line = self.sources.place(stimulus)
-            story = tuple(self._story(life))
-            self.audit.lost.append(AuditFinding(_name(life.job), "lost", words, at, file, line, story))
+            self.audit.lost.append(finding(self.sources, _name(life.job), "lost", words, _story(life)))
 
     def _found(
         self, chain: _EventLog, to: list[AuditFinding], life: _JobHistory, event: e.JobLogged, rule: str, words: str
     ) -> None:
-        found = to, self._finding(life, event, rule, words)
-        chain.found.setdefault(chain.parts.current, []).append(found)
+        chain.parts.add(to, self._finding(life, event, rule, words))
 
     def _finding(self, life: _JobHistory, event: e.JobLogged, rule: str, words: str) -> AuditFinding:
-        file, line = self.sources.place(event.stimulus)
-        story = self._story(life)
-        if not life.trail or _trail(life)[-1][1] != event.stimulus:
-            story.append(self.sources.told(event.at, event.stimulus, words_of(event.number)))
-        return AuditFinding(_name(life.job), rule, words, event.at, file, line, tuple(story))
-
-    def _story(self, life: _JobHistory) -> list[str]:
-        return [self.sources.told(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
+        story = _story(life)
+        if not story or story[-1][1] != event.stimulus:
+            story.append((event.at, event.stimulus, words_of(event.number)))
+        return finding(self.sources, _name(life.job), rule, words, story)
 
 
 def _renew(chain: _EventLog) -> None:
@@ -364,6 +342,10 @@ def _access_point(life: _JobHistory) -> str:
 
 def _trail(life: _JobHistory) -> list[tuple[int, str, int]]:
     return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(life.trail)]
+
+
+def _story(life: _JobHistory) -> list[tuple[int, str, str]]:
+    return [(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
 
 
 def _last_told(life: _JobHistory) -> int:

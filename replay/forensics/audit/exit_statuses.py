@@ -1,23 +1,21 @@
-"""Compare how shadows exited with what the job event logs tell of their runs.
-
-HTCondor's exit.h has the statuses. One is accused if it is the only one that the entries of its run contradict, and
-others fit: where no entry is there, nothing is known of the run's end.
-"""
+"""Compare how shadows exited with what the job event logs tell of their runs (``ExitStatuses``), and find cycles and
+shadows that begin without an end, or end without a beginning, in the log of one daemon (``BegunAndEnded``)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from attrs import define, field
 
+from ....domain import events as e
 from ....domain.imported.record_sources import NOT_STARTED
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
 from ..imported_log import Sources
 from .event_log_facts import JobRecord
-from .expected_lines import LEAST_OTHERS
+from .findings import Misfits, finding
 from .tolerances import FAR
 
 
@@ -53,11 +51,12 @@ _ENDS: Final = frozenset({"4", "5"})
 
 @define
 class ExitStatuses:
-    """Takes the records of each job (``take``); then ``finish`` yields the only exit that does not fit."""
+    """Takes the records of each job (``take``); then ``finish`` yields the only exit that the entries of its run
+    contradict, if others fit: where no entry is there, nothing is known of the run's end. HTCondor's exit.h has the
+    statuses."""
 
     sources: Sources
-    fitting: int = 0
-    unfit: list[AuditFinding] = field(factory=list)
+    _misfits: Misfits = field(factory=Misfits)
 
     def take(self, job: tuple[int, int], heard: Sequence[JobRecord]) -> None:
         begun: dict[tuple[int, str], int] = {}
@@ -88,18 +87,72 @@ class ExitStatuses:
         told = {int(entry.what) for entry in run}
         if any(entry.what == "4" and REQUEUED in entry.body for entry in ends):
             told.add(_REQUEUED)
-        if told & rule.entries:
-            self.fitting += 1
-            return
-        end, place, its = ends[-1], f"{one.source}:{one.line}", f"{ends[-1].source}:{ends[-1].line}"
-        log, number = self.sources.path(end.source).rpartition("/")[2], f"{int(end.what):03}"
-        words = f"its shadow exited with status {status} ({rule.words}), but {log} tells its end by entry {number}"
-        story = (
-            self.sources.told(end.at, its, f"the run's end: entry {number}"),
-            self.sources.told(one.at, place, f"status {status}"),
-        )
-        file, line = self.sources.place(place)
-        self.unfit.append(AuditFinding("{}.{}".format(*job), "status", words, one.at, file, line, story))
 
-    def finish(self) -> list[AuditFinding]:
-        return self.unfit if len(self.unfit) == 1 and self.fitting >= LEAST_OTHERS else []
+        def contradicted() -> AuditFinding:
+            end, number = ends[-1], f"{int(ends[-1].what):03}"
+            log = self.sources.path(end.source).rpartition("/")[2]
+            words = f"its shadow exited with status {status} ({rule.words}), but {log} tells its end by entry {number}"
+            story = [
+                (end.at, f"{end.source}:{end.line}", f"the run's end: entry {number}"),
+                (one.at, f"{one.source}:{one.line}", f"status {status}"),
+            ]
+            return finding(self.sources, "{}.{}".format(*job), "status", words, story)
+
+        self._misfits.judge("exit", bool(told & rule.entries), contradicted)
+
+    def finish(self) -> Iterator[AuditFinding]:
+        return self._misfits.only()
+
+
+@define
+class BegunAndEnded:
+    """Takes the events of daemons' logs; then ``finish`` yields the only one that does not fit.
+
+    A negotiator ends each cycle before it begins the next one, and a schedd logs the start and the exit of a job's
+    shadow with one pid. Everything is forgotten when the daemon begins or ends, and where records are missing.
+    """
+
+    sources: Sources
+    _begun: dict[tuple[int, str], str] = field(factory=dict)
+    """The pid of each job's running shadow; "" for the running cycle, whose key has "" for the job."""
+    _known: set[int] = field(factory=set)  #: the chains that have every record since their daemon began
+    _misfits: Misfits = field(factory=Misfits)
+
+    def cycle(self, chain: int, event: e.CycleReported) -> None:
+        if event.said == "began":
+            if (chain, "") in self._begun:
+                self._judge(
+                    "cycle", False, "negotiator", "a negotiation cycle began before the previous one ended", event
+                )
+            self._begun[chain, ""] = ""
+        elif event.said == "ended":
+            fits = self._begun.pop((chain, ""), None) is not None
+            if fits or chain in self._known:
+                self._judge("cycle", fits, "negotiator", "a negotiation cycle ended that did not begin", event)
+            self._known.add(chain)
+
+    def _judge(self, kind: str, fits: bool, thing: str, words: str, event: e.Event) -> None:
+        words = f"{words}: a line was taken out or changed"
+        record = event.at, event.stimulus, words
+        self._misfits.judge(kind, fits, lambda: finding(self.sources, thing, "begun", words, [record]))
+
+    def shadow(self, chain: int, event: e.JobReported) -> None:
+        job, pid = f"{event.cluster}.{event.proc}", event.facts.get("shadow", "")
+        if event.said == "shadow_began":
+            self._begun[chain, job] = pid
+            return
+        begun = self._begun.get((chain, job), "")
+        if begun or chain in self._known:
+            words = f"its shadow {pid} exited, but {begun or 'no shadow'} had been started"
+            self._judge("shadow", pid == begun, job, words, event)
+
+    def forget(self, chain: int, known: bool) -> None:
+        """Forget what was begun: the daemon began (`known`) or ended, or records are missing."""
+        self._begun = {key: value for key, value in self._begun.items() if key[0] != chain}
+        if known:
+            self._known.add(chain)
+        else:
+            self._known.discard(chain)
+
+    def finish(self) -> Iterator[AuditFinding]:
+        return self._misfits.only()

@@ -105,9 +105,7 @@ def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
     account = JobAccount(submitted, submitted, last, text_of(ad, "GlobalJobId"))
     account.reconnected = any(whole(ad, name) for name in ("NumJobReconnects", "TotalJobReconnectAttempts"))
     account.said += _who(place, ad)
-    account.said.append(place.measures("submitted", submitted))
-    if ended is not None:
-        account.said.append(place.measures("ended", ended))
+    account.said += [place.measures("submitted", submitted), *place.known("ended", ended)]
     if final:
         account.said += _became(place, ad)
     completed = whole(ad, "JobStatus") == COMPLETED
@@ -166,28 +164,19 @@ def _who(place: StatementSource, ad: Ad) -> list[Statement]:
 
 def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> list[Statement]:
     more = None if final else ANY
-    found = []
-    starts = whole(ad, "NumJobStarts")
-    if starts is not None and place.letter != "S":
-        found.append(place.measures("starts", starts, more=more))
+    found = [] if place.letter == "S" else place.known("starts", whole(ad, "NumJobStarts"), more=more)
     holds, exact = _holds(ad) or (None, False)
-    if holds is not None and place.letter != "S" and (exact or final):
-        found.append(place.measures("holds", holds, less=None if exact else ANY, more=more))
-    if place.letter in "HQA" and (wall := seconds(ad, "RemoteWallClockTime")) is not None:
-        found.append(place.measures("wall", wall, more=more))
+    wall = seconds(ad, "RemoteWallClockTime")
+    if place.letter != "S" and (exact or final):
+        found += place.known("holds", holds, less=None if exact else ANY, more=more)
+    if place.letter in "HQA":
+        found += place.known("wall", wall, more=more)
     if place.letter in "PA" or (place.letter in "HQ" and (completed or not final)):
-        for fact, name in (("user_cpu", "CumulativeRemoteUserCpu"), ("system_cpu", "CumulativeRemoteSysCpu")):
-            if (used := seconds(ad, name)) is not None:
-                found.append(place.measures(fact, used, more=more))
-    if place.letter in "PA" or (place.letter in "HQ" and (completed or not final)):
-        for fact, name in (("sent", "BytesSent"), ("received", "BytesRecvd")):
-            if (moved := seconds(ad, name, unit=1)) is not None:
-                found.append(place.measures(fact, moved, more=more))
+        for fact, (name, unit) in _TOTALS.items():
+            found += place.known(fact, seconds(ad, name, unit), more=more)
     if place.letter == "P" and (before := (whole(ad, "NumShadowStarts") or 0) - 1) > 0:
-        wall = seconds(ad, "RemoteWallClockTime")
-        if wall is not None:
-            by = "RemoteWallClockTime of the next run"
-            found.append(place.measures("wall_runs", wall, less=0, more=0, number=before, by=by))
+        by = "RemoteWallClockTime of the next run"
+        found += place.known("wall_runs", wall, less=0, more=0, number=before, by=by)
     if place.letter in "HQ" and final:
         found += _of_one_shadow(place, ad, completed)
     if place.letter in "HQA" and holds and exact:
@@ -197,35 +186,42 @@ def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> li
     return found
 
 
+_TOTALS: Final = {
+    "user_cpu": ("CumulativeRemoteUserCpu", SECOND), "system_cpu": ("CumulativeRemoteSysCpu", SECOND),
+    "sent": ("BytesSent", 1), "received": ("BytesRecvd", 1),
+}  # fmt: skip
+"""What all runs used: the attributes, and their units."""
+
+
 def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
     """Return the time on slots of all of a job's shadows; of a single shadow in all the ad's ways, with the CPU
     time."""
     shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
     if shadows is None or wall is None:
         return []
-    found = [place.measures("wall_runs", wall, less=0, more=0, number=shadows, by="RemoteWallClockTime")]
-    if (committed := seconds(ad, "CommittedTime")) is not None and not _checkpoints(ad):
-        found.append(place.measures("wall_runs", committed, more=ANY, number=shadows, by="CommittedTime"))
+    found = list[Statement]()
+
+    def ran(value: int | None, by: str, number: int = shadows, less: int | None = 0, more: int | None = 0) -> None:
+        found.extend(place.known("wall_runs", value, less=less, more=more, number=number, by=by))
+
+    ran(wall, "RemoteWallClockTime")
+    if not _checkpoints(ad):
+        ran(seconds(ad, "CommittedTime"), "CommittedTime", less=None, more=ANY)
     last = seconds(ad, "LastRemoteWallClockTime")
     if shadows > 1 and last is not None:
-        by = "RemoteWallClockTime less LastRemoteWallClockTime"
-        found.append(place.measures("wall_runs", wall - last, less=0, more=0, number=shadows - 1, by=by))
+        ran(wall - last, "RemoteWallClockTime less LastRemoteWallClockTime", shadows - 1)
     if shadows != 1:
         return found
-    if last is not None:
-        found.append(place.measures("wall_runs", last, less=0, more=0, number=1, by="LastRemoteWallClockTime"))
+    ran(last, "LastRemoteWallClockTime")
     weighted, weight = seconds(ad, "CumulativeSlotTime"), seconds(ad, "MachineAttrSlotWeight0")
     if weighted is not None and weight:
         value = round(weighted * SECOND / weight)
-        by = "CumulativeSlotTime by MachineAttrSlotWeight0"
-        found.append(place.measures("wall_runs", value, less=ROUNDED, more=ROUNDED, number=1, by=by))
+        ran(value, "CumulativeSlotTime by MachineAttrSlotWeight0", less=ROUNDED, more=ROUNDED)
     placed, ended = date(ad, "JobCurrentStartDate"), date(ad, "CompletionDate" if completed else "EnteredCurrentStatus")
     if placed is not None and ended is not None:
-        less, by = None if completed else ANY, "JobCurrentStartDate to its end"
-        found.append(place.measures("wall_runs", ended - placed, less=less, number=1, by=by))
-    for fact, name in (("user_cpu", "RemoteUserCpu"), ("system_cpu", "RemoteSysCpu")):
-        if completed and (used := seconds(ad, name)) is not None:
-            found.append(place.measures(fact, used, by=name))
+        ran(ended - placed, "JobCurrentStartDate to its end", less=None if completed else ANY, more=None)
+    for fact, name in (("user_cpu", "RemoteUserCpu"), ("system_cpu", "RemoteSysCpu")) if completed else ():
+        found += place.known(fact, seconds(ad, name), by=name)
     return found
 
 
@@ -237,8 +233,8 @@ def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
     if whole(ad, "JobUniverse") in ON_SLOTS:
         _where(place, ad, run, placed)
     run.stopped = _stop(place, ad, completed)
-    if run.stopped is not None and place.letter in "PS":
-        run.said.append(place.measures("stopped", run.stopped))
+    if place.letter in "PS":
+        run.said += place.known("stopped", run.stopped)
     if run.stopped is None and place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT:
         run.stopped = max(_sampled(place, ad), placed)  # the run goes on at least until then
         return [run]
@@ -261,10 +257,9 @@ def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> Non
     slot, claim = ("RemoteHost", "PublicClaimId") if now else ("LastRemoteHost", "LastPublicClaimId")
     run.said.append(place.measures("placed", placed))
     for fact, name in (("slot", slot), ("claim", claim)):
-        if found := text_of(ad, name).removesuffix("#..."):
-            run.said.append(place.says(fact, found))
-    if place.letter == "S" and (started := date(ad, "JobStartDate")) is not None:
-        run.said.append(place.measures("began", started))
+        run.said += place.named(fact, text_of(ad, name).removesuffix("#..."))
+    if place.letter == "S":
+        run.said += place.known("began", date(ad, "JobStartDate"))
     began = date(ad, "JobCurrentStartExecutingDate")
     # A starter's ad has the value of the run before, and so has the job's until the program runs.
     soonest = placed + 1 if now and place.letter != "P" else placed
@@ -292,9 +287,8 @@ def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
     # A starter that was told to be quick kills its job, and its last measurement may not reach the shadow.
     less = ANY if place.letter == "S" and by_signal else None
     if whole(ad, "JobUniverse") in ON_SLOTS:
-        for fact, attribute in (("run_user_cpu", "RemoteUserCpu"), ("run_system_cpu", "RemoteSysCpu")):
-            if (used := seconds(ad, attribute)) is not None:
-                found.append(place.measures(fact, used, less=less))
+        found += place.known("run_user_cpu", seconds(ad, "RemoteUserCpu"), less=less)
+        found += place.known("run_system_cpu", seconds(ad, "RemoteSysCpu"), less=less)
     return found
 
 
@@ -315,11 +309,10 @@ def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
 
 def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
     """Return the duration of a run, in every way in which the ad states it."""
-    found = []
+    found = list[Statement]()
 
     def say(fact: str, name: str, less: int | None = None, more: int | None = None) -> None:
-        if (value := seconds(ad, name)) is not None:
-            found.append(place.measures(fact, value, less=less, more=more, by=name))
+        found.extend(place.known(fact, seconds(ad, name), less=less, more=more, by=name))
 
     if place.letter == "S":
         if "JobDuration" in ad:

@@ -70,15 +70,11 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
             return
     account = JobAccount(None, one.at, one.at, log=log, address=facts.get("source", "").partition("?")[0])
     found.append(account)
-    if facts.get("user"):
-        account.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))
+    account.said += place.named("user" if one.letter == "L" else "submitter", facts.get("user", ""))
     if one.what in ("activated", "shadow_began"):
         shadows[of] = account
         run = RecordedRun(placed=one.at, said=[place.measures("placed", one.at)])
-        if facts.get("slot"):
-            run.said.append(place.says("slot", facts["slot"]))
-        if facts.get("claim"):
-            run.said.append(place.says("claim", facts["claim"]))
+        run.said += place.named("slot", facts.get("slot", "")) + place.named("claim", facts.get("claim", ""))
         account.runs.append(run)
 
 

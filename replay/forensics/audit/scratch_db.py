@@ -29,7 +29,6 @@ create table kept (ord integer primary key, letter text, source integer, line in
 create table numbers (cluster integer, proc integer, letter text, ord integer, place integer, line integer, job text,
                       at integer);
 create table things (thing text, fact text, at integer, letter text, body text, source integer, line integer);
-create table gaps (chain integer, ord integer);
 create table ends (job text, letter text, chain integer, run text, at integer, source integer, line integer);
 create table runs (claim text, letter text, begin integer, until integer, job text, source integer, line integer);
 """
@@ -84,9 +83,6 @@ class ScratchDatabase:
 
     def add_fact(self, thing: str, fact: str, place: StatementSource, body: str) -> None:
         self._add("things", (thing, fact, place.at, place.letter, body, place.source, place.line))
-
-    def add_gap(self, chain: int, order: int) -> None:
-        self._add("gaps", (chain, order))
 
     def add_run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
         self._add("runs", (claim, letter, begin, until, job, source, line))
@@ -176,13 +172,6 @@ class ScratchDatabase:
         """)
         for job, found in groupby(rows, key=lambda row: row[0]):
             yield plain(job), [row[1:] for row in found]
-
-    def gaps_by_chain(self) -> dict[int, list[int]]:
-        """Return the positions at which each chain of logs lacks records."""
-        found: dict[int, list[int]] = {}
-        for chain, order in self._db.execute("select chain, ord from gaps order by 1, 2"):
-            found.setdefault(chain, []).append(order)
-        return found
 
     def facts_by_thing(self) -> Iterator[tuple[str, str, list[_Row]]]:
         """Yield the statements on each thing of which two kinds tell: (at, letter, body, source, line), by time."""

@@ -19,8 +19,8 @@ from ....domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classi
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..imported_log import Sources
 from .doubted_records import DOUBTS
-from .expected_lines import LEAST_OTHERS, LineCensus, announced_elsewhere, announced_target
-from .log_parts import Parts
+from .expected_lines import LineCensus, announced_elsewhere, announced_target
+from .findings import LogParts, Misfits, finding
 
 STORY: Final = 8  #: the number of a slot's records in a finding's story before its own
 BACKWARDS: Final = 86_400_000_000
@@ -28,7 +28,7 @@ BACKWARDS: Final = 86_400_000_000
 ASIDE: Final = 5_000_000
 """A single record further than this before the one above it, in microseconds, has a wrong time."""
 
-UNBORN: Final = "it acts, but this startd did not tell of its beginning"
+UNINITIAL_PAIR: Final = "it acts, but this startd did not tell of its beginning"
 LINGERS: Final = 60_000_000
 """How long a dynamic slot without a claim may stay, in microseconds, before its end counts as missing. No rule is
 broken: a startd may keep a slot whose resources are broken."""
@@ -67,8 +67,7 @@ class _AuditedSlot:
 class _StartdLog:
     """The known state of the startd that writes a chain's log."""
 
-    parts: Parts = field(factory=Parts)
-    found: dict[int, list[AuditFinding]] = field(factory=dict)
+    parts: LogParts = field(factory=LogParts)
     occasions: LineCensus = field(factory=LineCensus)
     over: bool = False  #: a startd ended, and no other began
     above: tuple[int, str] = (0, "")  #: the last record's instant and place, to compare the next one's time with
@@ -85,8 +84,8 @@ class _StartdLog:
     carved: dict[str, str] = field(factory=dict)
     """The slot that was carved last from each parent: the next words are about it."""
     missing: set[str] = field(factory=set)  #: the slots of before the unknown time that were not met since
-    exits: int = 0  #: starters that exited with 0 when they had sent the final word on their jobs
-    failures: list[AuditFinding] = field(factory=list)  #: and those that exited with another status then
+    exits: Misfits = field(factory=lambda: Misfits(at_once=True))
+    """The starters that exited with 0 when they had sent the final word on their jobs, or with another status."""
     unfulfilled: list[e.SlotReported] = field(factory=list)  #: the last announcements that no transition followed
 
 
@@ -122,10 +121,8 @@ class StartdLogAuditor:
             self._lingering(chain, chain.last)
             self._end_of_dark(chain, chain.last)
             self._missed(chain)
-            if len(chain.failures) == 1 and chain.exits >= LEAST_OTHERS:
-                chain.found.setdefault(chain.parts.current, []).extend(chain.failures)
-            for found in chain.found.values():
-                self.audit.violations.extend(found)
+            chain.parts.add(self.audit.violations, *chain.exits.only())
+            chain.parts.report()
         count_transitions(self.audit, dict(self._steps))
 
     # Books
@@ -141,22 +138,17 @@ class StartdLogAuditor:
         return self._by_source[source]
 
     def _part(self, chain: _StartdLog, event: e.Event) -> None:
-        """Withdraw the findings of the parts behind one that goes on only now, and begin anew."""
-        source = int(event.stimulus.partition(":")[0])
-        later = chain.parts.later(source)
-        if later is None:
-            return
-        for part in later:
-            chain.found.pop(part, None)
-        chain.aside, chain.above = None, (0, "")
-        self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
+        """Begin anew where a part goes on only now."""
+        if chain.parts.goes_back(int(event.stimulus.partition(":")[0])):
+            chain.aside, chain.above = None, (0, "")
+            self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
 
     def _slot(self, chain: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
         slot = chain.slots.get(event.slot)
         if slot is None:
             slot = chain.slots[event.slot] = _AuditedSlot(INITIAL_PAIR if chain.begun and not chain.births else "")
             if chain.births:
-                self._accuse(chain, slot, event, "unborn", UNBORN)
+                self._accuse(chain, slot, event, "unborn", UNINITIAL_PAIR)
             elif chain.begun:
                 slot.adopted = event
             else:
@@ -166,16 +158,14 @@ class StartdLogAuditor:
         return slot
 
     def _finding(self, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> AuditFinding:
-        file, line = self.sources.place(event.stimulus)
-        story = tuple(self.sources.told(told.at, told.stimulus, _words(told)) for told in (*slot.story, event))
-        return AuditFinding(event.slot, rule, words, event.at, file, line, story)
+        story = [(told.at, told.stimulus, _words(told)) for told in (*slot.story, event)]
+        return finding(self.sources, event.slot, rule, words, story)
 
     def _accuse(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> None:
-        found = chain.found.setdefault(chain.parts.current, [])
-        found.append(self._finding(slot, event, rule, words))
+        chain.parts.add(self.audit.violations, self._finding(slot, event, rule, words))
 
     def _missed(self, chain: _StartdLog) -> None:
-        chain.found.setdefault(chain.parts.current, []).extend(chain.occasions.missed())
+        chain.parts.add(self.audit.violations, *chain.occasions.missed())
         chain.occasions = LineCensus()
         for slot in chain.slots.values():
             slot.said = None
@@ -207,7 +197,7 @@ class StartdLogAuditor:
         if chain.aside is not None:
             before, found = chain.aside
             if event.at >= before:
-                chain.found.setdefault(chain.parts.current, []).append(found)
+                chain.parts.add(self.audit.violations, found)
             chain.aside, chain.above = None, (event.at, this)
         elif event.at < at - ASIDE:
             slot = chain.slots.get(event.slot, _AuditedSlot())
@@ -291,7 +281,7 @@ class StartdLogAuditor:
             chain.births = True
             for other in chain.slots.values():
                 if other.adopted is not None:
-                    self._accuse(chain, _AuditedSlot(), other.adopted, "unborn", UNBORN)
+                    self._accuse(chain, _AuditedSlot(), other.adopted, "unborn", UNINITIAL_PAIR)
         slot = chain.slots[event.slot] = _AuditedSlot(INITIAL_PAIR, event.at, event.kind == "dynamic", said=set())
         slot.story.append(event)
         chain.carved[event.parent] = event.slot
@@ -352,11 +342,8 @@ class StartdLogAuditor:
         status = event.facts.get("status", "")
         if not slot.final or not status.isdecimal() or status in _BREAKDOWNS:
             return
-        if status == "0":
-            chain.exits += 1
-            return
         words = f"its starter had sent the final word on its job, and exited with {status}: all others with 0"
-        chain.failures.append(self._finding(slot, event, "status", words))
+        chain.exits.judge("exit", status == "0", lambda: self._finding(slot, event, "status", words))
 
     def on_reported(self, chain: _StartdLog, event: e.SlotReported) -> None:
         slot = chain.slots.get(event.slot)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from ....domain import events as e
-from ....domain.imported.table_operations import DELETE_ATTRIBUTE, DESTROY_AD, LOG_SEQUENCE, NEW_AD, SET_ATTRIBUTE
+from ....domain.imported.record_sources import DELETE_ATTRIBUTE, DESTROY_AD, LOG_SEQUENCE, NEW_AD, SET_ATTRIBUTE
 from .job_ad_facts import ATTRIBUTES, Ad, seconds
 
 _ASKED: Final = {name.lower(): name for name in ATTRIBUTES}

@@ -10,7 +10,6 @@ user whose slots it counts up in the same transaction, at a time between its upd
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -18,50 +17,10 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain
-from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE, SET_ATTRIBUTE
+from ....domain.imported.record_sources import DESTROY_AD, LOG_SEQUENCE, SET_ATTRIBUTE
 from ...audit_result import AuditFinding
 from ..imported_log import Sources
-from .expected_lines import LEAST_OTHERS
-
-# Collect the records that do not fit, and report one only if it is alone among many that fit.
-#
-# A single record that breaks a rule was changed. Several mean that the rule does not hold in this pool.
-
-
-class _Misfit(NamedTuple):
-    kind: str
-    thing: str
-    words: str
-    stimulus: str
-    at: int
-
-
-@define
-class Misfits:
-    """The records of several kinds that were compared: how many fit, and those that do not."""
-
-    _fitting: Counter[str] = field(factory=Counter)
-    _misfits: list[_Misfit] = field(factory=list)
-
-    def judge(self, kind: str, fits: bool, thing: str, words: str, stimulus: str, at: int) -> None:
-        """Count a record that fits, or keep one that does not, with what an audit says of it."""
-        if fits:
-            self._fitting[kind] += 1
-        else:
-            self._misfits.append(_Misfit(kind, thing, words, stimulus, at))
-
-    def only(self, sources: Sources, rule: str, verdict: str) -> Iterator[AuditFinding]:
-        """Yield the misfit if it is the only one, and enough records of its kind fit."""
-        if len(self._misfits) == 1 and self._fitting[self._misfits[0].kind] >= LEAST_OTHERS:
-            _, thing, words, stimulus, at = self._misfits[0]
-            yield finding_of_record(sources, thing, rule, f"{words}: {verdict}", stimulus, at)
-
-
-def finding_of_record(sources: Sources, thing: str, rule: str, words: str, stimulus: str, at: int) -> AuditFinding:
-    """Return a finding whose story is one record."""
-    file, line = sources.place(stimulus)
-    return AuditFinding(thing, rule, words, at, file, line, (sources.told(at, stimulus, words),))
-
+from .findings import Misfits, finding
 
 _UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet
 OF_USAGE: Final = frozenset({"usage", "unweighted", f"{_UNCHARGED}usage", f"{_UNCHARGED}unweighted"})
@@ -89,6 +48,7 @@ class _Given(NamedTuple):
 class TableSteps:
     """The steps from each value of the tables to the next one."""
 
+    sources: Sources
     set_by_hand: set[str] = field(factory=set)
     _last: dict[tuple[int, str, str], tuple[float, _Step]] = field(factory=dict)
     _uncharged: dict[tuple[int, str, str], float] = field(factory=dict)
@@ -138,7 +98,7 @@ class TableSteps:
                 slot, user = key.removeprefix("Resource.").partition("@<")[0], plain(text)
                 fits = (f"Customer.{user}", "ResourcesUsed") in written
                 words = f"it is given to {user}, but not counted for that user"
-                self._misfits.judge("user", fits, slot, words, event.stimulus, event.at)
+                self._judge("user", fits, slot, words, event.at, event.stimulus)
                 since = written.get((key, "StartTime"), "")
                 if since.isdecimal() and source in self._updated:
                     given = _Given(slot, int(since), self._updated[source], event.stimulus, event.at)
@@ -154,18 +114,24 @@ class TableSteps:
         if before is not None and value in {before + one + other for one in steps for other in steps}:
             fits = True  # the one above it was odd
         words = f"{name} is {value} after {last}"
-        self._misfits.judge("count", fits, key.partition(".")[2], words, event.stimulus, event.at)
+        self._judge("count", fits, key.partition(".")[2], words, event.at, event.stimulus)
         self._counts[source, key, name] = value, None if fits else last
 
     def _update(self, source: str, at: int) -> None:
         for slot, since, updated, stimulus, when in self._given.pop(source, ()):
             words = f"it is in use since {since}, but was given to its user between {updated} and {at}"
-            self._misfits.judge("since", updated <= since <= at, slot, words, stimulus, when)
+            self._judge("since", updated <= since <= at, slot, words, when, stimulus)
         self._updated[source] = at
 
-    def finish(self, sources: Sources) -> Iterator[AuditFinding]:
+    def _judge(self, kind: str, fits: bool, thing: str, words: str, at: int, stimulus: str) -> None:
+        words += ": it was changed"
+        self._misfits.judge(
+            kind, fits, lambda: finding(self.sources, thing, "table_step", words, [(at, stimulus, words)])
+        )
+
+    def finish(self) -> Iterator[AuditFinding]:
         for submitter, step, before, after in self._odd:
             if not self.set_by_hand & {submitter, "*"}:
                 words = f"its usage is {step.amount:g} s, between {before:g} s and {after:g} s: it was changed"
-                yield finding_of_record(sources, submitter, "usage_falls", words, step.stimulus, step.at)
-        yield from self._misfits.only(sources, "table_step", "it was changed")
+                yield finding(self.sources, submitter, "usage_falls", words, [(step.at, step.stimulus, words)])
+        yield from self._misfits.only()

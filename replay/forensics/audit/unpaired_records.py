@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from attrs import define, field
@@ -23,6 +24,7 @@ from ...audit_result import AuditFinding
 from ..imported_log import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
+from .findings import Misfits, finding
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
 from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR
 
@@ -131,14 +133,13 @@ class UnpairedRecords:
     """The first and the last record of a file that another one has, too, by both chains."""
     _users: dict[str, dict[Job, tuple[set[int], list[PairedRecord]]]] = field(factory=dict)
     """The jobs of each user's log, by its path: the chains that have them, and what the EventLog has of them."""
-    _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
-    """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
+    _unworded: Misfits = field(factory=Misfits)
+    """The matches that a NegotiatorLog tells without the line of it, which all others have."""
 
     def take(self, job: Job, heard: Sequence[JobRecord]) -> None:
         for one in heard:
-            if one.letter == "N" and one.what == "matched":
-                worded = "startd" in json.loads(one.body)
-                self._matches.setdefault((one.chain, worded), []).append((one.at, job, f"{one.source}:{one.line}"))
+            if one.letter == "N" and one.what == "matched" and one.chain not in self.gaps:
+                self._unworded.judge(one.chain, "startd" in json.loads(one.body), partial(self._not_worded, job, one))
         told = _told(heard)
         ads = [json.loads(one.body) for one in heard if one.letter in "HQ"]
         if any("StageInStart" in ad for ad in ads):
@@ -185,7 +186,7 @@ class UnpairedRecords:
         self._absent()
         for name, rule in PAIRS.items():
             yield from self._judge(name, rule)
-        yield from self._unworded()
+        yield from self._unworded.of_each_kind()
 
     def _judge(self, name: str, rule: PairRule) -> Iterator[AuditFinding]:
         pools = self._chains.get(rule.first, set()), self._chains.get(rule.second, set())
@@ -228,18 +229,10 @@ class UnpairedRecords:
                     inside = [one for one in entries if not self._may_be_cut(one, chain)]
                     self.alone.setdefault(("entry", told[0].chain, chain), []).append([*inside, *entries][0])
 
-    def _unworded(self) -> Iterator[AuditFinding]:
-        """Yield the only match that the NegotiatorLog tells without the line of it, which all others have."""
-        for (chain, worded), found in self._matches.items():
-            if worded or len(found) > 1 or len(self._matches.get((chain, True), ())) < AGREED or chain in self.gaps:
-                continue
-            at, job, stimulus = found[0]
-            words = (
-                "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
-            )
-            file, line = self.sources.place(stimulus)
-            told = (self.sources.told(at, stimulus, words),)
-            yield AuditFinding("{}.{}".format(*job), "unpaired", words, at, file, line, told)
+    def _not_worded(self, job: Job, one: JobRecord) -> AuditFinding:
+        words = "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
+        record = (one.at, f"{one.source}:{one.line}", words)
+        return finding(self.sources, "{}.{}".format(*job), "unpaired", words, [record])
 
     def _may_be_cut(self, alone: UnpairedRecord, lacking: int) -> bool:
         """Return True if the file that lacks a record has nothing before it or nothing behind it: its older part may be
@@ -276,21 +269,20 @@ class UnpairedRecords:
         rule, told = alone.rule, alone.told
         mine, theirs = KINDS[LETTERS[alone.letter]].name, self.sources.path(lacking).rpartition("/")[2]
         what = f"{rule.what} {told.key}".rstrip()
-        file, line = self.sources.place(told.stimulus)
-        story = [self.sources.told(told.at, told.stimulus, f"{what}, says {mine}")]
+        story = [(told.at, told.stimulus, f"{what}, says {mine}")]
         if alone.other is not None and alone.other.key != told.key:
             words = f"{what}, says {mine}; {alone.other.key}, says {theirs}: one of them was changed"
-            story.append(self.sources.told(alone.other.at, alone.other.stimulus, f"{alone.other.key}, says {theirs}"))
+            story.append((alone.other.at, alone.other.stimulus, f"{alone.other.key}, says {theirs}"))
         elif alone.other is not None:
             by = abs(alone.other.at - told.at) / SECOND
             order = "after" if told.at > alone.other.at else "before"
             words = f"{what}: {mine} has it {by:g} s {order} {theirs}: the time of one was changed"
-            story.append(self.sources.told(alone.other.at, alone.other.stimulus, f"the same, says {theirs}"))
+            story.append((alone.other.at, alone.other.stimulus, f"the same, says {theirs}"))
         elif alone.again:
             words = f"{what} stands in {mine} once more than in {theirs}: it was put in here, or taken out there"
         else:
             words = f"{what} is told by {mine}, and {theirs} lacks it: it was taken out there{unless}"
-        return AuditFinding("{}.{}".format(*alone.job), "unpaired", words, told.at, file, line, tuple(story))
+        return finding(self.sources, "{}.{}".format(*alone.job), "unpaired", words, story, of=0)
 
 
 def _single(found: Sequence[UnpairedRecord], moved: bool = False) -> UnpairedRecord | None:

@@ -1,0 +1,94 @@
+"""Make findings of an audit, and report a record that does not fit only if it is alone among many that fit.
+
+A single record that breaks a rule was changed. Several mean that the rule does not hold in this pool.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from datetime import UTC, tzinfo
+from itertools import chain
+from typing import Final
+
+from attrs import define, field
+
+from ...audit_result import AuditFinding
+from ..imported_log import Sources
+
+LEAST_OTHERS: Final = 3  #: how many others have to fit before one that does not counts
+
+
+def finding(
+    sources: Sources,
+    thing: str,
+    rule: str,
+    words: str,
+    story: Sequence[tuple[int, str, str]],
+    of: int = -1,
+    zone: tzinfo = UTC,
+) -> AuditFinding:
+    """Return a finding. Its story is records (instant, stimulus, words), of which the one at index `of` is at fault."""
+    at, stimulus, _ = story[of]
+    file, line = sources.place(stimulus)
+    return AuditFinding(thing, rule, words, at, file, line, tuple(sources.told(*record, zone) for record in story))
+
+
+@define
+class Misfits:
+    """The records of several kinds that were compared: how many fit, and those that do not. With `at_once` a finding is
+    made when its record is judged, since the state that it tells of changes; else at the end, by the latest names."""
+
+    at_once: bool = False
+    _fitting: Counter[Hashable] = field(factory=Counter)
+    _misfits: dict[Hashable, list[Callable[[], AuditFinding]]] = field(factory=dict)  #: two at most of each kind
+
+    def judge(self, kind: Hashable, fits: bool, finding: Callable[[], AuditFinding]) -> None:
+        """Count a record that fits, or keep the finding of one that does not."""
+        if fits:
+            self._fitting[kind] += 1
+        elif len(misfits := self._misfits.setdefault(kind, [])) < 2:
+            made = finding() if self.at_once else None
+            misfits.append(finding if made is None else lambda: made)
+
+    def of_each_kind(self) -> Iterator[AuditFinding]:
+        """Yield each misfit that is the only one of its kind, of which enough records fit."""
+        for kind, misfits in self._misfits.items():
+            if len(misfits) == 1 and self._fitting[kind] >= LEAST_OTHERS:
+                yield misfits[0]()
+
+    def only(self) -> Iterator[AuditFinding]:
+        """Yield the misfit if it is the only one of all kinds, and enough records of its kind fit."""
+        return self.of_each_kind() if len([*chain(*self._misfits.values())]) == 1 else iter(())
+
+
+@define
+class LogParts:
+    """The parts of a rotated log, oldest first, as their records come, and the findings of each. A part may go on after
+    records of its successor were read, if a folder was copied while it was written."""
+
+    current: int = 0
+    _order: list[int] = field(factory=list)
+    _findings: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
+
+    def goes_back(self, source: int) -> bool:
+        """Take the next record's part. Return True if it is an earlier one: the findings behind it are withdrawn."""
+        if source == self.current:
+            return False
+        self.current = source
+        if source not in self._order:
+            self._order.append(source)
+            return False
+        for part in self._order[self._order.index(source) + 1 :]:
+            self._findings.pop(part, None)
+        return True
+
+    def add(self, to: list[AuditFinding], *found: AuditFinding) -> None:
+        """Keep findings of the current part for a list of the audit."""
+        self._findings.setdefault(self.current, []).extend((to, one) for one in found)
+
+    def report(self) -> None:
+        """Add all findings to the lists for which they were kept."""
+        for findings in self._findings.values():
+            for to, found in findings:
+                to.append(found)
