@@ -10,7 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from ...domain.events import Event, TableWritten
-from ...domain.imported.table_operations import (
+from ...domain.imported.record_sources import (
     BEGIN_TRANSACTION,
     DELETE_ATTRIBUTE,
     DESTROY_AD,

@@ -1,8 +1,8 @@
 """Simulate a scenario with the live engine, a log in memory and a world without processes.
 
-``scenario_machines`` makes its machines and their readings; ``remote_schedds`` holds the claims of
-schedds outside the pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner`` runs the
-lines in order. The language is ``replay/scenario``.
+``scenario_machines`` makes its machines and their readings. ``simulation`` joins all of it with the schedds outside of
+the pool, ``actions`` has a function for each verb, ``runner`` runs the lines in order. The language is
+``replay/scenario``.
 """
 
 from .runner import play

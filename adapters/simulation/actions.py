@@ -22,9 +22,8 @@ from ...replay.scenario.scenario_times import length
 from ...replay.scenario.verbs import OPTIONS
 from ...replay.virtual_world import CLIENT, Behaviour, Speed
 from ..machine.host import CONDOR_VERSION
-from .remote_schedds import RemoteJob
 from .scenario_machines import ARCH, OPSYS, PLATFORM
-from .simulation import RefusedStep, Simulation
+from .simulation import RefusedStep, RemoteJob, Simulation
 
 # Make the jobs of a scenario: their ads, and the behaviour of their processes.
 

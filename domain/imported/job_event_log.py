@@ -2,16 +2,19 @@
 
 An entry's text is what follows its time: the rest of the header line, then the lines of the body, indented by any
 white space: HTCondor's reader skips it, and terminals and mails turn tabs into blanks.
-``facts`` reads it on demand, by the table ``SHAPES``. A part that is missing or makes no sense states no fact; no text
-is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's ``condor_event.cpp``
-(25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
+``facts`` reads it on demand, by the shapes in ``entry_shapes.txt``. A part that is missing or makes no sense states no
+fact; no text is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's
+``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pkgutil import get_data
 from typing import Final, NamedTuple
+
+from ..package_data import sections
 
 
 class EntryType(NamedTuple):
@@ -39,73 +42,16 @@ def words_of(number: int) -> str:
     return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
 
 
-def _shape(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern in which ``\\n\\t`` stands for a new line with any indentation (possessive, so that a negative
-    lookahead behind it sees the first word)."""
-    return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", pattern))
+def _shapes(data: bytes | None) -> Iterator[tuple[int, re.Pattern[str]]]:
+    """Yield the shapes of entries. A new line has any indentation (possessive, so that a negative lookahead behind it
+    sees the first word)."""
+    parts, shapes = (dict(line.split(": ", 1) for line in section.lines) for section in sections(data))
+    for number, shape in shapes.items():
+        whole = re.sub(r"<([A-Z]+)>", lambda part: parts[part[1]], shape)
+        yield int(number), re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", whole))
 
 
-_TERMINATED: Final = (
-    r"(?:\n\t\(1\) Normal termination \(return value (?P<code>-?\d+)\)"
-    r"|\n\t\(0\) Abnormal termination \(signal (?P<signal>-?\d+)\)"
-    r"(?:\n\t\(1\) Corefile in: (?P<core>.*)|\n\t\(0\) No core file)?)?"
-)
-_CODES: Final = r"(?:\n\tCode (?P<code>-?\d+) Subcode (?P<subcode>-?\d+))?"
-_REASON: Final = r"(?:\n\t(?P<reason>.+))?"
-_NOTES: Final = r"(?P<notes>(?:\n\t(?!WARNING: ).*)*)(?:\n\tWARNING: (?:Committed .*?: )?(?P<warnings>.*))?"
-
-SHAPES: Final[dict[int, re.Pattern[str]]] = {
-    number: _shape(shape)
-    for number, shape in {
-        0: r"Job submitted from host: (?P<host>.*)" + _NOTES,
-        1: r"Job executing on host: (?P<host>.*)(?:\n\tSlotName: (?P<slot>.*))?",
-        2: r"\((?P<code>\d+)\) (?P<reason>.*)",
-        4: r"Job was evicted\.(?: Code (?P<reason_code>-?\d+) Subcode (?P<reason_subcode>-?\d+))?"
-        r"(?:\n\t\((?P<checkpointed>\d)\) (?P<requeued>Job terminated and was requeued)?.*)?"
-        r"(?:\n\tUsr.*|\n\t\d+ +- .*)*" + _TERMINATED + r"(?:\n\t(?!Partitionable )(?:Reason: )?(?P<reason>.+))?",
-        5: r"Job terminated\." + _TERMINATED,
-        6: r"Image size of job updated: (?P<image>-?\d+)",
-        7: r"Shadow exception!" + _REASON,
-        8: r"(?P<remark>.*)",
-        9: r"Job was aborted[^\n]*" + _REASON,
-        10: r"Job was suspended\.(?:\n\tNumber of processes actually suspended: (?P<processes>\d+))?",
-        12: r"Job was held\.(?:\n\tReason unspecified|(?:\n\t(?!Code \d+ Subcode \d+$)(?P<reason>.+))?)" + _CODES,
-        13: r"Job was released\." + _REASON,
-        14: r"Node (?P<node>\d+) executing on host: (?P<host>.*)(?:\n\tSlotName: (?P<slot>.*))?",
-        15: r"Node (?P<node>\d+) terminated\." + _TERMINATED,
-        16: r"POST Script terminated\." + _TERMINATED + r"(?:\n\tDAG Node: (?P<node>.*))?",
-        21: r"(?P<severity>Error|Message) from (?P<daemon>\S+) on (?P<slot>.*):"
-        r"(?:\n\t(?P<reason>.*(?:\n\t(?!Code -?\d+ Subcode).*)*))?" + _CODES,
-        22: r"Job disconnected.*(?:\n\t(?P<reason>.*))?(?:\n\tTrying to reconnect to (?P<slot>\S+) (?P<host>\S+))?",
-        23: r"Job reconnected to (?P<slot>.*)(?:\n\tstartd address: (?P<host>.*))?"
-        r"(?:\n\tstarter address: (?P<starter>.*))?",
-        24: r"Job reconnection failed(?:\n\t(?P<reason>.*))?(?:\n\tCan not reconnect to (?P<slot>.*), resched.*)?",
-        25: r"Grid Resource Back Up(?:\n\tGridResource: (?P<resource>.*))?",
-        26: r"Detected Down Grid Resource(?:\n\tGridResource: (?P<resource>.*))?",
-        27: r"Job submitted to grid resource(?:\n\tGridResource: (?P<resource>.*))?"
-        r"(?:\n\tGridJobId: (?P<grid_id>.*))?",
-        33: r"(?:Changing|Setting) job attribute (?P<name>\S+)(?: from (?P<old>.*?))? to (?P<new>.*)",
-        34: r"PRE script return value is PRE_SKIP value(?:\n\t(?P<notes>.*))?",
-        35: r"Cluster submitted from host: (?P<host>.*)" + _NOTES,
-        36: r"Cluster removed(?:\n\tMaterialized (?P<jobs>\d+) jobs from (?P<items>\d+) items\.\s*(?P<completion>.*))?"
-        r"(?:\n\t(?P<notes>.*))?",
-        37: r"Job Materialization Paused(?:\n\t(?!PauseCode|HoldCode)(?P<reason>.+))?(?:\n\tPauseCode (?P<code>-?\d+))?"
-        r"(?:\n\tHoldCode (?P<hold_code>-?\d+))?",
-        38: r"Job Materialization Resumed" + _REASON,
-        40: r"(?P<what>.*)(?:\n\tSeconds spent in queue: (?P<queued>\d+))?(?:\n\tTransferring to host: (?P<host>.*))?",
-        41: r"(?:.*\n\tBytes reserved: (?P<bytes>\d+))?(?:\n?[ \t]*Reservation Expiration: (?P<expires>\d+))?"
-        r"(?:\n\tReservation UUID: (?P<uuid>.*))?(?:\n\tTag: (?P<tag>.*))?",
-        42: r".*\n\tReservation UUID: (?P<uuid>.*)",
-        43: r".*\n\tBytes: (?P<bytes>\d+)(?:\n\tChecksum Value: (?P<checksum>.*))?"
-        r"(?:\n\tChecksum Type: (?P<checksum_type>.*))?(?:\n\tUUID: (?P<uuid>.*))?",
-        44: r".*\n\tChecksum Value: (?P<checksum>.*)(?:\n\tChecksum Type: (?P<checksum_type>.*))?"
-        r"(?:\n\tTag: (?P<tag>.*))?",
-        45: r".*\n\tBytes: (?P<bytes>\d+)(?:\n\tChecksum Value: (?P<checksum>.*))?"
-        r"(?:\n\tChecksum Type: (?P<checksum_type>.*))?(?:\n\tTag: (?P<tag>.*))?",
-        46: r"Dataflow job was skipped\." + _REASON,
-        47: r"Common files event: (?P<what>.*)",
-    }.items()
-}
+SHAPES: Final = dict(_shapes(get_data(__package__, "entry_shapes.txt")))
 """Type -> the shape of its text, whose named groups are facts. A type without one states only words and attributes."""
 
 _TRAILING: Final = re.compile(r"[ \t](?:\n|$)")

@@ -21,14 +21,14 @@ from ...domain import events as e
 from ...domain.errors import PoolbookError
 from ...domain.events import Ad
 from ...domain.imported import packed_ads
-from ...domain.imported.record_sources import place_of
-from ...domain.imported.table_operations import (
+from ...domain.imported.record_sources import (
     BEGIN_TRANSACTION,
     DELETE_ATTRIBUTE,
     DESTROY_AD,
     LOG_SEQUENCE,
     NEW_AD,
     SET_ATTRIBUTE,
+    place_of,
 )
 from ...domain.ports.log import EventStore
 from ..narration.formatting import EVER, instant

@@ -7,8 +7,7 @@
 """
 
 from .event_lines import KINDS, LETTERS, client_end, ending, transition
-from .members import Member, as_dict, entries, line, listed, member_of, members
-from .wanted import StreamFilter, is_clock, since, wanted
+from .members import Member, StreamFilter, as_dict, entries, is_clock, line, listed, member_of, members, since, wanted
 
 __all__ = [
     "KINDS", "LETTERS", "Member", "StreamFilter", "as_dict", "client_end", "ending", "entries", "is_clock", "line",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from operator import attrgetter, methodcaller
+from pkgutil import get_data
+from string import Formatter
+from typing import Any, Final, NamedTuple
 
 from ...domain import events as e
 from ...domain.imported.job_event_log import ENTRIES
@@ -16,6 +19,7 @@ from ...domain.state_machines.job_rows import UNSUBMITTED
 from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
 from ..narration.formatting import counted, in_part, instant, interval, memory, shortened
+from ..narration.tables import tables
 
 LETTERS: dict[str, str] = {
     row.number: row.letter.strip(UNLETTERED) for dialect in DIALECTS.values() for row in dialect.slot_rows
@@ -42,6 +46,36 @@ class Part(NamedTuple):
 
 def _ad(changes: e.Ad) -> str:
     return shortened(", ".join(f"{name} = {text}" if text else f"{name} gone" for name, text in changes.items()))
+
+
+_FORMS: Final[dict[str, Callable[[Any], str]]] = {
+    "ad": _ad,
+    "facts": lambda facts: shortened(", ".join(f"{name} {value}" for name, value in facts.items())),
+    "names": lambda names: shortened(", ".join(names), 60) or "nothing",
+    "settings": lambda ad: shortened(", ".join(f"{name} = {text or 'its default'}" for name, text in ad.items())),
+    "start": lambda text: shortened(text, 60),
+}
+
+
+def _column(template: str) -> Callable[[e.Event], str]:
+    """Return what fills a column of the table for an event."""
+    pieces = [
+        (text, attrgetter(name or "at"), _FORMS.get(form or "", methodcaller("__format__", form)) if name else _nothing)
+        for text, name, form, _ in Formatter().parse(template)
+    ]
+    return lambda event: "".join(text + show(field(event)) for text, field, show in pieces)
+
+
+def _nothing(_: object) -> str:
+    return ""
+
+
+def _part(row: str) -> Callable[[e.Event], Part]:
+    columns = [_column(template) for template in row.split(" | ")]
+    return lambda event: Part(*[column(event) for column in columns])
+
+
+_LINES: Final = tables(get_data(__package__, "event_lines.txt"))
 
 
 # What is said of each job of an event about jobs
@@ -115,14 +149,6 @@ def _measured(event: e.JobMeasured) -> Part:
     return Part("measured", f"memory {memory(event.resident)}, disk {memory(event.disk)}, CPU {cpu}")
 
 
-def _facts(event: e.DaemonReported | e.SlotReported | e.JobReported | e.SubmitterReported | e.CycleReported) -> str:
-    return shortened(", ".join(f"{name} {value}" for name, value in event.facts.items()))
-
-
-def _reported(event: e.SlotReported | e.JobReported | e.SubmitterReported | e.CycleReported) -> Part:
-    return Part(event.said, _facts(event))
-
-
 def _logged(event: e.JobLogged) -> Part:
     kind = ENTRIES.get(event.number)
     return Part(kind.name if kind else f"entry {event.number:03}", shortened(event.text.partition("\n")[0].strip()))
@@ -145,26 +171,19 @@ def _transferred(event: e.JobTransferEnded) -> Part:
 OF_JOBS: dict[type[e.Event], Callable[[Any], Part]] = {
     e.ClusterSubmitted: _submitted,
     e.JobsTransformed: _transformed,
-    e.JobsMaterialized: lambda event: Part("made", "", "Unsubmitted", event.status),
     e.JobsTransitioned: _moved,
     e.JobsEdited: _edited,
     e.JobsDeferred: lambda event: Part("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _activated,
-    e.JobDue: lambda event: Part("due"),
-    e.ClaimsEarmarked: lambda event: Part("earmarked", f"the claims of {_some(list(event.claims))}"),
     e.EarmarkEnded: lambda event: Part("earmark over", f"on {event.slot}" if event.slot else ""),
-    e.JobCooledDown: lambda event: Part("cooled down"),
     e.MailDue: lambda event: Part("mail due", f"to {', '.join(event.to) or 'nobody'}: {shortened(event.subject)}"),
     e.Mailed: lambda event: Part("mailed", shortened(event.failure) or "sent"),
-    e.JobTransferBegan: lambda event: Part("transfer", f"{event.way} begins"),
     e.JobTransferEnded: _transferred,
-    e.JobExecuting: lambda event: Part("executing", f"pid {event.pid}"),
     e.JobMeasured: _measured,
-    e.JobSignalled: lambda event: Part("signalled", event.how),
     e.JobExited: _exited,
     e.JobLogged: _logged,
-    e.JobReported: _reported,
 }
+OF_JOBS.update((getattr(e, kind), _part(row)) for kind, row in _LINES["jobs"].items())
 SETS = (e.ClusterSubmitted, e.JobsMaterialized, e.JobsTransitioned, e.JobsEdited, e.JobsDeferred)
 
 
@@ -179,10 +198,6 @@ def _born(event: e.SlotCreated) -> Part:
 def _slot_moved(event: e.SlotTransitioned) -> Part:
     said = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
     return Part(event.row or "no row", said, event.source, event.target, LETTERS.get(event.row, ""))
-
-
-def _settings(settings: e.Ad) -> str:
-    return shortened(", ".join(f"{name} = {text or 'its default'}" for name, text in settings.items()))
 
 
 def _drain_began(event: e.DrainBegan) -> Part:
@@ -241,19 +256,29 @@ def _submitter_set(event: e.SubmitterSet) -> Part:
 
 
 def _table(event: e.TableWritten) -> Part:
-    keys = list(dict.fromkeys(key for _, key, _, _ in event.operations))
-    return Part(
-        "written", f"transaction {event.number}: {counted(len(event.operations), 'operation')} on {_some(keys)}"
-    )
-
-
-def _some(names: list[str]) -> str:
-    return shortened(", ".join(names), 60) or "nothing"
+    keys = _FORMS["names"](list(dict.fromkeys(key for _, key, _, _ in event.operations)))
+    return Part("written", f"transaction {event.number}: {counted(len(event.operations), 'operation')} on {keys}")
 
 
 def _kept(event: e.AdsKept) -> Part:
     kind = REPORT_KINDS.get(event.kind)
     return Part("kept", f"{counted(event.count, 'ad')} of {kind.name if kind else event.kind}")
+
+
+def _asked(event: e.RequestAnswered) -> Part:
+    return Part("asked", shortened(f"{event.request} {event.arguments}: answered {event.answer}"))
+
+
+def _noted(event: e.EvaluationRecorded) -> Part:
+    return Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}")
+
+
+def _client_began(event: e.BackfillStarted) -> Part:
+    return Part("backfill", f"{event.system}, {event.client.get('Executable', '')}, for {event.slot}")
+
+
+def _claim_over(event: e.ClaimEnded) -> Part:
+    return Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s")
 
 
 def _gap(event: e.SourceGap) -> Part:
@@ -263,89 +288,31 @@ def _gap(event: e.SourceGap) -> Part:
 
 _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Part]]] = {
     # kind: (the field that names the thing, or the name itself), what is said
-    e.PoolFounded: (
-        "pool",
-        lambda event: Part("founded", f"{event.name}, dialect {event.dialect}, version {event.version}"),
-    ),
-    e.PoolConfigured: ("pool", lambda event: Part("configured", _settings(event.settings))),
     e.PrioritiesUpdated: ("accountant", _priorities),
     e.QuotasAssigned: ("negotiator", _quotas),
     e.SubmitterSet: (".submitter", _submitter_set),
-    e.SubmittersReset: (
-        "accountant",
-        lambda event: Part("reset", f"the usage of {_some(list(event.submitters))}, by {event.user}"),
-    ),
     e.SubmissionRefused: (".user", _refused),
-    e.SubmitterDeleted: (".submitter", lambda event: Part("deleted", f"by {event.user}")),
-    e.FactoryTransitioned: (
-        ".cluster",
-        lambda event: Part("factory", event.reason, event.source, event.target),
-    ),
-    e.WriterBegan: ("pool", lambda event: Part("writer", f"epoch {event.epoch}: {event.writer}")),
-    e.RequestAnswered: (
-        ".user",
-        lambda event: Part("asked", shortened(f"{event.request} {event.arguments}: answered {event.answer}")),
-    ),
-    e.EvaluationRecorded: (
-        "evidence",
-        lambda event: Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}"),
-    ),
-    e.MachineJoined: (".machine", lambda event: Part("joined", _settings(event.settings))),
-    e.MachineConfigured: (".machine", lambda event: Part("configured", _settings(event.settings))),
-    e.BenchmarksRan: (".slot", lambda event: Part("benchmarks", f"Mips {event.mips}, KFlops {event.kflops}")),
+    e.RequestAnswered: (".user", _asked),
+    e.EvaluationRecorded: ("evidence", _noted),
     e.CpuBusyChanged: (".slot", lambda event: Part("busy" if event.busy else "not busy", "CpuBusy")),
     e.DrainBegan: (".machine", _drain_began),
-    e.DrainTransitioned: (
-        ".machine",
-        lambda event: Part(event.row, f"drain {event.drain}", event.source, event.target),
-    ),
-    e.DrainFinal: (".machine", lambda event: Part("jobs gone", f"those of before drain {event.drain}")),
-    e.DrainBadputAdded: (".slot", lambda event: Part("badput", f"{event.badput:,} core-seconds")),
     e.DefragPolled: ("defrag", _polled),
-    e.BackfillStarted: (
-        ".machine",
-        lambda event: Part("backfill", f"{event.system}, {event.client.get('Executable', '')}, for {event.slot}"),
-    ),
-    e.BackfillExecuting: (".machine", lambda event: Part("backfill runs", f"pid {event.pid}")),
-    e.BackfillSignalled: (".machine", lambda event: Part("backfill told", "hard")),
+    e.BackfillStarted: (".machine", _client_began),
     e.BackfillExited: (".machine", _client_gone),
-    e.BackfillLeaving: (".slot", lambda event: Part("leaves for", event.destination)),
-    e.ShutdownBegan: (".machine", lambda event: Part("off", event.how)),
-    e.MachineLeft: (".machine", lambda event: Part("left")),
     e.SlotCreated: (".slot", _born),
     e.SlotTransitioned: (".slot", _slot_moved),
-    e.SlotAdChanged: (".slot", lambda event: Part("changed", _ad(event.changes))),
-    e.SlotDestroyed: (".slot", lambda event: Part("died")),
     e.ClaimMade: (".slot", _claim_made),
     e.ClaimQueued: (".slot", lambda event: Part("waited for", ", ".join([*_claim(event), f"rank {event.rank:g}"]))),
-    e.ClaimWithdrawn: (".slot", lambda event: Part("withdrawn", "the better match that waited")),
     e.ClaimFlagged: (".slot", _marked),
-    e.ClaimActivated: (".slot", lambda event: Part("job begins", f"job {event.job}")),
-    e.ClaimDeactivated: (".slot", lambda event: Part("job gone", f"job {event.job}")),
-    e.StarterSignalled: (".slot", lambda event: Part("told", event.how)),
     e.ClaimHolderSilent: (".slot", _unheard),
-    e.ClaimEnded: (
-        ".slot",
-        lambda event: Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s"),
-    ),
-    e.MatchVoided: (".slot", lambda event: Part("match void", f"with job {event.job}")),
-    e.SourceFound: ("source", lambda event: Part("found", f"source {event.source}, {event.kind}: {event.path}")),
-    e.SourceRead: (
-        "source",
-        lambda event: Part("read", f"source {event.source}, up to line {event.lines}: {event.path}"),
-    ),
-    e.SourceRefused: (
-        "source",
-        lambda event: Part("refused", f"line {event.line}: {event.words}: {shortened(event.text, 60)}"),
-    ),
+    e.ClaimEnded: (".slot", _claim_over),
     e.SourceGap: ("source", _gap),
-    e.DaemonReported: (".machine", lambda event: Part(f"{event.daemon} {event.said}", _facts(event))),
-    e.SlotReported: (".slot", _reported),
-    e.SubmitterReported: (".submitter", _reported),
-    e.CycleReported: ("negotiator", _reported),
     e.AdsKept: ("ads", _kept),
     e.TableWritten: (".kind", _table),
 }
+for _kind, _row in _LINES["things"].items():
+    _thing, _, _columns = _row.partition(" | ")
+    _OF_ONE[getattr(e, _kind)] = _thing, _part(_columns)
 
 
 KINDS = frozenset({*OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds of event that have a line

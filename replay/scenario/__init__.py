@@ -1,7 +1,7 @@
 """Read the language of scenarios: machines under a policy, in virtual time.
 
 A scenario is a text: machines, their configuration, and lines ``at TIME WHAT``. ``parser`` reads it into the data of
-``scenario``; ``scenario_times`` reads the time of a line, ``statements`` the rest by the table in ``verbs``.
+``scenario``: ``scenario_times`` reads the time of a line, ``statements`` the rest by the table in ``verbs``.
 ``transcript`` writes a play line by line. ``adapters/simulation`` plays a scenario with the live engine.
 """
 

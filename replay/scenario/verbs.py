@@ -1,12 +1,14 @@
-"""Define the verbs behind ``at TIME``: a row for each, by which lines are read, checked and explained."""
+"""The verbs behind ``at TIME``: a row for each in ``verbs.txt``, by which lines are read, checked and explained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from pkgutil import get_data
+from typing import Final, NamedTuple
 
 from ...domain.classad import ClassAdSyntaxError, parse
 from ...domain.suggestions import did_you_mean
+from ..narration.tables import tables
 from .scenario_times import length
 
 
@@ -21,48 +23,6 @@ class Verb(NamedTuple):
     options: tuple[str, ...] = ()
     attributes: bool = False
     commands: bool = False
-
-
-JOB_OPTIONS = ("run", "on-soft", "code", "signal", "load")
-
-# fmt: off
-VERBS: dict[str, Verb] = {
-    # jobs of the pool's own access point
-    "submit": Verb("user", "submit jobs; all that is not named is as in a plain submit file",
-                   options=("count", "cpus", "memory", "disk", *JOB_OPTIONS), attributes=True, commands=True),
-    "hold": Verb("job", "hold a job"),
-    "remove": Verb("job", "remove a job"),
-    "measure": Verb("job", "what the job's processes are found to use", options=("memory", "disk", "cpu")),
-    "edit": Verb("job", "change attributes of a job's ad", attributes=True),
-    "vacate": Verb("job or slot", "vacate a job, or what a slot runs", ("fast",)),
-    "suspend": Verb("job or slot", "suspend a job, or what a slot runs"),
-    "continue": Verb("job or slot", "let it go on"),
-    "release": Verb("job or slot", "release a held job; of a slot: the claim's holder outside gives it up"),
-    # machines
-    "drain": Verb("[machine]", "drain a machine",
-                  ("graceful", "quick", "fast", "resume", "reconfig", "exit", "restart"), ("start", "check", "reason")),
-    "cancel-drain": Verb("[machine]", "end a machine's drain"),
-    "off": Verb("[machine]", "shut an execution point down", ("peaceful", "graceful", "fast")),
-    "on": Verb("[machine]", "start an execution point that was shut down"),
-    "benchmarks": Verb("[machine]", "what the benchmarks find from now on, and how long they take",
-                       options=("mips", "kflops", "takes")),
-    "backfill": Verb("[machine]", "what the machine's backfill clients do from now on: they run until they are told to "
-                     "end, or for a time", options=("run", "code", "signal", "load")),
-    "backfill-exits": Verb("[machine]", "the machine's backfill client ends by itself", options=("code", "signal")),
-    # holders of claims outside of the pool
-    "match": Verb("slot", "the negotiator tells the slot that it was matched"),
-    "claim": Verb("slot", "an access point outside claims the slot; if it is claimed, as a better match. With run= "
-                  "it starts a job on its claim", options=("by", "from", "lease", *JOB_OPTIONS), attributes=True,
-                  commands=True),
-    "activate": Verb("slot", "the holder outside starts a job on its claim", options=JOB_OPTIONS, attributes=True,
-                     commands=True),
-    "deactivate": Verb("slot", "the holder outside ends its job, and keeps the claim unless closing",
-                       ("fast", "closing")),
-    "withdraw": Verb("slot", "the better match that waits is wanted no longer"),
-    "fail": Verb("slot", "the claiming of the slot fails"),
-    "access-point": Verb("", "whether the holders of claims are heard: silent or heard", ("silent", "heard")),
-}
-# fmt: on
 
 
 def _text(word: str) -> str:
@@ -123,28 +83,23 @@ class VerbOption(NamedTuple):
     words: str
 
 
-OPTIONS: dict[str, VerbOption] = {
-    "count": VerbOption(_count, "1", "how many jobs"),
-    "cpus": VerbOption(_count, "1", "RequestCpus"),
-    "memory": VerbOption(_count, "128", "RequestMemory, or memory used, in MB"),
-    "disk": VerbOption(_count, "1024", "RequestDisk, or disk space used, in KB"),
-    "cpu": VerbOption(_time, "0", "CPU time used"),
-    "run": VerbOption(_time, "", "how long a job runs, without the time in which it is suspended; a minute"),
-    "on-soft": VerbOption(
-        _soft, "ends", "what it does when it is told softly to end: ends, ignores, or `ends-after 10`, a time"
-    ),
-    "code": VerbOption(_whole, "0", "its exit code"),
-    "signal": VerbOption(_count, "", "the signal by which it ends, instead of a code"),
-    "load": VerbOption(_number, "0", "what it adds to the load of its machine"),
-    "start": VerbOption(expression, "", "START while the machine drains"),
-    "check": VerbOption(expression, "", "drain only if this is true for each slot"),
-    "reason": VerbOption(_text, "", "why, in words"),
-    "mips": VerbOption(_whole, "20000", "MIPS"),
-    "kflops": VerbOption(_whole, "1500000", "KFLOPS"),
-    "takes": VerbOption(_time, "5", "how long the benchmarks run"),
-    "by": VerbOption(_text, "", "the user whose claim it is; also written `by bob`"),
-    "from": VerbOption(_text, "elsewhere", "the access point that holds it; also written `from NAME`"),
-    "lease": VerbOption(_time, "0", "the claim's lease; 0: none"),
+_READERS: Final = {
+    read.__name__.lstrip("_"): read for read in (_text, _whole, _count, _number, _time, _soft, expression)
 }
+_OF_JOBS: Final = ("run", "on-soft", "code", "signal", "load")  #: the options of a job's processes
+
+
+def _columns(table: str) -> Iterator[tuple[str, list[str]]]:
+    rows = tables(get_data(__package__, "verbs.txt"))[table]
+    return ((name, [column.strip() for column in row.split("|")]) for name, row in rows.items())
+
+
+def _verb(thing: str, flags: str, options: str, takes: str, words: str) -> Verb:
+    options = options.replace("JOB", " ".join(_OF_JOBS))
+    return Verb(thing, words, tuple(flags.split()), tuple(options.split()), "attributes" in takes, "commands" in takes)
+
+
+VERBS: Final = {name: _verb(*row) for name, row in _columns("verbs")}
+OPTIONS: Final = {name: VerbOption(_READERS[read], *row) for name, (read, *row) in _columns("options")}
 JOIN = {"by": "by=", "from": "from=", "on-soft=ends-after": "on-soft=ends-after:"}
 """Words that take the next one with them."""

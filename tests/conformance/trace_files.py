@@ -28,7 +28,7 @@ from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.domain.events import Ad, AdsKept, TableWritten
 from poolbook.domain.imported.packed_ads import unpack
-from poolbook.domain.imported.table_operations import SET_ATTRIBUTE
+from poolbook.domain.imported.record_sources import SET_ATTRIBUTE
 
 SECOND: Final = 1_000_000
 SCENARIO: Final = "scenario.conf"

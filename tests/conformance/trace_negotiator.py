@@ -37,7 +37,7 @@ from poolbook.domain.events import (
     SubmittersReset,
     TableWritten,
 )
-from poolbook.domain.imported.table_operations import BEGIN_TRANSACTION, SET_ATTRIBUTE
+from poolbook.domain.imported.record_sources import BEGIN_TRANSACTION, SET_ATTRIBUTE
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.pool_settings import NEGOTIATOR
 from poolbook.replay.forensics.why.record_words import preempted

@@ -7,11 +7,15 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
+from pkgutil import get_data
 
 from poolbook.adapters.condor_files.source_reader import SourceFile, SourceReader
 from poolbook.domain.events import Event
+from poolbook.replay.narration.tables import tables
 
 DATA = Path(__file__).resolve().parent.parent / "data"
+REPORTS = tables(get_data("poolbook.domain.imported", "reports.txt"))
+"""The words that records may report, by what they are about."""
 NOW = 1_795_305_600_000_000
 """The instant of every import here: a day behind the records."""
 

@@ -20,10 +20,9 @@ from poolbook.domain.events import (
     SourceRefused,
     SubmitterReported,
 )
-from poolbook.domain.imported.record_sources import OF_CYCLES, OF_JOBS, OF_SUBMITTERS
 
 from ..together import together
-from .feeding import content, read, read_in_pieces, traced
+from .feeding import REPORTS, content, read, read_in_pieces, traced
 
 TIME = "11/20/26 12:00:00 "
 AT = "<10.0.0.1:9618?sock=schedd_1>"
@@ -248,7 +247,7 @@ def test_every_line_of_a_match_log_is_an_event(path: Path) -> None:
 
 
 def test_only_words_of_the_closed_lists_are_said() -> None:
-    lists = {JobReported: OF_JOBS, SubmitterReported: OF_SUBMITTERS, CycleReported: OF_CYCLES}
+    lists = {JobReported: REPORTS["jobs"], SubmitterReported: REPORTS["submitters"], CycleReported: REPORTS["cycles"]}
     for path in traced("NegotiatorLog"):
         for event in read(NegotiatorLogReader, "negotiatorlog", content(path))[0]:
             if isinstance(event, JobReported | SubmitterReported | CycleReported):

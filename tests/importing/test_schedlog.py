@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.job_daemon_logs import SchedLogReader
 from poolbook.domain.events import DaemonReported, Event, JobReported, SlotReported, SourceGap, SourceRefused
-from poolbook.domain.imported.record_sources import OF_JOBS, OF_SLOTS
 
 from ..together import together
-from .feeding import DATA, content, read, read_in_pieces, traced
+from .feeding import DATA, REPORTS, content, read, read_in_pieces, traced
 
 AT = "<10.0.0.2:9618?addrs=10.0.0.2-9618&sock=startd_1>"
 CLAIM = f"{AT}#1795176000#7"
@@ -157,7 +156,7 @@ def test_every_line_is_an_event(path: Path) -> None:
     assert counts[""] == len(re.findall(rb"^(?:\.+|##) trimmed", data, re.MULTILINE))
     for event in events:
         if isinstance(event, JobReported | SlotReported):
-            assert event.said in (OF_JOBS if isinstance(event, JobReported) else OF_SLOTS)
+            assert event.said in REPORTS["jobs" if isinstance(event, JobReported) else "slots"]
 
 
 @settings(max_examples=15)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from poolbook.adapters.runtime.log_writer import StimulusResult
-from poolbook.adapters.simulation.remote_schedds import RemoteJob, RemoteSchedds
+from poolbook.adapters.simulation.simulation import RemoteJob, RemoteSchedds
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import ClaimMade, Event, SlotTransitioned
 from poolbook.domain.ports import stimuli as s

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
-from ....domain.imported.record_sources import RecordPlace, place_of
-from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
+from ....domain.imported.record_sources import DESTROY_AD, LOG_SEQUENCE, RecordPlace, place_of
 from ....domain.ports.log import EventStore
 from ....domain.state_machines import HTCONDOR_25
 from ....domain.units import SECOND
