@@ -65,7 +65,7 @@ OF_RECORDS = (
     "replay.narration",
 )
 CONTEXTS = {
-    "domain.imported": ("domain.classad", "domain.errors", "domain.events"),
+    "domain.imported": ("domain.classad", "domain.errors", "domain.events", "domain.package_data"),
     "replay.forensics": (*OF_RECORDS, "replay.runs"),
     "adapters.condor_files": OF_RECORDS,
     # The import writes a log, keeps its views, and refuses as every command does.
