@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from ...domain.negotiator.accounting import AccountantRecord
     from ...domain.negotiator.group_standings import GroupStanding
     from ...domain.ports.log import EventStore
-    from ...domain.state.state import State
     from ...projections.views import Views
 
 Record = Mapping[str, Any]
@@ -324,11 +322,12 @@ def current_records(views: Views, now: int, *, whole: bool = True, whose: str = 
 
 def past_records(log: EventStore, at: int, *, whole: bool = True, whose: str = "") -> list[Record] | None:
     """Return the records as of an instant, in microseconds; None if the log begins later."""
+    from ...domain.fold.evolve import state_at
     from ...domain.negotiator.accounting import accounts_of
     from ...domain.state.cluster import IDLE
     from ...domain.state.negotiators import as_one, short
 
-    state = _state_then(log, at)
+    state = state_at(log, at)
     if not state.position:
         return None
     cycle, has_groups = CycleShares(), bool(group_names(state.settings))
@@ -376,16 +375,12 @@ def _groups(
 
 def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int]] | None:
     """Return the slots that a submitter had claimed at an instant, and since when; None if the log begins later."""
-    state = _state_then(log, at)
+    from ...domain.fold.evolve import state_at
+
+    state = state_at(log, at)
     claims = [(slot.name, slot.claim) for slot in state.slots.values()]
     found = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]
     return found if state.position else None
-
-
-def _state_then(log: EventStore, at: int) -> State:
-    from ...domain.fold.evolve import fold
-
-    return fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
 
 
 def _records(

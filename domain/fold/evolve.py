@@ -7,7 +7,9 @@ the audit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
+from typing import Protocol
 
 from .. import events as e
 from ..state.state import State
@@ -23,11 +25,22 @@ FOLDS: Mapping[type[e.Event], Callable[..., None]] = {
 }
 
 
+class Readable(Protocol):
+    """A log, as far as it is read from its beginning."""
+
+    def read(self, after: int) -> Iterator[tuple[int, e.Event]]: ...
+
+
 def evolve(state: State, event: e.Event) -> None:
     """Bring `state` forward by `event`, the next of its log."""
     state.position += 1
     state.at = event.at
     FOLDS[type(event)](state, event)
+
+
+def state_at(log: Readable, at: int) -> State:
+    """Return the state that a log had at an instant, in microseconds; its position is 0 if the log begins later."""
+    return fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
 
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:

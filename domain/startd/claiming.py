@@ -210,6 +210,8 @@ def request_claim(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> boo
     if machine is not None and not accepts_claims(machine):
         raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
     slot = draft.state.slots.get(stimulus.slot)
+    if slot is not None and slot.state in HELD and _likes_more(slot, rank_of(draft, slot, stimulus.ad)):
+        raise Refusal(f"slot {slot.name} has, or waits for, a claim that its RANK values more: it refuses this one")
     if stimulus.preempts:
         preempt_for_claim(draft, stimulus.preempts)
     if slot is None or slot.kind == "partitionable":
@@ -246,8 +248,7 @@ def _claim_for_own(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> bo
     machine = state.machines.get(slot.machine)
     closed = machine is not None and not accepts_claims(machine)
     if not stimulus.claims_part and slot.state in HELD:
-        # As the real startd, it refuses a claim if it likes the job less than the one that it has, or that waits.
-        if closed or any(claim is not None and value < claim.rank for claim in (slot.claim, slot.waiting)):
+        if closed or _likes_more(slot, value):
             void(draft, slot, "claim_failed")
         else:
             draft.move_match(slot, "claim")
@@ -272,6 +273,12 @@ def _claim_for_own(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> bo
     if slot.name in state.matches:
         void(draft, slot, "claim_failed")
     return False
+
+
+def _likes_more(slot: Slot, rank: float) -> bool:
+    """Return True if the slot values the claim that it has, or the one that waits, more than a job of this rank: then
+    it refuses the job's claim (the real startd's request_claim)."""
+    return any(claim is not None and rank < claim.rank for claim in (slot.claim, slot.waiting))
 
 
 def _waiting(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim, cause: str, rank: float) -> ClaimQueued:

@@ -58,3 +58,27 @@ def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(
             pool.submit(Rank=jobs, Wish="7")
             pool.advance(100)
         assert [event.rank for event in pool.events() if isinstance(event, ClaimMade)] == [wanted]
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+@pytest.mark.parametrize(("first", "second", "third"), [(7, 6, None), (7, 7, 6), (7, 9, 8)])
+def test_a_slot_refuses_an_outside_claim_that_its_rank_values_less(
+    dialect: str, first: int, second: int, third: int | None
+) -> None:
+    """The last of the claims is refused: it is worth less than the claim that the slot has, or that waits."""
+    pool = TestPool(dialect=dialect)
+    pool.machine(static=1, cpus=1, Rank="TARGET.Wish", MaxJobRetirementTime="1000")
+
+    def claim(wish: int) -> str:
+        ad = {"Owner": '"carol"', "User": '"carol@other"', "Wish": str(wish)}
+        request = s.RequestClaim(pool.id(), "slot1@h", f"c{wish}", "elsewhere", "carol@other", "7.0", ad)
+        return pool.handle(request).refusal
+
+    wishes = [wish for wish in (first, second, third) if wish is not None]
+    assert not claim(wishes[0])
+    pool.handle(s.ActivateClaim(pool.id(), "slot1@h", "7.0", {"Owner": '"carol"'}))
+    for wish in wishes[1:-1]:
+        assert not claim(wish)
+    before = pool.events()
+    assert "its RANK values more" in claim(wishes[-1])
+    assert pool.events() == before

@@ -1,0 +1,34 @@
+"""A log folds to any moment of its past."""
+
+from __future__ import annotations
+
+from poolbook.domain.fold.evolve import fold, state_at
+
+from .pools import TestPool
+from .test_invariants import as_plain
+
+
+def test_the_state_at_a_moment_is_that_of_the_events_until_then() -> None:
+    pool = TestPool()
+    pool.machine(static=1, cpus=1)
+    pool.submit(count=3)
+    pool.advance(200)
+    events = list(pool.log.read())
+    moments = sorted({event.at for _, event in events})
+    assert len(moments) > 2
+    for moment in (*moments, moments[0] + 1, moments[-1] + 1):
+        assert as_plain(state_at(pool.log, moment)) == as_plain(fold(one for one in events if one[1].at <= moment))
+    assert as_plain(state_at(pool.log, moments[-1])) == as_plain(pool.state)
+    assert state_at(pool.log, moments[0] - 1).position == 0
+
+
+def test_the_policy_of_a_slot_sees_what_was_edited_of_the_job_that_it_runs() -> None:
+    """As in HTCondor, where the schedd sends the starter an update of the job's ad."""
+    pool = TestPool()
+    pool.machine(static=1, cpus=1, PREEMPT="TARGET.Wish =?= 2", Start="TARGET.Wish =!= 2", MaxJobRetirementTime="0")
+    pool.submit(Wish="1", Args='"100000"')
+    pool.advance(100)
+    assert pool.status("1.0") == "Running"
+    pool.edit("1.0", Wish="2")
+    pool.advance(100)
+    assert pool.status("1.0") == "Idle"
