@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import sys
 import time
 from collections import defaultdict
@@ -18,7 +17,6 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from ...domain.imported.job_event_log import ENTRIES
 from ..bounded_text import read_text
 from ..condor_tools.job_log_entries import (
     ABORTED,
@@ -201,6 +199,8 @@ _LONGEST: Final = 1024  #: letters of the final list of faults, at least
 
 
 def check_userlogs(argv: Sequence[str]) -> int:
+    from ...domain.imported.job_event_log import ENTRIES
+
     if not argv or argv[0] == "-usage":
         raise ToolEnded(0, out=usage_of("check_userlogs"))
     entries = list(_entries(argv))
@@ -303,6 +303,8 @@ def condor_run(argv: Sequence[str]) -> int:
             "queue",
         ]
         names["submit"].write_text("\n".join(lines) + "\n", errors="surrogateescape")
+        import shutil  # it brings all that unpacks archives
+
         from .submit import submitted_by_tool
 
         cluster = submitted_by_tool(str(names["submit"]))
