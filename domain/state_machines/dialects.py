@@ -1,7 +1,7 @@
 """The two behaviours of a pool: as HTCondor's manual says, or as HTCondor 25's daemons do.
 
-All differences stand here: a table of each, and a named field where no table can say it. Code asks for a difference by
-its name, never for the dialect.
+All differences are here: a table of each, and a named field where no table can say it. A field's default is what the
+manual says, and HTCondor's daemons do the opposite. Code asks for a difference by its name, never for the dialect.
 """
 
 from __future__ import annotations
@@ -27,73 +27,73 @@ class Dialect(NamedTuple):
     job_rows: tuple[TransitionRow, ...]
     job_status_numbers: Mapping[str, int]  #: status -> JobStatus
 
-    informs_startd_of_matches: bool
+    informs_startd_of_matches: bool = True
     """The negotiator tells slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in the real pool)."""
-    limits_matches_of_submitters: bool
+    limits_matches_of_submitters: bool = False
     """A submitter gets at most MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin
     (SCHEDD_ENABLE_PER_USER_MATCH_LIMITS)."""
-    preempts_only_worse_priorities: bool
+    preempts_only_worse_priorities: bool = True
     """A slot is preempted only for a better priority. The real negotiator leaves that to PREEMPTION_REQUIREMENTS."""
-    oversubscribes_quotas: bool
+    oversubscribes_quotas: bool = False
     """Where NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION is not set, groups keep static quotas that are more than there is,
     as in the real pool. The manual scales them down unless it is set (CM, "Hierarchical Group Quotas")."""
-    bends_group_quotas: bool
+    bends_group_quotas: bool = False
     """What a group may have in a cycle loses its fraction; whoever of it has got nothing yet may exceed it by one slot;
     slots may change hands beyond it; and what a cycle's last round leaves stays free: as with the real negotiator."""
-    puts_unfillable_quotas_first: bool
+    puts_unfillable_quotas_first: bool = True
     """By default a group whose quota is more than the pool has goes before all others, the larger quota first: the
     manual's strict priority ("will always negotiate first"). The real negotiator goes by the part of the quota that is
     in use alone, so that a group that has nothing goes before one that has something."""
-    preempts_idle_claims: bool
+    preempts_idle_claims: bool = False
     """Claims without a job count as slots that may be preempted, as for the real negotiator."""
-    takes_job_rank_for_missing_rank: bool
+    takes_job_rank_for_missing_rank: bool = False
     """A slot without a RANK takes the job's own Rank of the slot: the real startd looks up in the job what the slot's
     ad lacks (Resource::compute_rank). The manual: it values all jobs alike."""
-    shares_load_by_cores: bool
+    shares_load_by_cores: bool = False
     """A slot takes as much of the owner's load as it has cores, and the rest belongs to nobody (the real startd); else
     at most 1.0 in a turn (the manual, "Load Average for Multi-core Machines")."""
-    hides_true_start: bool
+    hides_true_start: bool = True
     """A START that is locally true is left out of the public ad (the manual, "Machine States")."""
-    drain_waits_for_longest_retirement: bool
+    drain_waits_for_longest_retirement: bool = True
     """In a graceful drain all jobs may stay until the one with the longest retirement time must go (the manual,
     "Drained State"). The real startd evicts a job earlier if its own retirement is over."""
-    quick_drain_keeps_last_start: bool
+    quick_drain_keeps_last_start: bool = False
     """In a quick or fast drain START is what the last graceful drain made of it, unless all that it found was gone by
     its end, as with the real startd (ResMgr::startDraining). The manual gives a START to graceful drains alone."""
-    better_match_survives_shutdown: bool
+    better_match_survives_shutdown: bool = False
     """A waiting better match takes its slot over although the machine is being shut down, as with the real startd."""
-    claim_overtakes_match_in_backfill: bool
+    claim_overtakes_match_in_backfill: bool = False
     """A slot in Backfill that was told of its match, and is then claimed before its client is gone, goes to Claimed
     without Matched (the real startd)."""
-    backs_off_backfill: bool
+    backs_off_backfill: bool = True
     """A backfill client that ends soon after its start is started again later and later. The real startd starts it in
     each of the policy's rounds."""
-    slips_days_of_schedules: bool
+    slips_days_of_schedules: bool = False
     """A job with a ``cron_day_of_week`` and no ``cron_day_of_month`` also begins on the last day before each month that
     follows, whatever its weekday, and there every other minute until midnight: the real schedd takes that month's days
     to begin with 0 (CronTab::matchFields)."""
-    asks_system_periodic_vacate: bool
+    asks_system_periodic_vacate: bool = True
     """SYSTEM_PERIODIC_VACATE is asked of jobs that run (the manual's page "Configuration Macros"). The real schedd and
     its shadows read it, and never ask it (UserPolicy::AnalyzeSinglePeriodicPolicy)."""
-    tells_last_warning_alone: bool
+    tells_last_warning_alone: bool = True
     """Of submit requirements that only warn, a user is told the last (the manual, "Submit Warnings"). The real schedd
     tells all of them, the last one first."""
-    transforms_see_all_attributes: bool
+    transforms_see_all_attributes: bool = True
     """Statements of a transform with regular expressions see all attributes of the job, as the manual has it. In the
     real schedd those of the cluster are not among a job's own."""
-    factories_hold_jobs: bool
+    factories_hold_jobs: bool = True
     """A factory whose submission says ``hold = true`` makes held jobs. Those of a real schedd are idle, and say why
     they were to be held."""
-    ends_idle_startd_at_once: bool
+    ends_idle_startd_at_once: bool = False
     """A startd that is shut down while it runs no job ends at once, with its claims, as the real startd does."""
-    defrag_exceeds_maxima: bool
+    defrag_exceeds_maxima: bool = False
     """A poll of the defragmentation that may drain several machines drains them all although fewer would reach
     DEFRAG_MAX_CONCURRENT_DRAINING or DEFRAG_MAX_WHOLE_MACHINES, and polls may drain more in an hour than
     DEFRAG_DRAINING_MACHINES_PER_HOUR, as the real condor_defrag does."""
-    defrag_joins_whole_machine_expr: bool
+    defrag_joins_whole_machine_expr: bool = False
     """DEFRAG_WHOLE_MACHINE_EXPR is joined to `&& PartitionableSlot ...` without parentheses, so that of `a || b` the
     first part counts by itself, as for the real condor_defrag."""
-    defrag_stops_at_long_intervals: bool
+    defrag_stops_at_long_intervals: bool = False
     """With a DEFRAG_INTERVAL of more than an hour nothing is drained, as by the real condor_defrag."""
 
     def steps(self, trigger: str, state_activity: str) -> Steps:
@@ -109,30 +109,6 @@ MANUAL: Final = Dialect(
     rules=RULES,
     job_rows=JOB,
     job_status_numbers=JOB_STATUS_NUMBERS,
-    informs_startd_of_matches=True,
-    limits_matches_of_submitters=False,
-    preempts_only_worse_priorities=True,
-    oversubscribes_quotas=False,
-    bends_group_quotas=False,
-    puts_unfillable_quotas_first=True,
-    preempts_idle_claims=False,
-    takes_job_rank_for_missing_rank=False,
-    shares_load_by_cores=False,
-    hides_true_start=True,
-    drain_waits_for_longest_retirement=True,
-    quick_drain_keeps_last_start=False,
-    better_match_survives_shutdown=False,
-    claim_overtakes_match_in_backfill=False,
-    backs_off_backfill=True,
-    slips_days_of_schedules=False,
-    asks_system_periodic_vacate=True,
-    tells_last_warning_alone=True,
-    transforms_see_all_attributes=True,
-    factories_hold_jobs=True,
-    ends_idle_startd_at_once=False,
-    defrag_exceeds_maxima=False,
-    defrag_joins_whole_machine_expr=False,
-    defrag_stops_at_long_intervals=False,
 )
 """The manual's behaviour, and nothing else."""
 
@@ -144,30 +120,7 @@ HTCONDOR_25: Final = Dialect(
     rules=RULES_HTCONDOR_25,
     job_rows=JOB_HTCONDOR_25,
     job_status_numbers=JOB_STATUS_NUMBERS_HTCONDOR_25,
-    informs_startd_of_matches=False,
-    limits_matches_of_submitters=True,
-    preempts_only_worse_priorities=False,
-    oversubscribes_quotas=True,
-    bends_group_quotas=True,
-    puts_unfillable_quotas_first=False,
-    preempts_idle_claims=True,
-    takes_job_rank_for_missing_rank=True,
-    shares_load_by_cores=True,
-    hides_true_start=False,
-    drain_waits_for_longest_retirement=False,
-    quick_drain_keeps_last_start=True,
-    better_match_survives_shutdown=True,
-    claim_overtakes_match_in_backfill=True,
-    backs_off_backfill=False,
-    slips_days_of_schedules=True,
-    asks_system_periodic_vacate=False,
-    tells_last_warning_alone=False,
-    transforms_see_all_attributes=False,
-    factories_hold_jobs=False,
-    ends_idle_startd_at_once=True,
-    defrag_exceeds_maxima=True,
-    defrag_joins_whole_machine_expr=True,
-    defrag_stops_at_long_intervals=True,
+    **{field: not default for field, default in Dialect._field_defaults.items()},
 )
 """The behaviour of HTCondor 25's daemons, also where they go beyond the manual."""
 

@@ -8,8 +8,10 @@ real startd's order (its eval_policy; the traces agree). A condition in capitals
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pkgutil import get_data
 from typing import Final, NamedTuple
 
+from ..package_data import sections
 from .slot_policy import SlotPolicy
 from .slot_rows import SlotRow
 
@@ -145,7 +147,7 @@ RULES_HTCONDOR_25: Final[Rules] = {
 }  # fmt: skip
 
 
-class Test(NamedTuple):
+class ConditionTest(NamedTuple):
     """One question of a condition, which holds if the answer is ``expected``."""
 
     question: str  #: an attribute of ``SlotPolicy``
@@ -159,7 +161,7 @@ _OF_EXPRESSIONS = ("true", "locally_false", "set_to_false")
 class Condition(NamedTuple):
     """Holds if all of its tests do, which are asked in their order until one does not."""
 
-    tests: tuple[Test, ...]
+    tests: tuple[ConditionTest, ...]
 
     def holds(self, policy: SlotPolicy) -> bool:
         for question, of, expected in self.tests:
@@ -175,9 +177,6 @@ class Condition(NamedTuple):
         return tuple(filter(None, read))
 
 
-_READ = {"retirement_over": "MaxJobRetirementTime"}  # the facts that follow from an expression
-
-
 def _condition(text: str) -> Condition:
     """Read a condition: a fact, an expression that is to be true, or a question with what it is about; ``not`` before
     it turns it round."""
@@ -185,47 +184,19 @@ def _condition(text: str) -> Condition:
     for part in text.split(" and "):
         *negated, asked = part.removeprefix("not ").split(" ")
         question = negated[0] if negated else asked if asked.islower() else "true"
-        tests.append(Test(question, "" if question == asked else asked, not part.startswith("not ")))
+        tests.append(ConditionTest(question, "" if question == asked else asked, not part.startswith("not ")))
     return Condition(tuple(tests))
 
 
-_CONDITIONS = {
-    "IS_OWNER": "IS_OWNER",
-    "IS_OWNER is not true": "not IS_OWNER",
-    "START is locally false": "locally_false Start",
-    # no other slot of the machine runs benchmarks meanwhile
-    "RUNBENCHMARKS": "not is_dynamic and RUNBENCHMARKS and not machine_benchmarks",
-    # the manual, "Unclaimed State"
-    "benchmarks never ran, and RUNBENCHMARKS is not set to false":
-        "benchmarks_never_ran and not is_dynamic and not set_to_false RUNBENCHMARKS and not machine_benchmarks",
-    "START_BACKFILL": "may_backfill and START_BACKFILL",
-    "EVICT_BACKFILL": "EVICT_BACKFILL",
-    "the machine has no backfill any more": "not has_backfill",
-    "the machine has another backfill or none": "not backfill_stands",
-    "the backfill client runs": "client_runs",
-    "a backfill client may be started": "client_may_start",
-    # a job that is told to end already is left alone
-    "WANT_SUSPEND and SUSPEND": "not job_is_ending and WANT_SUSPEND and SUSPEND",
-    "PREEMPT without WANT_SUSPEND": "not WANT_SUSPEND and PREEMPT",
-    "PREEMPT for the first time": "is_claimed and not has_flag preempted and PREEMPT",
-    "PREEMPT for the first time without WANT_SUSPEND":
-        "is_claimed and not has_flag preempted and not WANT_SUSPEND and PREEMPT",
-    # only a request continues a job that a request suspended
-    "CONTINUE": "not has_flag by_command and CONTINUE",
-    "CONTINUE and it retires": "in_retirement and not has_flag by_command and CONTINUE",
-    "KILL": "KILL",
-    "a better match waits": "better_match_waits",
-    "it retires and its retirement is over": "in_retirement and retirement_over",
-    "its retirement is over": "retirement_over",
-    "nothing makes it retire any more": "not in_retirement",
-    "the claim is too old": "worklife_over",
-    "the machine drains": "machine_drains and not is_dynamic",
-    "the machine drains and no job is on its way": "machine_drains and not waits_for_activation",
-    "the machine no longer drains": "not machine_drains",
-    "all its slots are drained": "machine_drains and machine_is_drained",
-}  # fmt: skip
-CONDITIONS: Final[Mapping[str, Condition]] = {name: _condition(text) for name, text in _CONDITIONS.items()}
-"""The condition of each name: what ``SlotPolicy`` is asked, in which order, and what is to come of it."""
+_FILE = {section.kind: section.lines for section in sections(get_data(__package__, "conditions.txt"))}
+_FACTS = [line.split(" | ") for line in _FILE["facts"]]
+_READ = dict(names.split(" ") for names, _ in _FACTS if " " in names)
+FACTS: Final = {names.partition(" ")[0]: meaning for names, meaning in _FACTS}
+"""What each fact says."""
+CONDITIONS: Final[Mapping[str, Condition]] = {
+    name: _condition(text) for name, text in (line.split(" | ") for line in _FILE["conditions"])
+}
+"""The condition of each name."""
 
 
 def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:

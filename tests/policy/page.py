@@ -5,7 +5,7 @@ from __future__ import annotations
 from poolbook.domain.startd.startd_settings import EXPRESSIONS, SETTINGS
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS
-from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED, Rule
+from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED, FACTS, Rule
 from poolbook.replay.narration.causes import CAUSES
 
 from .. import markdown_tables
@@ -45,6 +45,10 @@ def _conditions() -> str:
     return markdown_tables.table(("condition", "holds if", "reads"), rows)
 
 
+def _facts() -> str:
+    return markdown_tables.table(("fact", "says"), [(f"`{name}`", meaning) for name, meaning in FACTS.items()])
+
+
 def _actions() -> str:
     return markdown_tables.table(
         ("on", "state/activity", "action", "does"),
@@ -70,9 +74,8 @@ def _settings() -> str:
 
 def fill(page: str) -> str:
     """Return docs/policy.md with each of its tables drawn anew."""
-    drawn = {
-        "expressions": _expressions(), "settings": _settings(), "conditions": _conditions(), "actions": _actions()
-    }  # fmt: skip
+    drawn = {"expressions": _expressions(), "settings": _settings()}
+    drawn |= {"conditions": _conditions(), "facts": _facts(), "actions": _actions()}
     for name in DIALECTS:
         drawn |= {f"rules-{name}": _rules(name), f"told-{name}": _triggers(name)}
     return markdown_tables.fill(page, drawn)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from poolbook.domain.startd.slot_policy_evaluation import SlotPolicyEvaluation
 from poolbook.domain.startd.startd_settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.domain.state_machines.slot_rules import CONDITIONS
+from poolbook.domain.state_machines.slot_rules import CONDITIONS, FACTS
 from poolbook.replay.validation import validate
 
 from ..golden.decided import difference, events_of, stories
@@ -32,3 +33,9 @@ def test_every_rule_names_a_condition_and_every_condition_is_asked(dialect: str)
     assert asked == set(CONDITIONS)
     read = {name for condition in CONDITIONS.values() for name in condition.expressions}
     assert read <= set(EXPRESSIONS)
+
+
+def test_a_slots_policy_answers_every_question_of_a_condition() -> None:
+    asked = {test.question for condition in CONDITIONS.values() for test in condition.tests}
+    assert asked == {*FACTS, "true", "locally_false", "set_to_false", "has_flag"}
+    assert all(hasattr(SlotPolicyEvaluation, question) for question in asked)
