@@ -90,7 +90,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None
 @pytest.fixture
 def told_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Benchmarks of pools in this process wait where they would use a core for a second; tests/slots has them done."""
-    from poolbook.adapters.machine.sensors import benchmarks
+    from poolbook.adapters.machine import benchmarks
 
     waits = ["/bin/sh", "-c", "sleep 1.1; echo 3000 20000"]
     monkeypatch.setattr(benchmarks, "command", lambda: (waits, dict(os.environ)))

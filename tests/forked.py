@@ -220,7 +220,7 @@ def _serve(connection: socket.socket) -> None:
     for name in _LATE:
         importlib.import_module(name)
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
-    sensors = importlib.import_module("poolbook.adapters.machine.sensors.benchmarks")
+    sensors = importlib.import_module("poolbook.adapters.machine.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
     gc.enable()
     gc.freeze()  # or the first collection of each child would copy all of it

@@ -19,8 +19,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from ...domain.events import Event
 from ...domain.ports.log import LogClosed
 from .embedded_pool import Pool
-from .polling import pauses
-from .read_only_log import Log
+from .read_only_log import Log, pauses
 
 P = ParamSpec("P")
 R = TypeVar("R")

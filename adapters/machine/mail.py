@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 
 from ...domain.config import Configuration
 from ...domain.ports.world import Mail
-from .sensors.children import Unwatch, Watch
+from .children import Unwatch, Watch
 
 PATIENCE = 20.0  #: seconds that a mail may take
 REST = 60.0  #: seconds in which none is tried after one that took longer

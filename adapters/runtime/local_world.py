@@ -27,12 +27,12 @@ from ...domain.ports.stimuli import (
     Transferred,
 )
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail
-from ..machine import execution
+from ..machine import benchmarks, execution
+from ..machine.children import Child
+from ..machine.cron import Cron, cron_jobs
 from ..machine.host import user_name
 from ..machine.mail import Mailer, MailSettings
-from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
-from ..machine.sensors.children import Child
-from ..machine.sensors.cron import Cron, cron_jobs
+from ..machine.sensors import CondorLoad, Sensors, machine_load
 from ..machine.spool import Spool
 from ..machine.starter import Starter
 from .activations import PLAIN, ReadAd, activation, client_activation

@@ -10,8 +10,8 @@ import pytest
 
 from poolbook import ConfigError, ConfigWarning, Pool, Refusal
 from poolbook.adapters.cli.main import main
+from poolbook.adapters.machine.cron import cron_jobs
 from poolbook.adapters.machine.sensors import Sensors
-from poolbook.adapters.machine.sensors.cron import cron_jobs
 from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import Configuration, is_known, is_supported, read
 from poolbook.domain.config.param_info import PREDEFINED

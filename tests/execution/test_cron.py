@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.sensors.cron import CronJob, cron_jobs
+from poolbook.adapters.machine.cron import CronJob, cron_jobs
 from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.config import ConfigError

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Started, Transferring
-from poolbook.adapters.machine.execution.supervisor.mover import Hands, Task
-from poolbook.adapters.machine.execution.supervisor.movers import Mover, Movers
+from poolbook.adapters.machine.execution.supervisor.mover import Hands, Mover, Movers, Task
 from poolbook.adapters.machine.execution.supervisor.rights import UserIds
 
 from .bench import Bench, runs, state, wait

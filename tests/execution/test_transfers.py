@@ -26,7 +26,7 @@ from poolbook.adapters.machine.execution import (
     Supervisor,
     Transferring,
 )
-from poolbook.adapters.machine.execution.supervisor import mover, movers
+from poolbook.adapters.machine.execution.supervisor import mover
 from poolbook.adapters.machine.execution.supervisor.scratch import remove
 from poolbook.adapters.runtime.activations import remaps
 
@@ -404,7 +404,7 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
     monkeypatch.setattr(mover, "_end_with", takes_its_time)
     monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
     held, let_go = os.pipe()
-    began = movers.fork(mover.Task("input", {}, "/", 0), mover.Hands(None, None))
+    began = mover.fork(mover.Task("input", {}, "/", 0), mover.Hands(None, None))
     os.close(let_go)
     began.stands_alone()
     os.kill(began.pid, signal.SIGSTOP)

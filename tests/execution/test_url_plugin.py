@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.machine.execution.supervisor import url_plugin
-from poolbook.adapters.machine.execution.supervisor.plugin_ads import Value, read_ads, write_ads
+from poolbook.adapters.machine.execution.supervisor.plugins import Value, read_ads, write_ads
 from poolbook.domain.classad import parse
 
 from ..together import together

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook import Pool
-from poolbook.adapters.machine.sensors import benchmarks
+from poolbook.adapters.machine import benchmarks
 from poolbook.adapters.machine.starter import Starter
 from poolbook.domain.config import ConfigError, read
 

@@ -16,7 +16,6 @@ from unittest.mock import patch
 from poolbook.adapters import sockets
 from poolbook.adapters.machine.execution import SupervisorError, client
 from poolbook.adapters.machine.execution.supervisor import (
-    inherit,
     launch,
     process_trees,
     records,
@@ -78,8 +77,7 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         (server, {"processes": processes, "time": clock}),
         (supervised_job, {"os": theirs, "time": clock}),
         (supervised_jobs, {"os": theirs, "resource": Resources, "processes": processes}),
-        (process_trees, {"processes": processes}),
-        (inherit, {"processes": processes, "time": clock}),
+        (process_trees, {"processes": processes, "time": clock}),
         (launch, {"os": theirs}),
         (records, {"os": theirs, "open": Opened(theirs)}),
         (scratch, {"os": theirs, "open": Opened(theirs)}),

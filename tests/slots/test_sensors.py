@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.machine import benchmarks
 from poolbook.adapters.machine.detection import equipment, processor_ad, volume
-from poolbook.adapters.machine.sensors import CondorLoad, Sensors, benchmarks
-from poolbook.adapters.machine.sensors.idle import Idle, logged_in
+from poolbook.adapters.machine.sensors import CondorLoad, Idle, Sensors, logged_in
 from poolbook.domain.config import read
 from poolbook.domain.startd.provisioning import offer
 from poolbook.domain.startd.slot_types import SlotTypeError

@@ -29,7 +29,7 @@ from ....replay.forensics.imported_log import is_imported
 from ...machine.detection import detected, equipment, system_ad, volume
 from ...machine.execution.supervisor import processes
 from ...machine.host import host_name
-from ...machine.sensors.idle import logged_in
+from ...machine.sensors import logged_in
 from ...runtime.config_sources import VARIABLE, config_files, environment_settings
 from ...runtime.configuration import load
 from ...runtime.pool_client import is_served, is_written

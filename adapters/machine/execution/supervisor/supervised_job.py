@@ -13,7 +13,7 @@ from . import launch, rights
 from .chirp_writes import Writes
 from .container_shim import ContainerShim
 from .launch import Order, StartError
-from .movers import Mover
+from .mover import Mover
 from .process_trees import ProcessTrees
 from .processes import Process, read
 from .records import Record

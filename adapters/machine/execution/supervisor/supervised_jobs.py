@@ -14,11 +14,10 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import chirp_requests, container_shim, inherit, launch, processes, rights
+from . import chirp_requests, container_shim, launch, process_trees, processes, rights
 from .chirp_writes import Desk, Writes
 from .launch import Order, StartError
-from .mover import Hands, Task
-from .movers import Movers
+from .mover import Hands, Movers, Task
 from .process_trees import ProcessTrees
 from .records import ActivationClaim, Claims, Journal, Record
 from .rights import UserIds
@@ -62,7 +61,7 @@ class SupervisedJobs:
         unended = sorted(claimed - self._journal.records.keys())
         open_claims = {key: claim for key in unended if (claim := self._claims.read(key))}
         container_shim.sweep(self._notes)
-        for key, why in inherit.clear(open_claims, self.execute, self._boot).items():
+        for key, why in process_trees.end_left_jobs(open_claims, self.execute, self._boot).items():
             self._unwritten[key] = {"say": "lost", "key": key, "why": why, "at": clock()}
         self._chores.append(self._scratch.clear(claimed))
 

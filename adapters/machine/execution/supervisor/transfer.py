@@ -23,8 +23,7 @@ from .launch import Order
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGING, note
-from .staging import Staging
-from .tree_moves import Movable
+from .staging import Movable, Staging
 from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, illegal, of_plugin, unreadable
 
 # Input

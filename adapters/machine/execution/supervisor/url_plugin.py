@@ -17,8 +17,7 @@ from itertools import pairwise
 from typing import IO, Any
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from .plugin_ads import Ad, Value, read_ads, write_ads
-from .plugins import scheme
+from .plugins import Ad, Value, read_ads, scheme, write_ads
 
 _RETRIES = 20  #: after each of which it waits a second longer
 _PATIENCE_S = 60  #: how long a server may be silent

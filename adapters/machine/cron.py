@@ -17,12 +17,12 @@ from functools import partial
 
 from attrs import define, field, frozen
 
-from ....domain.classad import ClassAd, ClassAdSyntaxError, unparse
-from ....domain.classad.argument_syntax import QuotingError, in_new_syntax, split, unquoted
-from ....domain.config import ConfigError, Configuration
-from ....domain.coverage.attributes import ability
-from ....domain.events import Ad
-from ....domain.units import SECOND
+from ...domain.classad import ClassAd, ClassAdSyntaxError, unparse
+from ...domain.classad.argument_syntax import QuotingError, in_new_syntax, split, unquoted
+from ...domain.config import ConfigError, Configuration
+from ...domain.coverage.attributes import ability
+from ...domain.events import Ad
+from ...domain.units import SECOND
 from .children import Child, Unwatch, Watch
 
 MODES = {"periodic": "Periodic", "waitforexit": "WaitForExit", "oneshot": "OneShot", "ondemand": "OnDemand"}

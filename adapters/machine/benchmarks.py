@@ -1,6 +1,6 @@
 """Benchmark this machine: MIPS and KFLOPS.
 
-``python -m poolbook.adapters.machine.sensors.benchmarks`` prints both, after about a second. They are figures of
+``python -m poolbook.adapters.machine.benchmarks`` prints both, after about a second. They are figures of
 numpy's loops on one core: millions of integer operations and thousands of floating-point operations per second,
 comparable between machines that are measured in this way.
 """
