@@ -26,7 +26,7 @@ from poolbook.adapters.machine.execution import (
     Supervisor,
     Transferring,
 )
-from poolbook.adapters.machine.execution.supervisor import mover
+from poolbook.adapters.machine.execution.supervisor import mover, processes
 from poolbook.adapters.machine.execution.supervisor.scratch import remove
 from poolbook.adapters.runtime.activations import remaps
 
@@ -395,13 +395,13 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that is stopped earlier would keep whoever connects waiting for a supervisor that was killed."""
-    leave = mover._end_with
+    leave = processes.close_all_but
 
-    def takes_its_time(parent: int) -> None:
+    def takes_its_time(*kept: int) -> None:
         time.sleep(0.2)
-        leave(parent)
+        leave(*kept)
 
-    monkeypatch.setattr(mover, "_end_with", takes_its_time)
+    monkeypatch.setattr(processes, "close_all_but", takes_its_time)
     monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
     held, let_go = os.pipe()
     began = mover.fork(mover.Task("input", {}, "/", 0), mover.Hands(None, None))

@@ -10,16 +10,15 @@ Source: the chirp protocol as HTCondor's client speaks it (chirp_client.c, io_pr
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import pwd
-import signal
 import socket
 import time
 from collections.abc import Callable
 from typing import BinaryIO
 
+from . import processes
 from .chirp_writes import Desk
 from .scratch import STAGING, remove
 
@@ -34,7 +33,6 @@ _ERRORS = {
     errno.ENOTEMPTY: -15, errno.EXDEV: -16, errno.ETIMEDOUT: -18,
 }  # fmt: skip
 _NOT_AUTHENTICATED, _TOO_BIG, _INVALID, _UNKNOWN = -1, -5, -8, -127
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def listen(scratch: str) -> tuple[socket.socket, str]:
@@ -69,32 +67,14 @@ def fork(
 ) -> tuple[int, socket.socket]:
     """Start the process that serves, with the rights that ``become`` takes; return its pid, and where it says what the
     job writes. Raise `OSError`."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        ours.close()
-        theirs.close()
-        raise
-    if pid:
-        theirs.close()
-        return pid, ours
-    try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
-        first, second = sorted((listener.fileno(), theirs.fileno()))
-        os.closerange(3, first)
-        os.closerange(first + 1, second)
-        os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
+
+    def answer(way: socket.socket) -> None:
         become()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == parent:
-            serve(listener, cookie, iwd, desk(theirs))
-    finally:
-        os._exit(1)
+        processes.end_with(parent)
+        serve(listener, cookie, iwd, desk(way))
+
+    return processes.fork(answer, listener.fileno())
 
 
 class Session:

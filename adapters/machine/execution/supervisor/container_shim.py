@@ -17,11 +17,10 @@ import socket
 import time
 from typing import Any
 
-from . import rights
+from . import processes, rights
 from .apptainer import become_apptainer
 from .docker import DockerContainer
 from .launch import Order, StartError, close, open_streams
-from .processes import bequeath
 from .rights import UserIds
 
 _SWEEP_S = 20  #: for so long a supervisor that begins waits for containers to be removed
@@ -92,46 +91,38 @@ def fork(order: Order, number: int, scratch: str, variables: dict[str, str], not
     docker = spec["runtime"] == "docker"
     note = f"{notes}/{order['key']}" if docker else ""
     streams = open_streams(order, scratch)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
+
+    def keep(talk: socket.socket) -> None:
+        try:
+            _keep(order, scratch, variables, streams, talk, note)
+        except BaseException as error:
+            _say(talk, failed={"part": "container", "errno": 0, "reason": f"{type(error).__name__}: {error}"})
+
     try:
         if docker:
             os.makedirs(notes, exist_ok=True)
             with open(note, "w", encoding="utf-8", errors="surrogateescape") as file:
                 json.dump({"command": spec["command"], "name": spec["name"]}, file)
-        bequeath(number)
-        pid = os.fork()
+        processes.bequeath(number)
+        pid, talk = processes.fork(keep, *streams, outlives=True)
     except OSError as error:
-        close(streams)
         if note:
             forget(note)
         raise StartError("scratch", error.errno or 0, f"the container's keeper: {error}", machine=True) from None
-    if pid:
-        close(streams)
-        theirs.close()
-        return ContainerShim(pid, ours, note)
-    try:
-        _keep(order, scratch, variables, streams, theirs, note)
-    except BaseException as error:
-        _say(theirs, failed={"part": "container", "errno": 0, "reason": f"{type(error).__name__}: {error}"})
     finally:
-        os._exit(1)
+        close(streams)
+    return ContainerShim(pid, talk, note)
 
 
 def _keep(
     order: Order, scratch: str, variables: dict[str, str], streams: list[int], talk: socket.socket, note: str
 ) -> None:
     """Be the keeper."""
-    signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    os.setsid()
     os.nice(order["nice"])
-    kept = sorted([*streams, talk.fileno()])
-    for low, high in zip([2, *kept], [*kept, os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(low + 1, high)
     account = rights.of(order.get("account"))
     if order["container"]["runtime"] != "docker":
         _say(talk, failed=become_apptainer(order, scratch, variables, streams, account))
@@ -187,7 +178,7 @@ class Sweeper:
         self._said, tell = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._said, False)
         self._text = b""
-        bequeath(0)
+        processes.bequeath(0)
         try:
             self.pid = os.posix_spawn(
                 words[0], words, os.environ,

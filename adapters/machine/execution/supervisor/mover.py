@@ -9,13 +9,11 @@ transfer opens is closed. What a process knows of a transfer is what it was told
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import json
 import os
 import resource
 import select
-import signal
 import socket
 import time
 from collections.abc import Callable
@@ -29,8 +27,6 @@ from .scratch import hand_over
 from .usage_meter import FAILED, RECEIVING, Result
 
 MOST = 1 << 18  #: bytes of a message, at most
-_PR_SET_PDEATHSIG = 1  # prctl(2)
-_prctl = ctypes.CDLL(None).prctl  #: found once, and not by each process that is forked
 _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that what is run for other users finds
 
 
@@ -67,13 +63,12 @@ class Hands(NamedTuple):
 
 def serve(parent: int, talk: socket.socket, task: Task, hands: Hands) -> None:
     """Be a mover: do this task, tell its result and whether there may be another, and wait for that."""
-    _leave(parent, talk.fileno())
     lasts = hands.one
     while True:
         processes.bequeath(task.number)
         result = _done(task.way, partial(_worked, parent, task, hands))
         lasts = lasts and "failure" not in result and not _had_children()
-        _close_all_but(talk.fileno())
+        processes.close_all_but(talk.fileno())
         talk.send(json.dumps([result, lasts]).encode())
         if not lasts or not (said := talk.recv(MOST)):
             return
@@ -83,27 +78,6 @@ def serve(parent: int, talk: socket.socket, task: Task, hands: Hands) -> None:
 def _had_children() -> bool:
     """Whether this process has had any: what those have left behind is not known."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
-
-
-def _leave(parent: int, kept: int) -> None:
-    """Be a process of its own: none of the supervisor's descriptors, its signals, nor its life."""
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
-    _end_with(parent)
-    _close_all_but(kept)
-    os.setsid()  # the last of it: ``stands_alone`` waits for that
-
-
-def _close_all_but(kept: int) -> None:
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
-
-
-def _end_with(parent: int) -> None:
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _worked(parent: int, task: Task, hands: Hands) -> Result:
@@ -130,7 +104,7 @@ def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
         become(user)
         for name in os.environ.keys() - _FOR_ALL:
             del os.environ[name]
-        _end_with(parent)
+        processes.end_with(parent)
     return _work(task)
 
 
@@ -144,16 +118,10 @@ def _work(task: Task) -> Result:
 
 def _apart(way: str, work: Callable[[], Result]) -> Result:
     """Do the work in a process of its own, so that this one keeps its rights. Raise `OSError` if it fails."""
-    said, tell = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if not pid:
-        try:
-            os.write(tell, json.dumps(_done(way, work)).encode())
-        finally:
-            os._exit(0)
-    os.close(tell)
-    with open(said, "rb") as file:
-        text = file.read()
+    pid, talk = processes.fork(lambda tell: tell.send(json.dumps(_done(way, work)).encode()))
+    talk.setblocking(True)
+    with talk:
+        text = talk.recv(MOST)
     os.waitpid(pid, 0)
     if not text:
         raise OSError(errno.ECANCELED, "their transfer was ended")
@@ -269,21 +237,7 @@ class Movers:
 
 def fork(task: Task, hands: Hands) -> Mover:
     """Start a mover with a task. Raise `OSError` if there can be none."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        ours.close()
-        theirs.close()
-        raise
-    if pid:
-        theirs.close()
-        process = processes.read(pid)
-        assert process is not None, "a child that is not reaped is always there"
-        return Mover(pid, process.started, ours, hands)
-    try:
-        serve(parent, theirs, task, hands)
-    finally:
-        os._exit(0)
+    pid, talk = processes.fork(partial(serve, os.getpid(), task=task, hands=hands))
+    process = processes.read(pid)
+    assert process is not None, "a child that is not reaped is always there"
+    return Mover(pid, process.started, talk, hands)

@@ -1,4 +1,4 @@
-"""Read processes from /proc, and signal exactly the process that is meant.
+"""Read processes from /proc, signal exactly the process that is meant, and fork those of the supervisor's own.
 
 A process is known by pid and start time together: a pid alone is reused (proc(5), /proc/pid/stat).
 """
@@ -10,6 +10,8 @@ import ctypes
 import os
 import resource
 import signal
+import socket
+from collections.abc import Callable
 from typing import NamedTuple
 
 # In each job's environment: its activation, and the supervisor's directory of jobs. Keys are unique in one pool only,
@@ -19,7 +21,8 @@ POOL = "_POOLBOOK_EXECUTE"
 
 FIRST_NUMBER = 10**15  #: the number 0, see ``number``
 
-_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37  # prctl(2)
+_prctl = ctypes.CDLL(None, use_errno=True).prctl  #: found once, and not by each process that is forked
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 _DEAD = b"ZX"
@@ -144,8 +147,7 @@ def boot() -> str:
 
 def become_subreaper() -> None:
     """Make every orphaned descendant a child of this process, whatever session it is in (prctl(2))."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"this kernel has no subreaper: {os.strerror(number)}")
 
@@ -153,5 +155,51 @@ def become_subreaper() -> None:
 def has_subreaper() -> bool:
     """Tell whether the kernel, and any sandbox, let this process become a subreaper."""
     found = ctypes.c_int()
-    failed: int = ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
+    failed: int = _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
     return not failed
+
+
+def fork(serve: Callable[[socket.socket], object], *kept: int, outlives: bool = False) -> tuple[int, socket.socket]:
+    """Start a process of its own, which calls ``serve`` with a socket of packets, and ends. It has none of this one's
+    descriptors but ``kept``, none of its signals' handlers, and leaves its session last, when nothing else of it is
+    left. It is killed when this one ends, unless it ``outlives`` that. Return its pid, and the socket's other end.
+    Raise `OSError` if there can be none."""
+    parent = os.getpid()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    try:
+        pid = os.fork()
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
+    if pid:
+        theirs.close()
+        return pid, ours
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        if not outlives:
+            end_with(parent)
+        close_all_but(theirs.fileno(), *kept)
+        os.setsid()
+        serve(theirs)
+    finally:
+        os._exit(1)
+
+
+def close_all_but(*kept: int) -> None:
+    """Close all descriptors but the standard ones and these."""
+    low = 3
+    for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+
+
+def end_with(parent: int) -> None:
+    """Have this process killed when its parent ends, or end now if that is over. Who becomes another user asks again:
+    the kernel forgets it then."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
