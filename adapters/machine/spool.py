@@ -24,7 +24,7 @@ from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job_rows import LEFT
 from .execution import UnixAccount
 from .execution.supervisor.rights import UserIds, acting
-from .execution.supervisor.scratch import remove
+from .execution.supervisor.scratch import remove_now
 from .starter import make_execute, own_part
 
 SPOOL: Final = "SPOOL"
@@ -140,8 +140,7 @@ class Spool:
         """Remove a job's directory, and those around it that are empty then: with the rights of the user whose it is,
         who may have put links into its path."""
         with suppress(OSError), acting(self._rights_for(path)):
-            for _ in remove(path):
-                pass
+            remove_now(path)
             for above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
                 os.rmdir(above)  # fails if another job's stands there
 

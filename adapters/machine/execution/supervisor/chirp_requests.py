@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from . import processes
 from .chirp_writes import Desk
-from .scratch import STAGING, remove
+from .scratch import STAGING, remove_now
 
 CONFIG = ".chirp.config"
 VERSION = 2
@@ -265,8 +265,7 @@ class Session:
         if place == self._home:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         if os.path.isdir(place) and not os.path.islink(place):
-            for _ in remove(place):
-                pass
+            remove_now(place)
             if os.path.lexists(place):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         else:

@@ -1,19 +1,27 @@
-"""Copy files and directories, with their rights, and make durable what was copied."""
+"""Copy files and directories, with their rights, and make durable what was copied.
+
+The kernel moves the bytes, from one descriptor to the other. A file is whole when it is as long as was announced; until
+then it has another name, or stands in a directory that goes if the transfer does.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .channel import Channel
 from .usage_meter import UsageMeter, unreadable, unwritable
 
 SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_AT_ONCE = 1 << 30  #: bytes that the kernel is asked to move in one call, at most
+_SMALL = 1 << 16  #: bytes of a file that is read and written by ourselves, in two calls
+_ELSEWHERE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
+"""What copy_file_range(2) answers where it cannot be used: sendfile(2) can."""
 
 
 class File(NamedTuple):
@@ -38,7 +46,7 @@ def make_directory(path: str, like: str = "") -> None:
         os.chmod(path, stat.S_IMODE(os.stat(like).st_mode) & 0o777 | 0o700)
 
 
-def copy_in(file: File, folder: str, made: set[str], tally: UsageMeter, channel: Channel, sync: bool = False) -> None:
+def copy_in(file: File, folder: str, made: set[str], tally: UsageMeter, sync: bool = False) -> None:
     """Copy a file into a directory; ``made``: the directories that are there. Raise `TransferError`."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
@@ -49,10 +57,10 @@ def copy_in(file: File, folder: str, made: set[str], tally: UsageMeter, channel:
             raise unwritable(target, error) from None
         made.add(parent)
     if not file.is_directory:
-        copy(file.source, target, tally, channel, sync)
+        copy(file.source, target, tally, sync)
 
 
-def copy(source: str, target: str, tally: UsageMeter, channel: Channel, sync: bool) -> None:
+def copy(source: str, target: str, tally: UsageMeter, sync: bool) -> None:
     """Copy a file and its mode. Raise `TransferError`, which tells the end that failed."""
     try:
         reader = os.open(source, os.O_RDONLY | NEVER_WAIT)
@@ -67,7 +75,7 @@ def copy(source: str, target: str, tally: UsageMeter, channel: Channel, sync: bo
         except OSError as error:
             raise unwritable(target, error) from None
         try:
-            size = channel.carry(reader, writer) if stat.S_ISREG(found.st_mode) else 0  # a device has no size
+            size = carry(reader, writer) if stat.S_ISREG(found.st_mode) else 0  # a device has no size
             os.fchmod(writer, stat.S_IMODE(found.st_mode) & 0o777)
             if sync:
                 os.fsync(writer)
@@ -79,6 +87,30 @@ def copy(source: str, target: str, tally: UsageMeter, channel: Channel, sync: bo
         os.close(reader)
     tally.files += 1
     tally.size += size
+
+
+def carry(source: int, target: int) -> int:
+    """Bring all bytes of an open file into another, empty one; return how many. Raise `OSError`."""
+    data = os.read(source, _SMALL)
+    size = done = len(data)
+    write_all(target, data)
+    if size < _SMALL:  # all of it
+        return done
+    try:
+        while moved := os.copy_file_range(source, target, _AT_ONCE):
+            done += moved
+    except OSError as error:
+        if error.errno not in _ELSEWHERE:
+            raise
+    while moved := os.sendfile(target, source, None, _AT_ONCE):  # the rest; nothing, if that was all
+        done += moved
+    return done
+
+
+def write_all(target: int, data: bytes) -> None:
+    """Write all of ``data``. Raise `OSError` if only a part could be written."""
+    while data:
+        data = data[os.write(target, data) :]
 
 
 def sync_disks(folders: Iterable[str]) -> None:

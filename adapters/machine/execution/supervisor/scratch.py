@@ -255,6 +255,12 @@ def remove(path: str) -> Generator[None, None, None]:
             yield
 
 
+def remove_now(path: str) -> None:
+    """Remove a tree in one go: see `remove`."""
+    for _ in remove(path):
+        pass
+
+
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:

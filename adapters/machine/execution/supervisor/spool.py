@@ -13,11 +13,10 @@ import json
 import os
 from collections.abc import Iterator
 
-from .channel import Channel
 from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_folder
 from .launch import Order
 from .sandbox import STREAMS, Transfer
-from .scratch import remove
+from .scratch import remove_now
 from .transfer import Give, changed, copy_for_good, inside_of
 from .usage_meter import Result, TransferError, UsageMeter, unwritable
 
@@ -33,7 +32,7 @@ def settled(spool: str) -> bool:
         there = True
     for waste in (f"{spool}{NEXT}", f"{spool}{BEFORE}"):
         if os.path.lexists(waste):
-            _clear(waste)
+            remove_now(waste)
     return there
 
 
@@ -50,7 +49,7 @@ def kept_names(spool: str) -> list[str]:
 def of(order: Order) -> Give:
     """Return what brings back, to a new scratch directory, what is kept of a job."""
 
-    def give(scratch: str, tally: UsageMeter, channel: Channel) -> list[str]:
+    def give(scratch: str, tally: UsageMeter) -> list[str]:
         spool: str = order["transfer"].get("spool", "")
         if not spool or not settled(spool):
             return []
@@ -58,7 +57,7 @@ def of(order: Order) -> Give:
         for name in names:
             plain = name.rstrip("/")
             try:
-                copy_in(File(f"{spool}/{plain}", plain, name.endswith("/")), scratch, made, tally, channel)
+                copy_in(File(f"{spool}/{plain}", plain, name.endswith("/")), scratch, made, tally)
             except TransferError as error:
                 tally.failed(error)
         return names
@@ -84,12 +83,12 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
     wanted = _wanted(order, scratch, checkpoint)
     copied = set(_copy_all(wanted, order, scratch, new, tally))
     if tally.failures:
-        _clear(new)
+        remove_now(new)
         return tally.result()
     try:
         _commit(spool, new, sorted(copied.union(before)), synced=tally.files < SYNCED_ALONE)
     except OSError as error:
-        _clear(new)
+        remove_now(new)
         tally.failed(unwritable(spool, error))
     return tally.result()
 
@@ -148,9 +147,4 @@ def _commit(spool: str, new: str, names: list[str], synced: bool) -> None:
         os.rename(spool, f"{spool}{BEFORE}")
     os.rename(new, spool)
     sync_folder(os.path.dirname(spool))
-    _clear(f"{spool}{BEFORE}")
-
-
-def _clear(folder: str) -> None:
-    for _ in remove(folder):
-        pass
+    remove_now(f"{spool}{BEFORE}")

@@ -8,9 +8,8 @@ import os
 import stat
 from typing import NamedTuple
 
-from .channel import Channel
-from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder
-from .scratch import STAGED, STAGING, note, remove
+from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder, write_all
+from .scratch import STAGED, STAGING, note, remove_now
 from .usage_meter import TransferError, UsageMeter, unwritable
 
 _BUFFER = 1 << 20
@@ -21,9 +20,9 @@ class Staging:
     belong, and all are given their names when all were copied. What a killed transfer leaves of it is removed with the
     scratch directory."""
 
-    def __init__(self, key: str, iwd: str, scratch: str, channel: Channel, movable: Movable | None) -> None:
+    def __init__(self, key: str, iwd: str, scratch: str, movable: Movable | None) -> None:
         self._name = f"{STAGING}{key}"
-        self._iwd, self._scratch, self._channel = iwd, scratch, channel
+        self._iwd, self._scratch = iwd, scratch
         self._movable = movable
         self._folders: dict[int, str] = {}
         self._places: dict[str, tuple[str, str, bool]] = {}
@@ -59,7 +58,7 @@ class Staging:
         except OSError as error:
             raise unwritable(target, error) from None
         try:
-            copy(file.source, staged, tally, self._channel, sync=len(self._files) < SYNCED_ALONE)
+            copy(file.source, staged, tally, sync=len(self._files) < SYNCED_ALONE)
         except TransferError as error:
             error.words = error.words.replace(staged, target)
             raise
@@ -102,8 +101,7 @@ class Staging:
                 size = os.fstat(reader.fileno()).st_size
                 tally.admit(source, size)
                 while size and (data := reader.read(_BUFFER)):  # a device has no size, and perhaps no end
-                    while data:
-                        data = data[os.write(writer, data) :]
+                    write_all(writer, data)
         finally:
             os.close(writer)
         tally.files += 1
@@ -134,7 +132,7 @@ class Staging:
             try:
                 os.mkdir(folder, 0o700)
             except FileExistsError:  # of a transfer that was killed
-                _clear(folder)
+                remove_now(folder)
                 os.mkdir(folder, 0o700)
             self._folders[device] = folder
         return self._folders[device]
@@ -158,7 +156,7 @@ class Staging:
             except OSError as error:
                 tally.failed(unwritable(target, error))
         for device, folder in self._folders.items():
-            _clear(folder)
+            remove_now(folder)
             if device != os.stat(self._scratch).st_dev:  # the record of the job's end syncs another disk
                 with contextlib.suppress(OSError):
                     sync_folder(os.path.dirname(folder))
@@ -171,11 +169,6 @@ def _nearest(folder: str) -> str:
     if not os.path.isdir(folder):
         raise OSError(errno.ENOTDIR, "")
     return folder
-
-
-def _clear(folder: str) -> None:
-    for _ in remove(folder):
-        pass
 
 
 # Which outputs a rename brings to their places, instead of a copy: the scratch directory that they leave goes anyway.

@@ -17,7 +17,6 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from .channel import Channel, LocalChannel
 from .copying import SYNCED_ALONE, File, copy_in
 from .launch import Order
 from .plugins import PluginError, Plugins, file_name, scheme
@@ -31,11 +30,11 @@ from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, 
 
 _OF_A_PROGRAM = 0o755  #: the rights of what a job executes, whatever they are where it comes from
 
-Give = Callable[[str, UsageMeter, Channel], Collection[str]]
+Give = Callable[[str, UsageMeter], Collection[str]]
 """Copies what is kept of earlier runs into a scratch directory; returns the names."""
 
 
-def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give = lambda *_: ()) -> Result:
+def bring(order: Order, scratch: str, give: Give = lambda *_: ()) -> Result:
     """Copy a job's inputs into its scratch directory, and what is kept of its earlier runs over them; note what is
     there. Raise `OSError` if that cannot be noted."""
     transfer: Transfer = order["transfer"]
@@ -56,10 +55,10 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
         except TransferError as error:
             tally.files += 1
             tally.failed(error)
-    _copy_all(wanted.values(), scratch, tally, channel or LocalChannel())
+    _copy_all(wanted.values(), scratch, tally)
     if not tally.failures:
         tally.take(plugins, RECEIVING)
-    kept = give(scratch, tally, channel or LocalChannel())
+    kept = give(scratch, tally)
     if transfer["executable"]:
         with contextlib.suppress(OSError):
             os.chmod(f"{scratch}/{os.path.basename(order['executable'])}", _OF_A_PROGRAM)
@@ -69,11 +68,11 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
     return tally.result()
 
 
-def _copy_all(files: Iterable[File], folder: str, tally: UsageMeter, channel: Channel) -> None:
+def _copy_all(files: Iterable[File], folder: str, tally: UsageMeter) -> None:
     made = {folder}
     for file in files:
         try:
-            copy_in(file, folder, made, tally, channel)
+            copy_in(file, folder, made, tally)
         except TransferError as error:
             tally.files += 1
             tally.failed(error)
@@ -87,7 +86,7 @@ def copy_for_good(path: str, name: str, order: Order, folder: str, scratch: str,
         if not file.is_directory:
             with contextlib.suppress(OSError):  # what cannot be removed, cannot be written, either
                 os.unlink(f"{folder}/{file.name}")
-        copy_in(file, folder, made, tally, LocalChannel(), sync=tally.files < SYNCED_ALONE)
+        copy_in(file, folder, made, tally, sync=tally.files < SYNCED_ALONE)
         copied.append(file)
     return copied
 
@@ -171,16 +170,14 @@ def _catalog(scratch: str) -> dict[str, list[int]]:
 # Output
 
 
-def take_back(
-    order: Order, scratch: str, failed: bool, channel: Channel | None = None, moves: bool = False, core: str = ""
-) -> Result:
+def take_back(order: Order, scratch: str, failed: bool, moves: bool = False, core: str = "") -> Result:
     """Copy a job's outputs to where they belong. ``failed``: it did not succeed, and its outputs are wanted ON_SUCCESS:
     then only its standard output and error come back. ``moves``: the scratch directory goes afterwards, so files may be
     taken out of it; ``core``: a file that comes back whatever the job names."""
     transfer: Transfer = order["transfer"]
     tally = UsageMeter("output", transfer["max_output_mb"])
     movable = Movable(scratch) if moves else None
-    staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel(), movable)
+    staging = Staging(order["key"], order["iwd"], scratch, movable)
     plugins = Plugins(order, scratch, upload=True)
     own = _streams(order, scratch)
     names = [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own})
