@@ -1,4 +1,6 @@
-"""Sockets and folders that are one user's own. Imports little: every command that asks a pool for something loads it.
+"""Sockets and folders that are one user's own, and the lines that travel on a connection.
+
+Imports little: every command that asks a pool for something loads it, and so does the supervisor of jobs.
 
 A socket is bound and connected to through a descriptor of its folder, so that its path may be of any length and no
 other place, which anybody could take first, is needed.
@@ -12,9 +14,51 @@ import stat
 import struct
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PEER = struct.Struct("3i")  #: pid, uid and gid, see unix(7), SO_PEERCRED
+_READ = 1 << 20
+MOST_UNSENT = 64 << 20  #: bytes that the other end may leave unread before it is taken to be gone
+
+
+class Lines:
+    """The lines that come and go on a connection; each is a JSON object, as both servers and their clients have it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.unsent = bytearray()
+        self._unread = bytearray()
+        self._searched = 0
+
+    def receive(self, flags: int = 0) -> list[bytes]:
+        """Return the whole lines that have come, after one read. Raise `ConnectionError` if the other end hung up,
+        `BlockingIOError` where the read would have to wait and may not, `OSError` as it does."""
+        data = self.connection.recv(_READ, flags)
+        if not data:
+            raise ConnectionResetError("the other end hung up")
+        self._unread += data
+        end = self._unread.rfind(b"\n", self._searched) + 1
+        self._searched = len(self._unread) - end  # what stays holds no end of a line
+        lines = bytes(self._unread[:end]).split(b"\n")[:-1]
+        del self._unread[:end]
+        return lines
+
+    def send(self, data: bytes = b"") -> bool:
+        """Send what can be sent without waiting, and keep the rest; return False if the other end is gone, or leaves
+        more unread than `MOST_UNSENT`."""
+        self.unsent += data
+        try:
+            while self.unsent:
+                del self.unsent[: self.connection.send(self.unsent)]
+        except BlockingIOError:
+            return len(self.unsent) <= MOST_UNSENT
+        except OSError:
+            self.unsent.clear()
+            return False
+        return True
 
 
 def peer_of(connection: socket.socket) -> int:

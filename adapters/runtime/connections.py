@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from ..sockets import peer_of
+from ..sockets import Lines, peer_of
 
 LONGEST_REQUEST = 4 << 20  #: bytes of a request: more than a command line can hold
 LONGEST_SUBMIT = 64 << 20  #: bytes of one that brings jobs along
 MOST_UNFINISHED = 128 << 20  #: bytes received of requests that are not finished, of all clients together
 SLOWEST = 30.0  #: seconds that a request may take from its first byte to its last
-MOST_UNSENT = 64 << 20
 TURN = 16  #: requests of one client that are taken before others have their turn
 _KIND = re.compile(rb'\s*\{"kind": ?"(\w+)"')
 _BRING_JOBS = frozenset({b"Submit", b"SubmitDescription"})
@@ -39,41 +38,27 @@ def name_of(uid: int) -> str:
         return "root" if uid == 0 else str(uid)
 
 
-class JsonConnection:
-    """A connection: each line of JSON in gets one line of JSON out."""
+class JsonConnection(Lines):
+    """A connection: each line of JSON in gets one line of JSON out. A client whose answer was lost asks again with the
+    same id, and gets it then."""
 
     def __init__(self, connection: socket.socket, now: float) -> None:
-        self.connection = connection
+        super().__init__(connection)
         self.uid = peer_of(connection)
         self.user = name_of(self.uid)
         self.heard = now  #: when it last sent something
         self.begun = now  #: when the unfinished request began
         self.unfinished = bytearray()
         self.waiting: deque[bytes] = deque()
-        self.unsent = bytearray()
         self.refused = False  #: whether the unfinished request was refused: what comes of it is thrown away
         self.ended = False  #: whether it sends nothing more
 
     def answer(self, value: dict[str, Any]) -> None:
-        self.unsent += json.dumps(value).encode() + b"\n"
-        self.send()
+        self.send(json.dumps(value).encode() + b"\n")
 
     def answer_text(self, text: str) -> None:
         """Answer with what is JSON already."""
-        self.unsent += b'{"answer": %b}\n' % text.encode()
-        self.send()
-
-    def send(self) -> bool:
-        """Send what can be sent without waiting; return False if the client is gone or has not read for too long. (When
-        it asks again with the same id, it gets this answer.)"""
-        try:
-            del self.unsent[: self.connection.send(self.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.unsent.clear()
-            return False
-        return len(self.unsent) <= MOST_UNSENT
+        self.send(b'{"answer": %b}\n' % text.encode())
 
     def longest(self) -> int:
         """Return how long the unfinished request may become: only who may submit jobs can bring some along."""

@@ -22,7 +22,7 @@ from attrs import asdict, define
 
 from ....domain.errors import PoolbookError
 from ....domain.ports.world import How
-from ...sockets import connect, make_private
+from ...sockets import Lines, connect, make_private
 from .activation import REPORTS, Chirped, Exited, Failed, LaunchRequest, Lost, Report, Running, Started, Transferring
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
@@ -33,7 +33,6 @@ PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
 _CONNECT_S = 15.0  #: how long to try for a supervisor: it may be busy ending what a predecessor left
 _AGAIN_S = 0.01
 _TRIES = 5  #: how often a supervisor may hang up on the first words before it is taken to be broken
-_READ = 1 << 20
 
 
 class SupervisorError(PoolbookError, RuntimeError):
@@ -58,9 +57,7 @@ class Supervisor:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._socket: socket.socket | None = None
-        self._unread = bytearray()
-        self._searched = 0
+        self._lines: Lines | None = None
         self._messages: deque[dict[str, Any]] = deque()
         self._reports: deque[Report] = deque()
         self._begun: dict[str, _Begun] = {}
@@ -151,22 +148,22 @@ class Supervisor:
 
     # The connection.
 
-    def _connected(self) -> socket.socket:
+    def _connected(self) -> Lines:
         if self._replaced:
             raise ReplacedError(
                 f"the supervisor in {self._folder} is used by another process now: two pools must not serve one log"
             )
         for _ in range(_TRIES):
-            if self._socket is not None:
-                return self._socket
+            if self._lines is not None:
+                return self._lines
             self._connect()
             try:
                 self._resume()
             except ConnectionError:
                 self._disconnect()
-        if self._socket is None:
+        if self._lines is None:
             raise SupervisorError(f"the supervisor in {self._folder} hangs up at once{self._tail()}")
-        return self._socket
+        return self._lines
 
     def _connect(self) -> None:
         deadline = time.monotonic() + _CONNECT_S
@@ -186,10 +183,8 @@ class Supervisor:
                 time.sleep(_AGAIN_S)
             self._launch()
             launched = True
-        self._unread.clear()
-        self._searched = 0
         self._messages.clear()
-        self._socket = connection
+        self._lines = Lines(connection)
         self._poll.register(connection, select.EPOLLIN)
 
     def _dial(self) -> socket.socket:
@@ -266,10 +261,10 @@ class Supervisor:
         self._hear_all()
 
     def _disconnect(self) -> None:
-        if self._socket is not None:
-            self._poll.unregister(self._socket)
-            self._socket.close()
-            self._socket = None
+        if self._lines is not None:
+            self._poll.unregister(self._lines.connection)
+            self._lines.connection.close()
+            self._lines = None
             self._hear_all()
 
     def _send(self, messages: list[dict[str, Any]]) -> None:
@@ -284,8 +279,8 @@ class Supervisor:
                 self._disconnect()
 
     def _write(self, messages: Iterable[dict[str, Any]]) -> None:
-        assert self._socket is not None
-        self._socket.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+        assert self._lines is not None
+        self._lines.connection.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
     def _ask(self, keys: Sequence[str]) -> dict[str, Known]:
         while True:
@@ -313,7 +308,7 @@ class Supervisor:
     def _receive(self) -> None:
         """Take in messages without waiting; connect again if the supervisor is gone."""
         try:
-            if self._socket is not None:
+            if self._lines is not None:
                 self._read(socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
@@ -328,16 +323,8 @@ class Supervisor:
 
     def _read(self, flags: int) -> None:
         """Take in some messages. Raise `ConnectionError` if the connection is over."""
-        assert self._socket is not None
-        data = self._socket.recv(_READ, flags)
-        if not data:
-            raise ConnectionResetError("the supervisor hung up")
-        self._unread += data
-        end = self._unread.rfind(b"\n", self._searched) + 1
-        self._searched = len(self._unread) - end
-        lines = bytes(self._unread[:end]).split(b"\n")[:-1]
-        del self._unread[:end]
-        self._messages.extend(map(json.loads, lines))
+        assert self._lines is not None
+        self._messages.extend(map(json.loads, self._lines.receive(flags)))
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         if message["say"] == "replaced":

@@ -293,6 +293,8 @@ def _one_line(text: str, between: str) -> str:
 
 def _asked(path: str) -> Any:
     """Return docker's server's answer; None if there is none."""
+    from http.client import HTTPConnection, HTTPException  # the supervisor itself has no need of it
+
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if not host.startswith("unix://"):
         return None
@@ -300,8 +302,9 @@ def _asked(path: str) -> Any:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             server.settimeout(5)
             server.connect(host.removeprefix("unix://"))
-            server.sendall(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-            parts = iter(lambda: server.recv(1 << 16), b"")
-            return json.loads(b"".join(parts).partition(b"\r\n\r\n")[2])
-    except (OSError, ValueError):
+            connection = HTTPConnection("docker")
+            connection.sock = server
+            connection.request("GET", path)
+            return json.load(connection.getresponse())
+    except (OSError, ValueError, HTTPException):
         return None

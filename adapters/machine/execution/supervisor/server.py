@@ -16,30 +16,28 @@ import os
 import select
 import signal
 import socket
-import struct
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from ....sockets import Lines, peer_of
 from . import processes
 from .records import Record, line_of
 from .supervised_job import ticker
 from .supervised_jobs import SAMPLE_US, SupervisedJobs
 
 VERSION = 3
+_REQUESTS = frozenset({"hello", "start", "signal", "acknowledge", "recover"})
 
 _LINGER_US = 2_000_000  #: with no job and no client for this long the supervisor exits: its records are on disk
 _UNATTENDED_US = 5_000_000  #: with no client for this long, what is to be attended is killed
 _STARTS = 8  #: starts in one turn: more would keep ends waiting, fewer would fsync for less
 _BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a turn in which something happened, or nothing did
 _REFUSED_US = 500_000  #: after this a record that a full disk refused is offered again
-_READ = 1 << 20
 _DEFECT_S = 0.1  #: the pause behind a turn that a defect has ended
 _UNTOLD = 64 << 10  #: bytes of its own log that are kept for a disk that refuses them
-_PEER = struct.Struct("3i")  #: pid, uid and gid, see unix(7), SO_PEERCRED
-_UNREAD = 64 << 20  #: a client with this much unread is dropped: when it reconnects it learns all from the records
 
 
 class SupervisorLog:
@@ -72,54 +70,6 @@ class SupervisorLog:
         return True
 
 
-class SupervisorClient:
-    """A connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-        self.unread = bytearray()
-        self.unsent = bytearray()
-        self.searched = 0
-
-    def receive(self) -> tuple[list[dict[str, Any]], bool]:
-        """Return the whole messages that have come, and whether the connection is over."""
-        over = False
-        while True:
-            try:
-                data = self.socket.recv(_READ)
-            except BlockingIOError:
-                break
-            except OSError:
-                data = b""
-            if not data:
-                over = True
-                break
-            self.unread += data
-        end = self.unread.rfind(b"\n", self.searched) + 1
-        self.searched = len(self.unread) - end  # what stays holds no end of a line
-        lines = bytes(self.unread[:end]).split(b"\n")[:-1]
-        del self.unread[:end]
-        try:
-            messages = [json.loads(line) for line in lines]
-        except ValueError:
-            return [], True
-        if not all(isinstance(message, dict) and message.get("do") in _REQUESTS for message in messages):
-            return [], True  # no pool talks like that
-        return messages, over
-
-    def send(self, data: bytes) -> bool:
-        """Send what can be sent without waiting; return False if the connection is over."""
-        self.unsent += data
-        try:
-            while self.unsent:
-                del self.unsent[: self.socket.send(self.unsent)]
-        except BlockingIOError:
-            return len(self.unsent) < _UNREAD
-        except OSError:
-            return False
-        return True
-
-
 class SupervisorServer:
     """The loop and its state."""
 
@@ -128,8 +78,8 @@ class SupervisorServer:
         self._lock = lock
         self._signed = self._sign()
         self._listener = listener
-        self._clients: dict[int, SupervisorClient] = {}
-        self._requests: deque[tuple[SupervisorClient, dict[str, Any]]] = deque()
+        self._clients: dict[int, Lines] = {}
+        self._requests: deque[tuple[Lines, dict[str, Any]]] = deque()
         self._reports: list[Record] = []
         self._poll = select.epoll()
         self._woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -235,27 +185,33 @@ class SupervisorServer:
         except OSError:
             return
         connection.setblocking(False)
-        if not _may_ask(connection):
+        if peer_of(connection) not in (0, os.geteuid()):  # what is asked for is done with this user's rights
             connection.close()
             return
         for other in list(self._clients.values()):
             self._receive(other)
-            if other.socket.fileno() in self._clients:
+            if other.connection.fileno() in self._clients:
                 self._tell(other, [{"say": "replaced"}])
                 self._drop(other)
-        self._clients[connection.fileno()] = SupervisorClient(connection)
+        self._clients[connection.fileno()] = Lines(connection)
         self._poll.register(connection, select.EPOLLIN)
 
-    def _receive(self, client: SupervisorClient) -> None:
-        messages, over = client.receive()
-        self._requests.extend((client, message) for message in messages)
-        if over:
+    def _receive(self, client: Lines) -> None:
+        try:
+            while True:
+                messages = [json.loads(line) for line in client.receive()]
+                if not all(isinstance(message, dict) and message.get("do") in _REQUESTS for message in messages):
+                    raise ValueError("no pool talks like that")
+                self._requests.extend((client, message) for message in messages)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError):
             self._drop(client)
 
-    def _drop(self, client: SupervisorClient) -> None:
-        self._poll.unregister(client.socket)
-        del self._clients[client.socket.fileno()]
-        client.socket.close()
+    def _drop(self, client: Lines) -> None:
+        self._poll.unregister(client.connection)
+        del self._clients[client.connection.fileno()]
+        client.connection.close()
 
     def _serve(self) -> None:
         """Do the requests in order, but only so many starts."""
@@ -263,29 +219,24 @@ class SupervisorServer:
         while self._requests and starts < _STARTS:
             client, request = self._requests.popleft()
             starts += request["do"] == "start"
-            _REQUESTS[request["do"]](self, client, request)
+            match request["do"]:
+                case "hello":
+                    self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
+                case "start":
+                    if (said := self._jobs.start(request["order"])) is not None:
+                        self._reports.append(said)
+                case "signal":
+                    self._jobs.signal(request["key"], request["how"])
+                case "acknowledge":
+                    self._jobs.release(request["keys"])
+                case "recover":
+                    known = {key: self._jobs.known(key) for key in request["keys"]}
+                    self._answer(client, {"say": "known", "jobs": known})
 
-    def _hello(self, client: SupervisorClient, request: dict[str, Any]) -> None:
-        self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
-
-    def _start(self, client: SupervisorClient, request: dict[str, Any]) -> None:
-        if (said := self._jobs.start(request["order"])) is not None:
-            self._reports.append(said)
-
-    def _signal(self, client: SupervisorClient, request: dict[str, Any]) -> None:
-        self._jobs.signal(request["key"], request["how"])
-
-    def _release(self, client: SupervisorClient, request: dict[str, Any]) -> None:
-        self._jobs.release(request["keys"])
-
-    def _recover(self, client: SupervisorClient, request: dict[str, Any]) -> None:
-        known = {key: self._jobs.known(key) for key in request["keys"]}
-        self._answer(client, {"say": "known", "jobs": known})
-
-    def _answer(self, client: SupervisorClient, answer: Record) -> None:
+    def _answer(self, client: Lines, answer: Record) -> None:
         """Queue an answer behind everything queued before."""
         self._report()
-        if client.socket.fileno() in self._clients:
+        if client.connection.fileno() in self._clients:
             self._tell(client, [answer])
 
     def _report(self) -> None:
@@ -294,30 +245,14 @@ class SupervisorServer:
                 self._tell(client, self._reports)
             self._reports.clear()
 
-    def _tell(self, client: SupervisorClient, messages: Iterable[Record]) -> None:
+    def _tell(self, client: Lines, messages: Iterable[Record]) -> None:
         self._send(client, b"".join(map(line_of, messages)))
 
-    def _send(self, client: SupervisorClient, data: bytes) -> None:
+    def _send(self, client: Lines, data: bytes) -> None:
         if client.send(data):
-            self._poll.modify(client.socket, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
-        else:
+            self._poll.modify(client.connection, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
+        else:  # when it reconnects it learns all from the records
             self._drop(client)
-
-
-_REQUESTS: dict[str, Callable[[SupervisorServer, SupervisorClient, dict[str, Any]], None]] = {
-    "hello": SupervisorServer._hello,
-    "start": SupervisorServer._start,
-    "signal": SupervisorServer._signal,
-    "acknowledge": SupervisorServer._release,
-    "recover": SupervisorServer._recover,
-}
-
-
-def _may_ask(connection: socket.socket) -> bool:
-    """Tell whether the process at the other end is of this user, or root's: what it asks for is done with this user's
-    rights."""
-    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return uid in (0, os.geteuid())
 
 
 def main(folder: str) -> int:
