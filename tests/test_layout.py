@@ -72,7 +72,8 @@ CONTEXTS = {
     "adapters.condor_files.importing": (
         *OF_RECORDS,
         "adapters.condor_files",
-        "adapters.library.polling",
+        "adapters.library.python_values.looks",
+        "adapters.library.python_values.pauses",
         "adapters.machine.host",
         "adapters.runtime.views",
         "adapters.stores",

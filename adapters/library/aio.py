@@ -19,7 +19,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from ...domain.events import Event
 from ...domain.ports.log import LogClosed
 from .embedded_pool import Pool
-from .read_only_log import Log, pauses
+from .python_values import pauses
+from .read_only_log import Log
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,9 +6,7 @@ It is a pool's own or an imported one, served or not. The answers are those of t
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections.abc import Iterator
 from threading import Event as Signal
 from typing import Any, Self
@@ -25,7 +23,7 @@ from ..runtime.queries import Queries
 from ..stores.location import safe_url
 from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
-from .python_values import plain, seconds_of
+from .python_values import looks, pauses, plain
 
 
 @serialized("close", "follow")
@@ -176,31 +174,3 @@ class Log(LogQueries):
             for position, event in self.events(reached):
                 reached = position
                 yield position, event
-
-
-# Polling
-
-
-def pauses(interval: float, timeout: float | None = None) -> Iterator[float]:
-    """Yield the seconds to wait before each poll: 0 before the first one, then `interval`. The last poll is due when
-    `timeout` seconds have passed since this call (None: never). Raise `ValueError` if one of them is no length of
-    time."""
-    pause = seconds_of(interval, "interval")
-    end = math.inf if timeout is None else time.monotonic() + seconds_of(timeout, "timeout")
-    return _pauses(pause, end)
-
-
-def _pauses(pause: float, end: float) -> Iterator[float]:
-    yield 0.0
-    while (left := end - time.monotonic()) > 0:
-        yield min(pause, left)
-
-
-def looks(waits: Iterator[float], stop: Signal | None = None) -> Iterator[None]:
-    """Wait, and yield, until the waits end or `stop` is set: then yield once more."""
-    enough = stop or Signal()
-    for pause in waits:
-        over = enough.wait(pause)
-        yield
-        if over:
-            return

@@ -10,7 +10,7 @@ from typing import Self
 
 from ....domain.decision.draft import Refusal
 from ....domain.ports.log import AlreadyServed, EventStore, LogUnavailable
-from ...library.read_only_log import looks, pauses
+from ...library.python_values import looks, pauses
 from ...runtime.views import views_current
 from ...stores.location import locate, safe_url
 from ...stores.log_paths import WriterLock
