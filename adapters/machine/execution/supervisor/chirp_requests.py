@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from . import processes
-from .chirp_writes import Desk
+from .chirp_writes import Desk, refusal
 from .scratch import STAGING, remove_now
 
 CONFIG = ".chirp.config"
@@ -121,9 +121,10 @@ class Session:
         except (ValueError, OverflowError):
             self._say(_INVALID)
         else:
-            number, more = said if isinstance(said, tuple) else (said or 0, b"")
-            if said is not _SAID:
-                self._say(number, more)
+            if isinstance(said, bytes):
+                self._say(len(said), said)
+            elif said is not _SAID:
+                self._say(*said if isinstance(said, tuple) else (said or 0,))
 
     # Paths and files
 
@@ -136,7 +137,7 @@ class Session:
         if not follow and name not in ("", os.curdir, os.pardir):
             true = f"{os.path.realpath(folder)}/{name}"
         if os.path.commonpath((self._home, true)) != self._home:
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise refusal(errno.EACCES)
         return true
 
     def _own(self, path: str) -> str:
@@ -144,7 +145,7 @@ class Session:
 
     def _file(self, number: int) -> int:
         if number not in self._files:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            raise refusal(errno.EBADF)
         return self._files[number].fileno()
 
     def open(self, path: str, letters: str, mode: int) -> tuple[int, bytes]:
@@ -162,36 +163,25 @@ class Session:
         self._file(number)
         self._files.pop(number).close()
 
-    def read(self, number: int, length: int) -> tuple[int, bytes]:
-        data = os.read(self._file(number), _bounded(length))
-        return len(data), data
-
-    def pread(self, number: int, length: int, offset: int) -> tuple[int, bytes]:
-        data = os.pread(self._file(number), _bounded(length), offset)
-        return len(data), data
-
-    def sread(self, number: int, length: int, offset: int, piece: int, skip: int) -> tuple[int, bytes]:
+    def sread(self, number: int, length: int, offset: int, piece: int, skip: int) -> bytes:
         found = b""
         for at, part in _pieces(length, offset, piece, skip):
             data = os.pread(self._file(number), part, at)
             found += data
             if len(data) < part:
                 break
-        return len(found), found
+        return found
 
     def _taken(self, length: int) -> bytes:
         data = self._stream.read(_bounded(length))
         if len(data) < length:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            raise refusal(errno.EINVAL)
         return data
 
-    def write(self, number: int, length: int) -> int:
-        data = self._taken(length)
-        return os.write(self._file(number), data)
-
-    def pwrite(self, number: int, length: int, offset: int) -> int:
-        data = self._taken(length)
-        return os.pwrite(self._file(number), data, offset)
+    def write(self, number: int, length: int, *offset: int) -> int:
+        data = self._taken(length)  # in any case: what follows it is the next request
+        file = self._file(number)
+        return os.pwrite(file, data, *offset) if offset else os.write(file, data)
 
     def swrite(self, number: int, length: int, offset: int, piece: int, skip: int) -> int:
         data, done = self._taken(length), 0
@@ -216,7 +206,7 @@ class Session:
         """Take a whole file: it gets its name when all of it is there."""
         target = self._at(path)
         if os.path.isdir(target):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+            raise refusal(errno.EISDIR)
         staged = f"{os.path.dirname(target)}/{STAGING}{os.urandom(8).hex()}"
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode & 0o777)
         try:
@@ -238,19 +228,13 @@ class Session:
             raise
         return length
 
-    def getdir(self, path: str) -> tuple[int, bytes]:
-        names = b"".join(os.fsencode(name) + b"\n" for name in sorted(os.listdir(self._at(path))))
-        return len(names), names
+    def getdir(self, path: str) -> bytes:
+        return b"".join(os.fsencode(name) + b"\n" for name in sorted(os.listdir(self._at(path))))
 
-    def getlongdir(self, path: str) -> tuple[int, bytes]:
+    def getlongdir(self, path: str) -> bytes:
         folder = self._at(path)
         lines = (os.fsencode(name) + b"\n" + _stat(os.lstat(f"{folder}/{name}")) for name in sorted(os.listdir(folder)))
-        said = b"".join(lines)
-        return len(said), said
-
-    def readlink(self, path: str, length: int) -> tuple[int, bytes]:
-        target = os.fsencode(os.readlink(self._own(path)))[: _bounded(length)]
-        return len(target), target
+        return b"".join(lines)
 
     def symlink(self, target: str, path: str) -> None:
         self._at(os.path.join(os.path.dirname(path), target))
@@ -263,30 +247,22 @@ class Session:
     def rmall(self, path: str) -> None:
         place = self._own(path)
         if place == self._home:
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise refusal(errno.EACCES)
         if os.path.isdir(place) and not os.path.islink(place):
             remove_now(place)
             if os.path.lexists(place):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+                raise refusal(errno.EACCES)
         else:
             os.unlink(place)
 
     # Attributes
 
-    def get_job_attr(self, name: str) -> tuple[int, bytes]:
-        text = os.fsencode(self._desk.value(name) or "UNDEFINED")
-        return len(text), text
-
-    def get_job_attr_delayed(self, name: str) -> tuple[int, bytes]:
-        text = os.fsencode(self._desk.delayed_value(name))
-        return len(text), text
-
-    def whoami(self, length: int) -> tuple[int, bytes]:
+    def whoami(self, length: int) -> bytes:
         try:
             name = os.fsencode(pwd.getpwuid(os.geteuid()).pw_name)
         except KeyError:
             name = b"%d" % os.geteuid()
-        return len(name[: _bounded(length)]), name[: _bounded(length)]
+        return name[: _bounded(length)]
 
 
 _SAID = (-1, b"")  #: of an answer that was given already
@@ -302,14 +278,14 @@ def _never_waiting(path: str, flags: int) -> int:
 
 def _bounded(length: int) -> int:
     if not 0 <= length <= _MOST:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        raise refusal(errno.EINVAL)
     return length
 
 
 def _pieces(length: int, offset: int, piece: int, skip: int) -> list[tuple[int, int]]:
     """Return where the pieces of a strided access stand, and how long each is."""
     if piece <= 0 or skip < piece:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        raise refusal(errno.EINVAL)
     starts = range(0, _bounded(length), piece)
     return [(offset + skip * index, min(piece, length - start)) for index, start in enumerate(starts)]
 
@@ -342,15 +318,16 @@ def _statfs(found: os.statvfs_result) -> bytes:
     return " ".join(map(str, numbers)).encode() + b"\n"
 
 
-_Answer = int | tuple[int, bytes] | None
+_Answer = int | bytes | tuple[int, bytes] | None
+"""A number; bytes, behind their length; a number with bytes behind it; or nothing, which is 0."""
 _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "open": (Session.open, "ssd"),
     "close": (Session.close, "d"),
-    "read": (Session.read, "dd"),
-    "pread": (Session.pread, "ddd"),
+    "read": (lambda self, number, length: os.read(self._file(number), _bounded(length)), "dd"),
+    "pread": (lambda self, number, length, offset: os.pread(self._file(number), _bounded(length), offset), "ddd"),
     "sread": (Session.sread, "ddddd"),
     "write": (Session.write, "dd"),
-    "pwrite": (Session.pwrite, "ddd"),
+    "pwrite": (Session.write, "ddd"),
     "swrite": (Session.swrite, "ddddd"),
     "lseek": (lambda self, number, offset, whence: os.lseek(self._file(number), offset, whence), "ddd"),
     "fsync": (lambda self, number: os.fsync(self._file(number)), "d"),
@@ -370,7 +347,7 @@ _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "rmall": (Session.rmall, "s"),
     "link": (lambda self, path, other: os.link(self._at(path), self._own(other)), "ss"),
     "symlink": (Session.symlink, "ss"),
-    "readlink": (Session.readlink, "sd"),
+    "readlink": (lambda self, path, most: os.fsencode(os.readlink(self._own(path)))[: _bounded(most)], "sd"),
     "stat": (lambda self, path: (0, _stat(os.stat(self._at(path)))), "s"),
     "lstat": (lambda self, path: (0, _stat(os.lstat(self._own(path)))), "s"),
     "statfs": (lambda self, path: (0, _statfs(os.statvfs(self._at(path)))), "s"),
@@ -380,8 +357,8 @@ _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "lchown": (lambda self, path, uid, gid: os.lchown(self._own(path), uid, gid), "sdd"),
     "truncate": (lambda self, path, length: os.truncate(self._at(path), length), "sd"),
     "utime": (lambda self, path, access, change: os.utime(self._at(path), (access, change)), "sdd"),
-    "get_job_attr": (Session.get_job_attr, "s"),
-    "get_job_attr_delayed": (Session.get_job_attr_delayed, "s"),
+    "get_job_attr": (lambda self, name: os.fsencode(self._desk.value(name) or "UNDEFINED"), "s"),
+    "get_job_attr_delayed": (lambda self, name: os.fsencode(self._desk.delayed_value(name)), "s"),
     "set_job_attr": (lambda self, name, text: self._desk.set(name, text), "ss"),
     "set_job_attr_delayed": (lambda self, name, text: self._desk.set_delayed(name, text), "ss"),
     "ulog": (lambda self, text: self._desk.note(text), "s"),

@@ -37,7 +37,7 @@ Write = tuple[str, str, str]
 """``set`` or ``delayed``, the attribute's name, its value; or ``note``, nothing, the line."""
 
 
-def _refuse(number: int) -> OSError:
+def refusal(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
@@ -83,7 +83,7 @@ class Desk:
             raise ValueError
         text = self.value(name)
         if text is None:
-            raise _refuse(errno.ENOENT)
+            raise refusal(errno.ENOENT)
         return text
 
     def set(self, name: str, text: str) -> None:
@@ -98,20 +98,20 @@ class Desk:
         if not self._prefixes:
             raise ValueError
         if not any(fnmatchcase(name.lower(), prefix) for prefix in self._prefixes):
-            raise _refuse(errno.EACCES)
+            raise refusal(errno.EACCES)
         self._write("delayed", name, text)
 
     def _write(self, kind: str, name: str, text: str) -> None:
         if len(text) > _LONGEST:
-            raise _refuse(errno.EFBIG)
+            raise refusal(errno.EFBIG)
         if not _is_sound([kind, name, text]):
             raise ValueError
         key = name.lower()
         if key in self._refused:
-            raise _refuse(errno.EACCES)
+            raise refusal(errno.EACCES)
         with self._lock:
             if key not in self._set and len(self._set) >= self._most:
-                raise _refuse(errno.ENOSPC)
+                raise refusal(errno.ENOSPC)
             self._tell((kind, name, text))
             self._set.add(key)
             self._attributes[key] = text
@@ -123,14 +123,14 @@ class Desk:
             raise ValueError
         with self._lock:
             if self._notes >= _MOST_NOTES:
-                raise _refuse(errno.ENOSPC)
+                raise refusal(errno.ENOSPC)
             self._tell(write)
             self._notes += 1
 
     def _tell(self, write: Write) -> None:
         self._spent += len(write[2]) + _OVERHEAD
         if self._spent > _MOST:
-            raise _refuse(errno.ENOSPC)
+            raise refusal(errno.ENOSPC)
         self._way.send(json.dumps(write).encode())
 
 
