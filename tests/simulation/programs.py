@@ -75,7 +75,7 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         (server, {"os": theirs, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
         (server, {"fcntl": SimpleNamespace(flock=_lock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)}),
         (server, {"processes": processes, "time": clock}),
-        (supervised_job, {"os": theirs, "time": clock}),
+        (supervised_job, {"os": theirs, "time": clock, "processes": processes}),
         (supervised_jobs, {"os": theirs, "resource": Resources, "processes": processes}),
         (process_trees, {"processes": processes, "time": clock}),
         (launch, {"os": theirs}),

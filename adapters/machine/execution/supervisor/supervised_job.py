@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 import stat
 import time
 from collections.abc import Generator, Iterable
 
-from . import launch, rights
-from .chirp_writes import Writes
+from . import chirp_requests, container_shim, launch, processes, rights
+from .chirp_writes import Desk, Writes
 from .container_shim import ContainerShim
 from .launch import Order, StartError
 from .mover import Mover
 from .process_trees import ProcessTrees
-from .processes import Process, read
+from .processes import Process
 from .records import Record
 from .scratch import size_kb
 from .usage_meter import Result
@@ -116,13 +117,71 @@ class SupervisedJob:
                 self.failure = failure
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
 
-    def runs(self, order: Order, process: Process, at: int, output_kb: int) -> None:
-        """Its own process runs."""
-        self.pid, self.started, self.at, self.began, self.ended = process.pid, process.started, at, ticker(), 0
+    def begin(self, order: Order, execute: str, notes: str, trees: ProcessTrees) -> None:
+        """Start its own process, and before that what answers its condor_chirp. ``notes``: the directory of notes on
+        containers. Raise `StartError`."""
+        if order.get("chirp") and self.chirp is None:
+            self._begin_chirp(order, trees)
+        try:
+            self._begin(order, execute, notes)
+        except StartError:
+            self.end_chirp()
+            raise
+
+    def _begin(self, order: Order, execute: str, notes: str) -> None:
+        """``output_kb`` is what its outputs have on the disk before it can write: that is not its own."""
+        apart = order.get("container") or self.account
+        streams = [] if apart else launch.open_streams(order, self.directory)
+        try:
+            with rights.acting(None if order.get("container") else self.account):
+                output_kb = files_kb(launch.outputs(order, kept=bool(apart)))
+            at = clock()
+            processes.bequeath(self.number)
+            if order.get("container"):
+                variables = launch.environment(order, execute, self.directory)
+                self.keeper = container_shim.fork(order, self.number, self.directory, variables, notes)
+                pid = self.keeper.pid
+            elif self.account is not None:
+                pid, self.begins = launch.begin_as(self.account, order, self.directory, execute)
+            else:
+                variables = launch.environment(order, execute, self.directory)
+                pid = launch.spawn(order, variables, self.directory, streams)
+        finally:
+            launch.close(streams)
+        process = processes.read(pid)
+        assert process is not None, "a child that is not reaped is always there"
+        self.pid, self.started, self.at, self.began, self.ended = pid, process.started, at, ticker(), 0
         self.childless = False
         self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
         self.output_kb = output_kb
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
+
+    def _begin_chirp(self, order: Order, trees: ProcessTrees) -> None:
+        iwd = (self.order or order)["iwd"]
+        try:
+            with rights.acting(self.account):
+                listener, cookie = chirp_requests.listen(self.directory)
+            user = self.files if self.order else self.account
+            processes.bequeath(0)
+            with listener:
+                pid, way = chirp_requests.fork(
+                    listener, cookie, iwd, lambda way: Desk(order["job_ad"], order["chirp"], way),
+                    lambda: None if user is None else rights.become(user),
+                )  # fmt: skip
+        except OSError as error:
+            raise launch.failure("scratch", error, "condor_chirp's port") from None
+        self.writes = Writes(way, order["chirp"]["most"])
+        self.chirp = processes.read(pid)
+        assert self.chirp is not None, "a child that is not reaped is always there"
+        trees.leave_alone(pid, self.chirp.started)
+
+    def end_chirp(self) -> None:
+        """End what answers its condor_chirp."""
+        if self.chirp is not None:
+            processes.send(self.chirp.pid, self.chirp.started, signal.SIGKILL)
+            self.chirp = None
+        if self.writes is not None:
+            self.writes.close()
 
     def has_begun(self) -> None:
         """Its process, which was long in beginning, has ended: hear whether it ever began."""
@@ -179,7 +238,7 @@ class SupervisedJob:
             self._left(keeper)
             return True
         sweeper = keeper.sweep()
-        if sweeper is not None and (process := read(sweeper.pid)) is not None:
+        if sweeper is not None and (process := processes.read(sweeper.pid)) is not None:
             trees.leave_alone(process.pid, process.started)
         self.retry_at, self.retry_us = now + self.retry_us, min(self.retry_us * 2, LAST_RETRY_US)
         return False

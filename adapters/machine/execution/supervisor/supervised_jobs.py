@@ -14,8 +14,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import chirp_requests, container_shim, launch, process_trees, processes, rights
-from .chirp_writes import Desk, Writes
+from . import container_shim, launch, process_trees, processes, rights
 from .launch import Order, StartError
 from .mover import Hands, Movers, Task
 from .process_trees import ProcessTrees
@@ -23,7 +22,7 @@ from .records import ActivationClaim, Claims, Journal, Record
 from .rights import UserIds
 from .sandbox import inside
 from .scratch import Scratch
-from .supervised_job import LAST_RETRY_US, SupervisedJob, began, clock, failed, files_kb, moving, ticker
+from .supervised_job import LAST_RETRY_US, SupervisedJob, began, clock, failed, moving, ticker
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
 _MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
@@ -225,7 +224,7 @@ class SupervisedJobs:
                 continue
             del self._ending[job.key]
             self._hear(job)
-            self._end_chirp(job)
+            job.end_chirp()
             self._trees.end(job.key)
             self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.written()
 
@@ -332,6 +331,11 @@ class SupervisedJobs:
                 "at": clock(),
             }
 
+    def _hear(self, job: SupervisedJob) -> None:
+        """Take in what a job wrote with condor_chirp."""
+        if job.writes is not None and (news := job.writes.heard()):
+            self._news.append({"say": "chirped", "key": job.key, "writes": news})
+
     def abandon(self) -> None:
         """Kill what is not to run while no pool attends to it."""
         for job in self.running.values():
@@ -374,77 +378,8 @@ class SupervisedJobs:
 
     def _launch(self, job: SupervisedJob, order: Order) -> None:
         """Start a job's own process, and before that what answers its condor_chirp."""
-        if order.get("chirp") and job.chirp is None:
-            self._begin_chirp(job, order)
-        try:
-            self._begin(job, order)
-        except StartError:
-            self._end_chirp(job)
-            raise
-
-    def _begin_chirp(self, job: SupervisedJob, order: Order) -> None:
-        iwd = (job.order or order)["iwd"]
-        try:
-            with rights.acting(job.account):
-                listener, cookie = chirp_requests.listen(job.directory)
-            user = job.files if job.order else job.account
-            processes.bequeath(0)
-            with listener:
-                pid, way = chirp_requests.fork(
-                    listener, cookie, iwd, lambda way: Desk(order["job_ad"], order["chirp"], way),
-                    lambda: None if user is None else rights.become(user),
-                )  # fmt: skip
-        except OSError as error:
-            raise launch.failure("scratch", error, "condor_chirp's port") from None
-        job.writes = Writes(way, order["chirp"]["most"])
-        job.chirp = processes.read(pid)
-        assert job.chirp is not None, "a child that is not reaped is always there"
-        self._trees.leave_alone(pid, job.chirp.started)
-
-    def _end_chirp(self, job: SupervisedJob) -> None:
-        if job.chirp is not None:
-            processes.send(job.chirp.pid, job.chirp.started, signal.SIGKILL)
-            job.chirp = None
-        if job.writes is not None:
-            job.writes.close()
-
-    def _hear(self, job: SupervisedJob) -> None:
-        """Take in what a job wrote with condor_chirp."""
-        if job.writes is not None and (news := job.writes.heard()):
-            self._news.append({"say": "chirped", "key": job.key, "writes": news})
-
-    def _begin(self, job: SupervisedJob, order: Order) -> None:
-        """Start a job's own process."""
-        if order.get("container"):
-            variables = launch.environment(order, self.execute, job.directory)
-            at, output_kb = clock(), files_kb(launch.outputs(order, kept=True))
-            job.keeper = container_shim.fork(order, job.number, job.directory, variables, self._notes)
-            pid = job.keeper.pid
-        elif job.account is not None:
-            pid, at, output_kb = self._launch_as(job.account, job, order)
-        else:
-            streams = launch.open_streams(order, job.directory)
-            try:
-                at = clock()
-                output_kb = files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
-                processes.bequeath(job.number)
-                variables = launch.environment(order, self.execute, job.directory)
-                pid = launch.spawn(order, variables, job.directory, streams)
-            finally:
-                launch.close(streams)
-        process = processes.read(pid)
-        assert process is not None, "a child that is not reaped is always there"
-        job.runs(order, process, at, output_kb)
+        job.begin(order, self.execute, self._notes, self._trees)
         self._joins(job)
-
-    def _launch_as(self, account: UserIds, job: SupervisedJob, order: Order) -> tuple[int, int, int]:
-        """Start a job's own process as another user; return its pid, when, and what its outputs had on the disk."""
-        with rights.acting(account):
-            output_kb = files_kb(launch.outputs(order, kept=True))
-        at = clock()
-        processes.bequeath(job.number)
-        pid, job.begins = launch.begin_as(account, order, job.directory, self.execute)
-        return pid, at, output_kb
 
     def _move(self, job: SupervisedJob, order: Order, way: str) -> None:
         """Start the transfer of a job's files."""
