@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from ...domain.classad import ClassAdSyntaxError, EvaluationError, parse
+from ...domain.classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.events import Ad
 from ...domain.ports.world import Launch
@@ -32,32 +32,28 @@ class _Ads:
     """A slot's ad and a job's, in which settings are evaluated: MY is the slot."""
 
     def __init__(self, job: Ad, slot: Ad) -> None:
-        self._texts = {"job": job, "slot": slot}
-        self.job, self.slot = ad_of(job), ad_of(slot)
+        self._job, self._slot = ad_of(job), ad_of(slot)
 
     def value(self, text: str) -> object:
-        if not text:
-            return None
-        try:
-            return parse(text).evaluate(self.slot, self.job)
-        except (ClassAdSyntaxError, EvaluationError):
-            return None
+        return _value(text, self._slot, self._job)
 
-    def of_job(self, name: str) -> object:
-        try:
-            return parse(name).evaluate(self.job)
-        except EvaluationError:
-            return None
+    def of_job(self, text: str) -> object:
+        return _value(text, self._job)
+
+    def of_slot(self, text: str) -> object:
+        return _value(text, self._slot)
 
     def text(self, name: str) -> str:
         value = self.of_job(name)
         return value if isinstance(value, str) else ""
 
-    def of_slot(self, name: str) -> object:
-        try:
-            return parse(name).evaluate(self.slot)
-        except EvaluationError:
-            return None
+
+def _value(text: str, ad: ClassAd, target: ClassAd | None = None) -> object:
+    """Return the value of an expression; None if it has none, or is none."""
+    try:
+        return parse(text).evaluate(ad, target)
+    except (ClassAdSyntaxError, EvaluationError):
+        return None
 
 
 def container_of(
@@ -105,16 +101,9 @@ def with_image(transfer: execution.FileTransfer | None, job: Ad) -> execution.Fi
 def _under_scratch(settings: Containers, ads: _Ads) -> list[str]:
     """Return the directories that the scratch directory stands for, as the configuration and the job say."""
     text = settings.texts.get("MOUNT_UNDER_SCRATCH", "")
-    value = _of_the_job(ads, text)
+    value = ads.of_job(text)
     of_all, own = value if isinstance(value, str) else text, ads.text("MountUnderScratch")
     return [name for name in re.split(r"[,\s]+", f"{of_all} {own}") if name]
-
-
-def _of_the_job(ads: _Ads, text: str) -> object:
-    try:
-        return parse(text).evaluate(ads.job) if text else None
-    except (ClassAdSyntaxError, EvaluationError):
-        return None
 
 
 def _words(text: str) -> list[str]:
