@@ -30,11 +30,12 @@ def host_name() -> str:
     return socket.gethostname()
 
 
-def user_name() -> str:
-    """Return the name of this process's effective user, or its number if it has none."""
+def user_name(uid: int | None = None) -> str:
+    """Return a user's name, or the number if it has none; by default this process's effective user's."""
     import pwd
 
+    uid = os.geteuid() if uid is None else uid
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return str(os.geteuid())
+        return str(uid)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import socket
 import time
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
+from ..machine.host import user_name
 from ..sockets import Lines, peer_of
 
 LONGEST_REQUEST = 4 << 20  #: bytes of a request: more than a command line can hold
@@ -32,10 +32,8 @@ _PIECE = 1 << 20
 @cache
 def name_of(uid: int) -> str:
     """Return a user's name, cached: it must be known even when no descriptor is left to look it up with."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return "root" if uid == 0 else str(uid)
+    name = user_name(uid)
+    return "root" if name == "0" else name
 
 
 class JsonConnection(Lines):

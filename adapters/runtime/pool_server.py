@@ -337,7 +337,7 @@ class PoolServer:
     def step(self, until: int | None = None) -> None:
         """Wait for the next event and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
-        soon = [now + VIEWS_EVERY] if self._subscribers.behind else []
+        soon = [now + VIEWS_EVERY] if self._subscribers.views.behind else []
         if self._send_rest():
             soon.append(now + SLOW_CLIENTS)
         slowest = self._connections.tidy()
@@ -350,7 +350,7 @@ class PoolServer:
         for client, line in self._connections.turn():
             self._request(client, line)
         asked, self._asked = self._asked, []
-        self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
+        self._subscribers.views.keep(self.world.now(), busy=bool(came or asked))
         try:
             answers = self.engine.handle([*came, *(one.stimulus for one in asked)], EvaluationBudget(MOST))
         except Fenced:

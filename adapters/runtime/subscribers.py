@@ -133,11 +133,11 @@ class Subscribers:
         self._user_logs: UserLogWriter | None = None
         self._again = 0
         self._told: set[str] = set()
-        self._views = ViewKeeper(url, self._say_once)
+        self.views = ViewKeeper(url, self._say_once)
 
     def follow(self, first: int, events: Sequence[Event], now: int) -> None:
         """Take the events that were appended from position `first` on."""
-        self._views.follow()
+        self.views.follow()
         writer = self._writer(now)
         if writer is None:
             return
@@ -164,19 +164,10 @@ class Subscribers:
 
     def begin(self, now: int) -> None:
         """Catch up with everything appended since the last time."""
-        self._views.put_off(now + VIEWS_EVERY)
+        self.views.put_off(now + VIEWS_EVERY)
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)
-
-    def keep_views(self, now: int, busy: bool) -> None:
-        """Have the views updated if that is due."""
-        self._views.keep(now, busy)
-
-    @property
-    def behind(self) -> bool:
-        """Whether the views are behind the log."""
-        return self._views.behind
 
     def _failed(self, text: str, now: int) -> None:
         self._again = now + RETRY
@@ -188,4 +179,4 @@ class Subscribers:
             self._tell(text)
 
     def close(self) -> None:
-        self._views.close()
+        self.views.close()
