@@ -8,6 +8,6 @@ readable. New kinds of events come with later versions, so a program passes over
 
 from .domain.events import *  # noqa: F403
 from .domain.events import PUBLIC
-from .replay.narration.causes import CAUSES, CLAIM_FLAGS
+from .replay.narration.sentence_tables import CAUSES, CLAIM_FLAGS
 
 __all__ = [*PUBLIC, "CAUSES", "CLAIM_FLAGS"]

@@ -21,8 +21,8 @@ from ...domain.names import JobId, SlotName
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines.hold_codes import hold_advice
+from ...replay.narration.rejection_words import no_slot
 from ...replay.narration.unmatchable_jobs import misfit
-from ...replay.narration.unmatchable_words import no_slot
 from ...replay.outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ...replay.why.rejections import fits_none
 from ..condor_tools.layout import Column, Layout, laid_out

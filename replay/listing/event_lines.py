@@ -19,7 +19,7 @@ from ...domain.state_machines.job_rows import UNSUBMITTED
 from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
 from ..narration.formatting import counted, in_part, instant, interval, memory, shortened
-from ..narration.tables import tables
+from ..narration.sentence_tables import tables
 
 LETTERS: dict[str, str] = {
     row.number: row.letter.strip(UNLETTERED) for dialect in DIALECTS.values() for row in dialect.slot_rows

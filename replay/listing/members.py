@@ -12,8 +12,8 @@ from attrs import evolve, frozen
 from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state.job_procs import job_procs
-from ..narration.causes import cause_words
 from ..narration.formatting import EVER, instant, iso
+from ..narration.sentence_tables import cause_words
 from .event_lines import OF_JOBS, SETS, parts
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ...domain.state_machines.hold_codes import FIRST_VACATE_CODE
-from ..narration.causes import cause_words
+from ..narration.sentence_tables import cause_words
 
 
 class Cause(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ...domain.classad import ClassAdSyntaxError, parse
 from ...domain.suggestions import did_you_mean
-from ..narration.tables import tables
+from ..narration.sentence_tables import tables
 from .scenario_times import length
 
 

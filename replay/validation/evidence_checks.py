@@ -20,7 +20,7 @@ from ...domain.schedd.job_policy import PolicyValue, constant
 from ...domain.state.caches import ad_of, expression
 from ...domain.state.cluster import Cluster
 from ...domain.state.state import Slot
-from ..narration.causes import cause_words
+from ..narration.sentence_tables import cause_words
 from .job_policy_checks import periodic, wrong_evidence
 from .judged_pool import JudgedPool, policy, rule, truth, truth_of, unparsed, value_of
 from .transition_rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, DecidingExpressions, Truth

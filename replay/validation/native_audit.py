@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...domain.ports.log import EventStore
 from ..audit_result import Audit, AuditFinding, count_transitions
-from ..narration.causes import CAUSES
+from ..narration.sentence_tables import CAUSES
 from .run_checks import LOST
 from .validator import ValidationResult, validate
 

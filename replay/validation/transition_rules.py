@@ -6,7 +6,7 @@ from pkgutil import get_data
 from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.state_machines import HTCONDOR_25
-from ..narration.tables import tables
+from ..narration.sentence_tables import tables
 
 _TABLES: Final = tables(get_data(__package__, "rules.txt"))
 RULES: Final = _TABLES["rules"]  #: every rule that a violation may name

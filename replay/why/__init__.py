@@ -2,15 +2,14 @@
 of the log.
 
 ``answer`` asks: of a pool's own log ``job`` and ``slot``, of an imported one ``forensics.why``; ``cluster`` sums up
-both. ``rejections`` finds what a cycle's rejection means for one job, ``unmatchable`` which slots there were,
-``select_events`` the events that have to be read. The words stand in ``narration``. Nothing here decides or judges, and
-expressions are evaluated only to find what no slot has, and what the next cycle would decide (``next_cycle``): else it
-tells what events say, and where they are silent it says so.
+both. ``rejections`` finds what a cycle's rejection means for one job, and what the next cycle would decide;
+``select_events`` the events that have to be read. The sentences are in ``narration``. Expressions are evaluated only to
+find what no slot has, and what the next cycle would decide: else events say it, and where they are silent it says so.
 """
 
 from ..narration.sentences import Answer, Sentence, UnknownThingError, tell
 from .job import Judged, judged, why_job
-from .next_cycle import NextCycle
+from .rejections import NextCycle
 from .select_events import job_events, slot_events
 from .slot import why_slot
 

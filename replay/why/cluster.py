@@ -16,8 +16,8 @@ from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
 from ..forensics.why.unknown_thing import unknown_job
 from ..narration.formatting import EVER, counted, instant
+from ..narration.sentence_tables import ADVICE
 from ..narration.sentences import Answer, Sentence, UnknownThingError, answer, until
-from ..narration.words import ADVICE
 from ..outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ..runs.imported_runs import job_runs
 from ..runs.job_run import EVICTED, RUNNING

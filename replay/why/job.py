@@ -9,31 +9,24 @@ from typing import NamedTuple
 import attrs
 
 from ...domain import events as e
-from ...domain.state.job_ad import TERMINAL
+from ...domain.classad import Context
+from ...domain.schedd.job_deferral import asleep, whole_of
+from ...domain.state.caches import ad_of
+from ...domain.state.job_ad import DEFERRAL_TIME, TERMINAL
 from ...domain.state.pool_settings import STARTS, limit
 from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
+from ...domain.units import SECOND
 from ..narration.defrag_words import poll_sentence as defrag_seen
-from ..narration.formatting import EVER, instant, interval, memory
-from ..narration.rejection_words import is_same
-from ..narration.sentences import (
-    Answer,
-    Sentence,
-    UnknownThingError,
-    advise,
-    answer,
-    until,
-)
+from ..narration.formatting import instant, interval, memory
+from ..narration.rejection_words import is_same, lacks_attribute, no_slot, no_slot_in_short
+from ..narration.sentence_tables import step_name
+from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, until
 from ..narration.unmatchable_jobs import Misfit, misfit
-from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
-from ..narration.words import step_name
 from ..runs.job_run import EVICTED
 from ..runs.native_runs import own_runs
-from .deferral import sleeping
 from .job_life import BY_POLICY, JobLife
-from .limit_holders import told_limits
-from .next_cycle import NextCycle
-from .rejections import CONCURRENCY, Refused, fits_none
+from .rejections import CONCURRENCY, NextCycle, Refused, fits_none, told_limits
 from .submissions import refusal
 
 
@@ -197,9 +190,9 @@ def _waits(life: JobLife, next_cycle: NextCycle) -> _Situation:
             return _Situation("job_idle", before, "wait_for_room")
     if life.match:
         return _Situation("job_idle", [_add(life, "is_matched", slot=life.match), *before], "wait_for_start")
-    asleep = sleeping(life.ad, life.at, life.zone)
-    if asleep is not None:
-        return _Situation("job_idle", [_add(life, asleep.code, **asleep.facts), *before], asleep.advice)
+    deferred = _is_deferred(life)
+    if deferred is not None:
+        return deferred._replace(steps=[*deferred.steps, *before])
     start = STARTS.get(life.ad.get("JobUniverse", ""))
     if start is not None:
         return _Situation("job_idle", [_add(life, "not_let_in", setting=start[0]), *before], "see_requirements")
@@ -211,6 +204,23 @@ def _waits(life: JobLife, next_cycle: NextCycle) -> _Situation:
         return _Situation("job_idle", [_add(life, "no_cycle"), *before], "wait_for_cycle")
     others = _add(life, "others_first", when=instant(last[1], life.zone))
     return _Situation("job_idle", [others, *before], "wait_for_cycle")
+
+
+def _is_deferred(life: JobLife) -> _Situation | None:
+    """Explain a job that cannot be matched yet, since a clause of its Requirements reads the time alone and is not
+    true; None: it can."""
+    if DEFERRAL_TIME not in life.ad:
+        return None
+    ad = ad_of(life.ad)
+    time = whole_of(ad, DEFERRAL_TIME, Context(now=life.at // SECOND, timezone=life.zone))
+    sleep = None if time is None else asleep(life.ad.get("Requirements", ""), ad, life.at, life.zone)
+    if time is None or sleep is None:
+        return None
+    facts = {"time": instant(time * SECOND, life.zone)}
+    if sleep.until is None:
+        return _Situation("job_idle", [_add(life, "time_missed", **facts)], "mend_time")
+    facts["when"] = instant(sleep.until * SECOND, life.zone)
+    return _Situation("job_idle", [_add(life, "sleeps", **facts)], "wait_for_time")
 
 
 def _retiring(life: JobLife, next_cycle: NextCycle) -> list[Sentence]:
@@ -251,7 +261,7 @@ def _fits_nowhere(life: JobLife, reason: e.Unmatched | None) -> Misfit | None:
     """Find why no slot that there is now could ever have it; None: one could."""
     if reason is None or not fits_none(reason):
         return None
-    return misfit(life.ad, life.slots.before(EVER), life.at // 1_000_000)
+    return misfit(life.ad, list(life.whole_slots.items()), life.at // 1_000_000)
 
 
 def _runs(life: JobLife) -> _Situation:

@@ -17,21 +17,13 @@ from ...domain.state_machines.hold_codes import VACATE_CODES
 from ..listing import ending, transition
 from ..narration.evidence import in_full
 from ..narration.formatting import counted, in_part, instant, interval, memory
-from ..narration.sentences import (
-    WANTED,
-    Sentence,
-    StimulusContext,
-    evidence_facts,
-    preferred,
-    ranked,
-    who_goes,
-)
-from ..narration.words import row_code
+from ..narration.sentence_tables import row_code
+from ..narration.sentences import WANTED, Sentence, StimulusContext, evidence_facts, preferred, ranked, who_goes
+from ..narration.unmatchable_jobs import WHOLE
 from ..runs.run_end_causes import Cause
 from .rejections import Refusals, evidence_of
 from .slot import claimant
 from .submissions import transformed
-from .unmatchable import WholeSlots
 
 
 class JobLife:
@@ -70,7 +62,7 @@ class JobLife:
         self.holders: dict[str, str] = {}  #: who has each slot
         self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
         self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
-        self.slots = WholeSlots()
+        self.whole_slots: dict[str, e.Ad] = {}  #: the ads of all slots but dynamic ones, each at its full size
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
         self.earmark: Sentence | None = None
         """What was last told of claims that are kept for it, so that it runs at once: that they are, or no longer."""
@@ -85,7 +77,7 @@ class JobLife:
     def read(self, position: int, event: e.Event) -> None:
         self.at = event.at
         self.refusals.note(position, event)
-        self.slots.note(position, event)
+        self._note_slot(event)
         if isinstance(event, e.DefragPolled):
             self.poll = event
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
@@ -123,6 +115,15 @@ class JobLife:
             self.base = {**event.ad, **Variants(event.columns).of(self.proc)}
         _SAY[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
+
+    def _note_slot(self, event: e.Event) -> None:
+        if isinstance(event, e.SlotCreated) and event.kind != "dynamic":
+            sizes = {f"{WHOLE}{name}": event.ad[name] for name in ("Cpus", "Memory", "Disk") if name in event.ad}
+            self.whole_slots[event.slot] = sizes | event.ad
+        elif isinstance(event, e.SlotDestroyed):
+            self.whole_slots.pop(event.slot, None)
+        elif isinstance(event, e.SlotAdChanged) and event.slot in self.whole_slots:
+            self.whole_slots[event.slot] |= event.changes
 
     def sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)

@@ -1,4 +1,4 @@
-"""What the last cycles said of jobs that got nothing, and which of it holds for one job.
+"""Why a job is not matched: what the last cycles said of it, what the next one would, and who holds limits.
 
 A cycle says it once for all jobs that are alike, under the first of them, and not again while nothing about it has
 changed. So what is known of a job is the latest refusal of a job that is like it, unless that job was matched since.
@@ -6,16 +6,26 @@ changed. So what is known of a job is the latest refusal of a job that is like i
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from collections.abc import Iterable, Iterator
+from copy import copy
+from datetime import timedelta, timezone, tzinfo
+from functools import cached_property
 from typing import NamedTuple
 
 from attrs import define, evolve, field
 
 from ...domain import events as e
-from ...domain.classad import ClassAdSyntaxError, parse, unparse
+from ...domain.classad import ClassAdSyntaxError, Context, parse, unparse
+from ...domain.concurrency_limits import PARTS, Amount, amount_text, requested_amounts
+from ...domain.fold.evolve import fold
 from ...domain.names import JobId
+from ...domain.negotiator.cycle import hold
 from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
+from ...domain.startd.public_ad import PublishedSlots
+from ...domain.state.caches import Caches
 from ...domain.state.proc_ads import Variants
+from ...domain.state.state import State
+from ...domain.units import SECOND
 from ..narration.formatting import instant
 from ..narration.rejection_words import (
     LIMIT_OF_ONE,
@@ -31,8 +41,147 @@ from ..narration.rejection_words import (
     unmet,
 )
 from ..narration.sentences import Sentence
-from .limit_holders import LimitHolders, told_limits
-from .next_cycle import NextCycle
+
+_MOST_HOLDERS = 10
+"""Holders that are named, at most."""
+
+
+class _Held(NamedTuple):
+    limits: str
+    holder: str  #: the job, else the slot
+
+
+@define
+class LimitHolders:
+    """What matches, claims, and claims that wait hold, by their slots."""
+
+    _matched: dict[str, _Held] = field(factory=dict)
+    _waiting: dict[str, _Held] = field(factory=dict)
+    _claimed: dict[str, _Held] = field(factory=dict)
+
+    def note(self, event: e.Event) -> bool:
+        """Take in an event; tell whether it changes who holds what."""
+        match event:
+            case e.CycleHeld():
+                taken = [self._take(self._matched, one.slot, one.limits, one.job) for one in event.matches]
+                return True in taken
+            case e.ClaimQueued():
+                if not event.holder:
+                    self._matched.pop(event.slot, None)
+                return self._take(self._waiting, event.slot, event.limits, event.job)
+            case e.ClaimMade():
+                job = self._matched.pop(event.slot, _Held("", event.job)).holder
+                self._waiting.pop(event.slot, None)
+                return self._take(self._claimed, event.slot, event.limits, job)
+            case e.JobActivated() if event.slot in self._claimed:
+                job = f"{event.cluster}.{event.proc}"
+                return self._take(self._claimed, event.slot, self._claimed[event.slot].limits, job)
+            case e.MatchVoided():
+                return self._matched.pop(event.slot, None) is not None
+            case e.ClaimWithdrawn():
+                return self._waiting.pop(event.slot, None) is not None
+            case e.ClaimEnded():
+                return self._claimed.pop(event.slot, None) is not None
+            case e.SlotDestroyed():
+                gone = [one.pop(event.slot, None) for one in (self._matched, self._waiting, self._claimed)]
+                return any(gone)
+        return False
+
+    def _take(self, where: dict[str, _Held], slot: str, limits: str, job: str) -> bool:
+        before = where.pop(slot, None)
+        if limits:
+            where[slot] = _Held(limits, job or slot)
+        return bool(limits or before)
+
+    def of(self, name: str) -> list[tuple[str, Amount]]:
+        """Return the holders of a limit, by its name in small letters, each with its units; jobs in their order."""
+        found = [
+            (held.holder, one.units)
+            for where in (self._claimed, self._waiting, self._matched)
+            for held in where.values()
+            for one in requested_amounts(held.limits)
+            if one.name == name
+        ]
+        return sorted(found, key=lambda one: _order(one[0]))
+
+
+def _order(holder: str) -> tuple[int, int, int, str]:
+    cluster, _, proc = holder.partition(".")
+    if cluster.isdecimal() and proc.isdecimal():
+        return 0, int(cluster), int(proc), ""
+    return 1, 0, 0, holder
+
+
+def told_limits(reason: e.Unmatched, holders: LimitHolders) -> list[str]:
+    """Tell of each limit that was reached how much there is and who holds it: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
+    return [_told(one, holders.of(one.name)) for one in reason.reached]
+
+
+def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
+    used = sum((units for _, units in held), start=0)
+    names = [holder if units == PARTS else f"{holder} ({amount_text(units)})" for holder, units in held]
+    if len(names) > _MOST_HOLDERS:
+        names = [*names[:_MOST_HOLDERS], f"{len(names) - _MOST_HOLDERS:,} more"]
+    takes = "" if limit.wanted == 1 else f" (it takes {limit.wanted:g})"
+    return f"{limit.name.upper()}: {amount_text(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'nobody'}"
+
+
+class NextCycle:
+    """The cycles that would be held at the last event of a log, of each of its negotiators."""
+
+    def __init__(self, events: Iterable[e.LoggedEvent]) -> None:
+        self._events = events
+        self.holders = LimitHolders()  #: who holds concurrency limits at the end, once a cycle was held
+        self._held: dict[str, e.CycleHeld | None] = {}
+
+    @cached_property
+    def _state(self) -> State:
+        state = fold(self._noted())
+        state.rejections = {}  # else the cycle would leave out the reasons that are known
+        return state
+
+    def _noted(self) -> Iterator[e.LoggedEvent]:
+        for told in self._events:
+            self.holders.note(told[1])
+            yield told
+
+    def like(self, last: e.CycleHeld) -> e.CycleHeld | None:
+        """Return what the negotiator of a cycle would decide now; None if no job waits."""
+        if last.negotiator not in self._held:
+            self._held[last.negotiator] = self._hold(self._state, last)
+        return self._held[last.negotiator]
+
+    def retiring_slot(self, last: e.CycleHeld, job: str) -> tuple[str, int] | None:
+        """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and until when the
+        job that it has may run (microseconds); None if there is none."""
+        state = self._state
+        slots = PublishedSlots(state, Caches(), state.at, _context(state, last))
+        left = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
+        if not left:
+            return None
+        early = copy(state)
+        early.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
+        held = self._hold(early, last)
+        names = [
+            slot
+            for match in (held.matches if held else ())
+            if match.job == job
+            for slot in (match.slot, *match.preempts)
+        ]
+        return next(((name, state.at + left[name]) for name in names if name in left), None)
+
+    def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
+        context = _context(state, last)
+        caches, whose = Caches(), last.negotiator
+        return hold(
+            state, caches, PublishedSlots, lambda cause: (state.at, cause, ""), context, last.offset, whose=whose
+        ).held
+
+
+def _context(state: State, last: e.CycleHeld) -> Context:
+    now = state.at // SECOND
+    return Context(now=now, seed=now, timezone=timezone(timedelta(seconds=last.offset)), user_maps=state.user_maps)
+
 
 CONCURRENCY = "concurrency"
 """The kind of a refusal for a concurrency limit (``Unmatched.limit``)."""

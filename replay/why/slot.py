@@ -11,8 +11,8 @@ from ...domain.state_machines import state
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ..listing import client_end, ending, transition
 from ..narration import defrag_words
-from ..narration.causes import CLAIM_FLAGS
 from ..narration.formatting import counted, instant, interval, shortened
+from ..narration.sentence_tables import CLAIM_FLAGS, row_code
 from ..narration.sentences import (
     Answer,
     Sentence,
@@ -24,7 +24,6 @@ from ..narration.sentences import (
     until,
     who_goes,
 )
-from ..narration.words import row_code
 
 
 def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:

@@ -11,7 +11,7 @@ from poolbook.domain.imported.record_sources import KINDS
 from poolbook.domain.units import SECOND
 from poolbook.replay.forensics.audit.compared_facts import FACTS, UNITS, Fact, FactSource
 from poolbook.replay.forensics.audit.tolerances import ANY
-from poolbook.replay.narration.tables import tables
+from poolbook.replay.narration.sentence_tables import tables
 
 from .. import markdown_tables
 

@@ -11,7 +11,7 @@ from pkgutil import get_data
 
 from poolbook.adapters.condor_files.source_reader import SourceFile, SourceReader
 from poolbook.domain.events import Event
-from poolbook.replay.narration.tables import tables
+from poolbook.replay.narration.sentence_tables import tables
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 REPORTS = tables(get_data("poolbook.domain.imported", "reports.txt"))

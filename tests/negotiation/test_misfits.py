@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.events import Ad
+from poolbook.replay.narration.rejection_words import lacks_attribute, no_slot, no_slot_in_short
 from poolbook.replay.narration.unmatchable_jobs import misfit
-from poolbook.replay.narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 
 from .. import forked
 from ..pool.real import POOLBOOK

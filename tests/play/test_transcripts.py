@@ -22,7 +22,7 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
-from poolbook.replay.narration.causes import CAUSES
+from poolbook.replay.narration.sentence_tables import CAUSES
 from poolbook.replay.scenario import read
 from poolbook.replay.scenario.transcript import TranscriptEntry
 from poolbook.replay.validation import examine

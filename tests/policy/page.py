@@ -6,7 +6,7 @@ from poolbook.domain.startd.startd_settings import EXPRESSIONS, SETTINGS
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS
 from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED, FACTS, Rule
-from poolbook.replay.narration.causes import CAUSES
+from poolbook.replay.narration.sentence_tables import CAUSES
 
 from .. import markdown_tables
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from poolbook.replay.narration.causes import CAUSES
+from poolbook.replay.narration.sentence_tables import ADVICE, CAUSES
 from poolbook.replay.narration.sentences import MOST_LINES, Answer
-from poolbook.replay.narration.words import ADVICE
 
 LONGEST = 200
 OPPOSITES = (

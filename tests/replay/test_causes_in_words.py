@@ -8,19 +8,19 @@ import pytest
 
 from poolbook import events
 from poolbook.domain.events import CAUSE_CODES, CLAIM_FLAG_CODES
-from poolbook.replay.narration import causes
+from poolbook.replay.narration import sentence_tables
 
 
 def test_each_cause_and_each_flag_has_words() -> None:
-    assert causes.CAUSES.keys() == CAUSE_CODES
-    assert tuple(causes.CLAIM_FLAGS) == CLAIM_FLAG_CODES
+    assert sentence_tables.CAUSES.keys() == CAUSE_CODES
+    assert tuple(sentence_tables.CLAIM_FLAGS) == CLAIM_FLAG_CODES
 
 
 def test_programs_and_the_page_of_events_have_the_same_words() -> None:
-    assert events.CAUSES is causes.CAUSES
-    assert events.CLAIM_FLAGS is causes.CLAIM_FLAGS
+    assert events.CAUSES is sentence_tables.CAUSES
+    assert events.CLAIM_FLAGS is sentence_tables.CLAIM_FLAGS
     page = Path("docs/events.md").read_text(encoding="utf-8")
-    for code, words in {**causes.CAUSES, **causes.CLAIM_FLAGS}.items():
+    for code, words in {**sentence_tables.CAUSES, **sentence_tables.CLAIM_FLAGS}.items():
         assert f"| `{code}` | {words} |" in page
 
 
@@ -35,4 +35,4 @@ def test_programs_and_the_page_of_events_have_the_same_words() -> None:
     ],
 )
 def test_who_asked_is_named_where_that_is_known(cause: str, asked: dict[str, str], words: str) -> None:
-    assert causes.cause_words(cause, **asked) == words
+    assert sentence_tables.cause_words(cause, **asked) == words

@@ -22,7 +22,7 @@ from poolbook.replay.listing import (
     since,
     wanted,
 )
-from poolbook.replay.narration.causes import CAUSES
+from poolbook.replay.narration.sentence_tables import CAUSES
 
 from ..domain.event_examples import EXAMPLES
 from ..together import together

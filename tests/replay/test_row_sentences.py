@@ -21,9 +21,8 @@ from poolbook.domain.state_machines.rows import TransitionRow
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING, SlotRow
 from poolbook.domain.state_machines.slot_rules import EVICTED
 from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.narration.causes import cause_words
-from poolbook.replay.narration.templates import fill
-from poolbook.replay.narration.words import EXPLAINS, UNDOES, WORDS, row_code
+from poolbook.replay.narration.sentence_tables import EXPLAINS, UNDOES, WORDS, cause_words, row_code
+from poolbook.replay.narration.sentences import fill
 from poolbook.replay.runs.run_end_causes import cause_of_move, meaning
 from poolbook.replay.why.answer import why
 

@@ -12,8 +12,8 @@ from poolbook.domain import events as e
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.narration.evidence import in_full, values
-from poolbook.replay.narration.templates import fill
-from poolbook.replay.narration.words import WORDS
+from poolbook.replay.narration.sentence_tables import WORDS
+from poolbook.replay.narration.sentences import fill
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded

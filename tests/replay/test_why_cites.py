@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from poolbook.domain.ports.log import EventStore
+from poolbook.replay.narration.sentence_tables import WORDS
 from poolbook.replay.narration.sentences import Sentence, tell
-from poolbook.replay.narration.words import WORDS
 from poolbook.replay.why.answer import why
 
 from ..audit.test_honest_recordings import HONEST, unpacked

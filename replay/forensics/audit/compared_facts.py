@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ....domain.imported.record_sources import KINDS
 from ....domain.units import SECOND
-from ...narration.tables import tables
+from ...narration.sentence_tables import tables
 from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED
 
 

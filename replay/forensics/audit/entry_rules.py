@@ -7,7 +7,7 @@ from functools import cache
 from pkgutil import get_data
 from typing import Final, NamedTuple
 
-from ...narration.tables import tables
+from ...narration.sentence_tables import tables
 
 
 class EntryRule(NamedTuple):

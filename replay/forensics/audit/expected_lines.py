@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ....domain import events as e
 from ...audit_result import AuditFinding
-from ...narration.tables import tables
+from ...narration.sentence_tables import tables
 from .findings import Misfits
 
 _TABLES: Final = tables(get_data(__package__, "expected_lines.txt"))

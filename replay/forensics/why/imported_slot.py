@@ -20,8 +20,8 @@ from ....domain.state_machines import DELETED, state
 from ....domain.units import SECOND
 from ...listing import transition
 from ...narration.formatting import instant
+from ...narration.sentence_tables import row_code
 from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, explaining
-from ...narration.words import row_code
 from ...runs.run_end_causes import cause_of_move, meaning
 from ...runs.slot_records import SlotRecords
 from ..imported_log import PlaceNames

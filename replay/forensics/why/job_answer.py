@@ -8,8 +8,7 @@ from typing import Final
 from ....domain.state_machines.hold_codes import hold_advice
 from ....domain.units import SECOND
 from ...narration.formatting import instant, memory
-from ...narration.sentences import Answer, Sentence, advise, answer
-from ...narration.templates import cut
+from ...narration.sentences import Answer, Sentence, advise, answer, cut
 from .job_history import APART, Record
 from .job_life import JobLife
 

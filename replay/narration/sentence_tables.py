@@ -1,7 +1,8 @@
-"""The words of ``why``: for each kind of a sentence, named by its code, a template of its facts (``templates``).
+"""The sentences and phrases of ``why``, which are data files: to change one, change it there.
 
-They are in ``sentences.txt``, those of the rows of slots and drains in ``slot_sentences.txt``: to change a sentence of
-``why``, change it there. The words for causes are in ``causes``.
+``sentences.txt`` has a template for each kind of sentence, by its code (``sentences.fill`` puts the facts in),
+``slot_sentences.txt`` those for the rows of slots and drains, ``causes.txt`` a phrase for each cause that an event may
+name and for each flag of a claim.
 """
 
 from __future__ import annotations
@@ -9,8 +10,23 @@ from __future__ import annotations
 from pkgutil import get_data
 from typing import Final
 
+from ...domain.package_data import lines
 from ...domain.state_machines import activity
-from .tables import tables
+
+
+def tables(data: bytes | None) -> dict[str, dict[str, str]]:
+    """Return the tables of a data file by their headings, ``[heading]``, each with its lines ``name: words``. A line
+    that begins with ``#`` is a comment."""
+    found: dict[str, dict[str, str]] = {}
+    table: dict[str, str] = {}
+    for line in lines(data):
+        if line.startswith("["):
+            table = found[line[1:-1]] = {}
+        elif line and not line.startswith("#"):
+            name, _, words = line.partition(": ")
+            table[name] = words
+    return found
+
 
 _TABLES: Final = tables(get_data(__package__, "sentences.txt"))
 _SLOTS: Final = tables(get_data(__package__, "slot_sentences.txt"))
@@ -29,6 +45,13 @@ EXPLAINS: Final = frozenset(" ".join(_SLOTS["explains"].values()).split())
 UNDOES: Final = {step: frozenset(undone.split()) for step, undone in _SLOTS["undoes"].items()}
 """The steps that a later step undoes, by that."""
 
+_CAUSES: Final = tables(get_data(__package__, "causes.txt"))
+NOBODY: Final = {"by": "somebody", "thing": "the slot or job"}
+"""What stands in the words of a cause where nothing is known of who asked, and for what."""
+CAUSES: Final[dict[str, str]] = {cause: words.format_map(NOBODY) for cause, words in _CAUSES["causes"].items()}
+"""Every cause of ``events.CAUSE_CODES`` with its words."""
+CLAIM_FLAGS: Final = _CAUSES["flags"]  #: every flag of a claim with its words
+
 
 def row_code(row: str, target: str, cause: str, job: str) -> str:
     """Name the sentence of a slot's transition: the most specific one that the table has for the row, the activity to
@@ -45,3 +68,9 @@ def step_name(code: str) -> str:
     if kind not in ("row", "drain"):
         return code
     return key if key in UNDOES else key.partition(" ")[0].partition("/")[0]
+
+
+def cause_words(cause: str, **asked: str) -> str:
+    """Put a cause into words; ``by`` and ``thing``: who asked for it, and of what. An unknown cause stays as it is."""
+    words = _CAUSES["causes"].get(cause)
+    return cause if words is None else words.format_map({**NOBODY, **asked})
