@@ -301,11 +301,14 @@ def served_by_another(shared: Shared) -> Iterator[None]:
     for path in [shared.path, *shared.path.iterdir()]:
         os.chown(path, STRANGER, STRANGER)
     env = {**environment(), "HOME": str(shared.path), "XDG_STATE_HOME": str(shared.path / "state")}
-    server = forked.start([*POOLBOOK, "serve"], cwd=shared.path, env=env, stderr=forked.STDOUT, user=STRANGER)
-    shared.wait_for((shared.path / "pool.db.sock").exists)
-    yield
-    server.terminate()
-    server.wait(PATIENCE)
+    words = [*POOLBOOK, "serve", "-cpus", "2"]
+    server = forked.start(words, cwd=shared.path, env=env, stderr=forked.STDOUT, user=STRANGER)
+    try:
+        shared.wait_for((shared.path / "pool.db.sock").exists)
+        yield
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
 
 
 def test_where_another_user_serves_a_job_of_ours_is_held_and_not_run_with_their_rights(shared: Shared) -> None:
