@@ -10,7 +10,6 @@ fact; no text is an error. Facts are texts; CPU times are in microseconds. The s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pkgutil import get_data
 from typing import Final, NamedTuple
 
@@ -42,16 +41,19 @@ def words_of(number: int) -> str:
     return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
 
 
-def _shapes(data: bytes | None) -> Iterator[tuple[int, re.Pattern[str]]]:
-    """Yield the shapes of entries. A new line has any indentation (possessive, so that a negative lookahead behind it
-    sees the first word)."""
-    parts, shapes = (dict(line.split(": ", 1) for line in section.lines) for section in sections(data))
-    for number, shape in shapes.items():
-        whole = re.sub(r"<([A-Z]+)>", lambda part: parts[part[1]], shape)
-        yield int(number), re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", whole))
+_TABLES: Final = {
+    section.kind: dict(line.split(": ", 1) for line in section.lines)
+    for section in sections(get_data(__package__, "entry_shapes.txt"))
+}
 
 
-SHAPES: Final = dict(_shapes(get_data(__package__, "entry_shapes.txt")))
+def _shape(text: str) -> re.Pattern[str]:
+    """Compile a shape. A new line has any indentation (possessive: a lookahead behind it sees the first word)."""
+    whole = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
+    return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", whole))
+
+
+SHAPES: Final = {int(number): _shape(text) for number, text in _TABLES["shapes"].items()}
 """Type -> the shape of its text, whose named groups are facts. A type without one states only words and attributes."""
 
 _TRAILING: Final = re.compile(r"[ \t](?:\n|$)")
@@ -66,23 +68,8 @@ _CPU: Final = re.compile(
 _AMOUNT: Final = re.compile(r"^[ \t]*(\d+) +- +(\w+(?: Bytes \w+)?)", re.MULTILINE)
 _TABLE: Final = re.compile(r"^[ \t]*(?:Partitionable )?Resources +:(.*)((?:\n[ \t]+\w[^:\n]*:.*)*)", re.MULTILINE)
 
-_CPU_NAMES: Final = {
-    "Run Remote": ("user_cpu", "system_cpu"),
-    "Run Local": ("local_user_cpu", "local_system_cpu"),
-    "Total Remote": ("total_user_cpu", "total_system_cpu"),
-    "Total Local": ("total_local_user_cpu", "total_local_system_cpu"),
-}
-_AMOUNT_NAMES: Final = {
-    "Run Bytes Sent": "sent",
-    "Run Bytes Received": "received",
-    "Total Bytes Sent": "total_sent",
-    "Total Bytes Received": "total_received",
-    "MemoryUsage": "memory",
-    "ResidentSetSize": "resident",
-    "ProportionalSetSize": "proportional",
-}
-_COLUMNS: Final = {"Usage": "used", "Request": "requested", "Allocated": "allocated", "Assigned": "assigned"}
-
+_AMOUNTS: Final = _TABLES["amounts"]
+_COLUMNS: Final = _TABLES["columns"]
 WITH_ATTRIBUTES: Final = frozenset({1, 14, 28, *range(OF_EXECUTION_POINTS, 200)})
 """Types whose lines "Name = value" are facts under the attribute's own name, the value as an expression."""
 WITH_CPU: Final = frozenset({3, 4, 5, 15})
@@ -106,8 +93,8 @@ def facts(number: int, text: str) -> dict[str, str]:
         _cpu_times(body, found)
     if number in WITH_AMOUNTS:
         for amount, name in _AMOUNT.findall(body):
-            if name in _AMOUNT_NAMES:
-                found.setdefault(_AMOUNT_NAMES[name], amount)
+            if name in _AMOUNTS:
+                found.setdefault(_AMOUNTS[name], amount)
     if number in WITH_TABLE and (table := _TABLE.search(body)):
         _resources(table[1], table[2], found)
     return found
@@ -128,8 +115,8 @@ def _tidy(number: int, found: dict[str, str]) -> None:
 
 def _cpu_times(body: str, found: dict[str, str]) -> None:
     for *numbers, name in _CPU.findall(body):
-        if name in _CPU_NAMES:
-            for fact, parts in zip(_CPU_NAMES[name], (numbers[:4], numbers[4:]), strict=True):
+        if name in _TABLES["cpu"]:
+            for fact, parts in zip(_TABLES["cpu"][name].split(), (numbers[:4], numbers[4:]), strict=True):
                 days, hours, minutes, seconds = map(int, parts)
                 found.setdefault(fact, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
 

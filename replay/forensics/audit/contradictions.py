@@ -33,7 +33,7 @@ from .exit_statuses import BegunAndEnded, ExitStatuses
 from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, text_of, whole
 from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
-from .slot_facts import NONE, ThingFacts
+from .slot_facts import NONE, disputed_facts
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
 from .table_steps import OF_USAGE, TableSteps
 from .tolerances import AFTERWARDS, NEAR, UNSAVED
@@ -280,9 +280,8 @@ class FactAuditor:
                 self._judge(f"{cluster}.{proc}", life)
         self.audit.jobs = dict(sorted((shown + Counter(self.audit.jobs)).items()))
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
-        things = ThingFacts(spans, self._ends)
         for thing, fact, rows in self.scratch.facts_by_thing():
-            for stated in things.disputed(fact, rows):
+            for stated in disputed_facts(fact, rows, spans, self._ends):
                 self._accuse(thing, stated, 0)
         counted = {found.thing for found in self.audit.contradictions if found.fact in ("starts", "holds")}
         self.audit.violations += (one for one in unpaired.finish() if one.thing not in counted)

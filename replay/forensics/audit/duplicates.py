@@ -12,14 +12,10 @@ from ...audit_result import AuditFinding
 from ...narration.formatting import instant
 from ..imported_log import Sources
 from .findings import finding
-from .job_ad_facts import Ad, date, text_of, whole
+from .job_ad_facts import READ, Ad, date, text_of, whole
 from .scratch_db import ScratchDatabase
 from .tolerances import FAR, NEAR
 
-_OF_CLAIMS: Final = (
-    "ClusterId", "CompletionDate", "EpochAdType", "EpochWriteDate", "GlobalJobId", "HoldReasonCode",
-    "JobCurrentStartDate", "JobDuration", "NumShadowStarts", "ProcId", "PublicClaimId", "TerminationPending",
-)  # fmt: skip
 _SLACK: Final = {"P": NEAR, "S": FAR}
 """How far the runs of one claim may overlap: a starter exits some seconds after its job."""
 
@@ -28,7 +24,7 @@ def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) ->
     """Yield a finding for each repetition in the scratch database; stories print times in `zone`."""
     yield from _histories(scratch, sources, zone)
     again = set[tuple[int, int]]()  # ads of a shadow that could not tell the schedd the end, and wrote it once more
-    for letter, source, line, ad in scratch.ads_of("PS", _OF_CLAIMS):
+    for letter, source, line, ad in scratch.ads_of("PS", READ["claims"]):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
         _ended(scratch, letter, sources.chain(source), source, line, ad)

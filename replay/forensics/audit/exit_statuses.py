@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -13,6 +14,7 @@ from ....domain import events as e
 from ....domain.imported.record_sources import NOT_STARTED
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
+from ...narration.tables import tables
 from ..imported_log import Sources
 from .event_log_facts import JobRecord
 from .findings import Misfits, finding
@@ -25,25 +27,19 @@ class StatusRule(NamedTuple):
 
     words: str
     became: str
-    entries: frozenset[int] = frozenset()
+    entries: frozenset[str] = frozenset()
 
 
 REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that ended by itself
-_REQUEUED: Final = -4  #: an entry 004 that has it
-_DONE: Final = frozenset({5, 9, 12, _REQUEUED})
-_STOPPED: Final = frozenset({4, 9, 12, 13, 21, 22, 24})
+
+
+def _status(row: str) -> StatusRule:
+    words, became, entries = (column.strip() for column in row.split("|"))
+    return StatusRule(words, became, frozenset(entries.split()))
+
+
 STATUSES: Final = {
-    "4": StatusRule("it gave up", "idle"),
-    "100": StatusRule("the job has ended", "completed", _DONE),
-    "101": StatusRule("the job wrote a checkpoint", "", frozenset({3})),
-    "102": StatusRule("the job was killed", "", _STOPPED),
-    "103": StatusRule("the job ended by a signal", "completed", frozenset({5, _REQUEUED})),
-    "107": StatusRule("the job is to run again", "idle", _STOPPED),
-    NOT_STARTED: StatusRule("the job could not be started", "idle", frozenset({7, 9, 12, 21, 22, 24})),
-    "112": StatusRule("the job is to be held", "held", frozenset({12})),
-    "113": StatusRule("the job is to be removed", "removed", frozenset({9})),
-    "115": StatusRule("the job has ended, and its claim ends", "completed", _DONE),
-    "116": StatusRule("the job was not found again", "idle", frozenset({24})),
+    status: _status(row) for status, row in tables(get_data(__package__, "exit_statuses.txt"))["statuses"].items()
 }
 _ENDS: Final = frozenset({"4", "5"})
 """The entries that tell how a run ended."""
@@ -84,9 +80,9 @@ class ExitStatuses:
         ends = [entry for entry in run if entry.what in _ENDS]
         if rule is None or not rule.entries or not ends:
             return
-        told = {int(entry.what) for entry in run}
+        told = {entry.what for entry in run}
         if any(entry.what == "4" and REQUEUED in entry.body for entry in ends):
-            told.add(_REQUEUED)
+            told.add(REQUEUED)
 
         def contradicted() -> AuditFinding:
             end, number = ends[-1], f"{int(ends[-1].what):03}"

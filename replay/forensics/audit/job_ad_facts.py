@@ -6,28 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from pkgutil import get_data
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
+from ....domain.package_data import sections
 from ....domain.units import SECOND
 from .audit_statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LINGERING, NEAR, ROUNDED
 
-CHECKPOINTING: Final = ("CheckpointExitCode", "SuccessCheckpointExitCode", "WantFTOnCheckpoint")
-"""One of these is in the ad of a job that writes checkpoints itself."""
-ATTRIBUTES: Final = (
-    *CHECKPOINTING,
-    "AccountingGroup", "ActivationDuration", "ActivationExecutionDuration", "Args", "BytesRecvd", "BytesSent",
-    "ClusterId", "Cmd", "CommittedTime", "CompletionDate", "CumulativeRemoteSysCpu", "CumulativeRemoteUserCpu",
-    "CumulativeSlotTime", "DiskUsage_RAW", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal",
-    "ExitCode", "ExitSignal", "GlobalJobId", "HoldReasonCode", "JobCurrentStartDate", "JobCurrentStartExecutingDate",
-    "JobDuration", "JobMaterializeDate", "JobPrio", "JobStartDate", "JobStatus", "JobUniverse", "LastHoldReasonCode",
-    "LastJobStatus", "LastPublicClaimId", "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0",
-    "MemoryUsage", "NumHolds", "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "NumVacates",
-    "Owner", "ProcId", "PublicClaimId", "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime",
-    "RequestCpus", "RequestMemory", "ResidentSetSize_RAW", "ServerTime", "StageInStart", "TotalJobReconnectAttempts",
-    "User", "UserLog", "VacateReasonCode",
-)  # fmt: skip
+READ: Final = {section.kind: tuple(section.names) for section in sections(get_data(__package__, "read_attributes.txt"))}
+ATTRIBUTES: Final = READ["checkpointing"] + READ["jobs"]
 """All attributes that are read of a job's ad."""
 
 REMOVED, COMPLETED, HELD = 3, 4, 5
@@ -247,7 +236,7 @@ def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
 
 def _checkpoints(ad: Ad) -> bool:
     """Return True if the job writes checkpoints itself: its CommittedTime counts from when its program began."""
-    return any(name in ad for name in CHECKPOINTING)
+    return any(name in ad for name in READ["checkpointing"])
 
 
 def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:

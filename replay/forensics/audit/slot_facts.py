@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from attrs import define
-
 from ....domain.units import SECOND
 from ...narration.formatting import interval
 from .audit_statements import Statement, StatementSource
@@ -24,80 +22,81 @@ NONE: Final = "none"  #: the job or the holder of a slot that has none; "" if th
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
+Spans = dict[int, list[tuple[int, int]]]
 Row = tuple[int, str, str, int, int]  #: instant, letter, text, source, line
 
 
-@define
-class ThingFacts:
-    """Compares statements on slots and submitters."""
+def disputed_facts(fact: str, rows: list[Any], spans: Spans, ends: Callable[[int], int]) -> Iterator[list[Statement]]:
+    """Yield the groups of statements on a slot or submitter that cannot all be true, the believed one first.
 
-    spans: dict[int, list[tuple[int, int]]]  #: the times that each accountant's table covers, by source
-    ends: Callable[[int], int]  #: up to when the log of a source tells what happens
+    :param rows: the statements, sorted by time
+    :param spans: the times that each accountant's table covers, by source
+    :param ends: up to when the log of a source tells what happens
+    """
+    found = list(dict.fromkeys(rows))
+    if fact in _OF_MATCHES:
+        return _matches(fact, found)
+    return _values(fact, found, spans) if fact in OF_CUSTOMERS.values() else _moments(fact, found, ends)
 
-    def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Statement]]:
-        """Yield the groups of statements that cannot all be true, the believed one first. `rows` are sorted by time."""
-        found = list(dict.fromkeys(rows))
-        if fact in _OF_MATCHES:
-            return self._matches(fact, found)
-        return self._values(fact, found) if fact in OF_CUSTOMERS.values() else self._moments(fact, found)
 
-    def _moments(self, fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
-        log = [row for row in rows if row[1] == "L"]
-        times = [row[0] for row in log]
-        if _several(log):
-            return
-        for row in rows:
-            begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
-            if row[1] != "C" or begin < 0 or (end == len(log) and self.ends(log[-1][3]) <= row[0] + SECOND):
-                continue
-            while begin > 0 and log[begin][2] == NONE:
-                begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
-            then = [_text(fact, one) for one in log[begin:end]]
-            if all(one.text and one.denies(_text(fact, row)) for one in then):
-                yield [then[-1], _text(fact, row)]
+def _moments(fact: str, rows: list[Row], ends: Callable[[int], int]) -> Iterator[list[Statement]]:
+    log = [row for row in rows if row[1] == "L"]
+    times = [row[0] for row in log]
+    if _several(log):
+        return
+    for row in rows:
+        begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
+        if row[1] != "C" or begin < 0 or (end == len(log) and ends(log[-1][3]) <= row[0] + SECOND):
+            continue
+        while begin > 0 and log[begin][2] == NONE:
+            begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
+        then = [_text(fact, one) for one in log[begin:end]]
+        if all(one.text and one.denies(_text(fact, row)) for one in then):
+            yield [then[-1], _text(fact, row)]
 
-    @staticmethod
-    def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
-        seen: set[frozenset[Statement]] = set()
 
-        def near(row: Row) -> list[Row]:
-            return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
+def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
+    seen: set[frozenset[Statement]] = set()
 
-        def alone(row: Row) -> bool:
-            return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
+    def near(row: Row) -> list[Row]:
+        return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
 
-        for row in filter(alone, rows):
-            told = [_text(fact, other) for other in near(row) if alone(other)]
-            pair = frozenset((_text(fact, row), *told[-1:]))
-            if told and pair not in seen:
-                seen.add(pair)
-                yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
+    def alone(row: Row) -> bool:
+        return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
 
-    def _values(self, fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
-        tables: dict[int, list[Row]] = {}
-        for row in rows:
-            if row[1] == "K":
-                tables.setdefault(row[3], []).append(row)
-        for row in rows:
-            ad = _value(fact, row) if row[1] == "V" else None
-            if ad is None:
-                continue
-            told = [values for table in tables.values() if (values := self._at(fact, table, row[0]))]
-            if 0 < len(told) == len(tables) and all(ad.denies(value) for values in told for value in values):
-                yield [told[-1][-1], ad]
+    for row in filter(alone, rows):
+        told = [_text(fact, other) for other in near(row) if alone(other)]
+        pair = frozenset((_text(fact, row), *told[-1:]))
+        if told and pair not in seen:
+            seen.add(pair)
+            yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
 
-    def _at(self, fact: str, table: list[Row], at: int) -> list[Statement]:
-        """Return a table's values at an update and the one before; nothing if it does not cover that time."""
-        spans = self.spans.get(table[0][3], [])
-        since = max((since for since, until in spans if since <= at <= until), default=None)
-        if since is None:
-            return []
-        end = bisect_right(table, at, key=lambda row: row[0])
-        begin = end - 1
-        while begin > 0 and table[begin][0] == at:
-            begin -= 1
-        values = (_value(fact, row) for row in table[max(begin, 0) : end] if row[0] >= since)
-        return [value for value in values if value is not None]
+
+def _values(fact: str, rows: list[Row], spans: Spans) -> Iterator[list[Statement]]:
+    tables: dict[int, list[Row]] = {}
+    for row in rows:
+        if row[1] == "K":
+            tables.setdefault(row[3], []).append(row)
+    for row in rows:
+        ad = _value(fact, row) if row[1] == "V" else None
+        if ad is None:
+            continue
+        told = [values for table in tables.values() if (values := _at(fact, table, row[0], spans))]
+        if 0 < len(told) == len(tables) and all(ad.denies(value) for values in told for value in values):
+            yield [told[-1][-1], ad]
+
+
+def _at(fact: str, table: list[Row], at: int, covered: Spans) -> list[Statement]:
+    """Return a table's values at an update and the one before; nothing if it does not cover that time."""
+    since = max((since for since, until in covered.get(table[0][3], []) if since <= at <= until), default=None)
+    if since is None:
+        return []
+    end = bisect_right(table, at, key=lambda row: row[0])
+    begin = end - 1
+    while begin > 0 and table[begin][0] == at:
+        begin -= 1
+    values = (_value(fact, row) for row in table[max(begin, 0) : end] if row[0] >= since)
+    return [value for value in values if value is not None]
 
 
 def _several(log: list[Row]) -> bool:

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.record_sources import DELETE_ATTRIBUTE, DESTROY_AD, LOG_SEQUENCE, NEW_AD, SET_ATTRIBUTE
-from .job_ad_facts import ATTRIBUTES, Ad, seconds
+from .job_ad_facts import ATTRIBUTES, READ, Ad, seconds
 
 _ASKED: Final = {name.lower(): name for name in ATTRIBUTES}
 OF_CUSTOMERS: Final = {
@@ -20,16 +20,9 @@ OF_CUSTOMERS: Final = {
     "unchargedtime": "uncharged_unweighted", "beginusagetime": "used_since", "lastusagetime": "used_last",
 }  # fmt: skip
 """The facts by the attributes of the accountant's customers."""
-SUBMITTED: Final = (
-    "Args", "Cmd", "GlobalJobId", "JobPrio", "JobUniverse", "Owner", "ProcId", "QDate", "RequestCpus", "RequestMemory",
-    "User", "UserLog",
-)  # fmt: skip
-COPIED: Final = (
-    *SUBMITTED, "ExitCode", "HoldReasonCode", "JobStartDate", "JobStatus", "LastHoldReasonCode", "NumHolds",
-    "NumJobStarts", "NumShadowStarts", "NumVacates",
-)  # fmt: skip
-"""The attributes whose values all copies of an ad have from job_queue.log: only users and the schedd set them, or who
-sets them writes them there before. The first ones stay as they were submitted, but for condor_qedit and condor_prio."""
+SUBMITTED: Final = READ["submitted"]
+COPIED: Final = SUBMITTED + READ["copied"]
+"""The attributes whose values all copies of an ad have from job_queue.log. The first stay as they were submitted."""
 STATUS: Final = ("JobStatus", "EnteredCurrentStatus")
 SINCE: Final = " since "
 """Joins both: they change at once."""
