@@ -9,7 +9,6 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.state_machines import LEFT
-from ..listing import LETTERS
 from . import claim_checks, job_checks, machine_checks, match_checks, slot_checks
 from .judged_pool import RULES_OF, JudgedPool, Violation
 from .submission_checks import settle_submissions
@@ -32,16 +31,6 @@ class ValidationResult:
     began: int = 0  #: the first instant
     ended: int = 0  #: the last one
     violations: list[Violation] = field(factory=list)
-
-    @property
-    def letters(self) -> dict[str, int]:
-        """Return how often slots took each lettered transition from state to state."""
-        found: dict[str, int] = {}
-        for number, count in self.slots.items():
-            letter = LETTERS.get(number, "")
-            if letter:
-                found[letter] = found.get(letter, 0) + count
-        return dict(sorted(found.items()))
 
     @property
     def sound(self) -> bool:

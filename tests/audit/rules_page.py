@@ -9,7 +9,7 @@ from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
 from poolbook.domain.units import SECOND
-from poolbook.replay.forensics.audit.compared_facts import FACTS, UNITS, Fact, FactSource
+from poolbook.replay.forensics.audit.compared_facts import FACTS, Fact, FactSource
 from poolbook.replay.forensics.audit.tolerances import ANY
 from poolbook.replay.narration.sentence_tables import tables
 
@@ -18,6 +18,12 @@ from .. import markdown_tables
 RULES_OF: Final = tables(get_data("poolbook.replay.forensics.audit", "rules.txt"))
 """The rules that records of an import can break, by name, by what they are about."""
 RULES: Final = {name for rules in RULES_OF.values() for name in rules}
+_UNITS: Final[dict[str, str]] = {
+    "text": "the same text",
+    "instant": "instants whose ranges meet",
+    "time": "amounts of time whose ranges meet",
+    "count": "numbers whose ranges meet",
+}
 _TITLES: Final = {"slots": "StartLog", "jobs": "job event logs", "facts": "ads", "logs": "all files"}
 
 
@@ -42,7 +48,7 @@ def _facts() -> str:
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
     for name, fact in FACTS.items():
-        first = (fact.of, f"**{name}**: {fact.words}. {UNITS[fact.unit].capitalize()}")
+        first = (fact.of, f"**{name}**: {fact.words}. {_UNITS[fact.unit].capitalize()}")
         for (words, less, more), letters in groupby(fact.sayings, key=lambda letter: fact.sayings[letter]):
             how = _range(fact, FactSource(words, less, more))
             yield *first, " ".join(letters), f"{words} ({how})" if how else words

@@ -30,16 +30,9 @@ class FactSource(NamedTuple):
 class Fact(NamedTuple):
     of: str  #: the subject: a job, a run (of a job), a slot or a submitter
     words: str
-    unit: str  #: how its values are compared and printed (``UNITS``)
+    unit: str  #: how its values are compared and printed: text, instant, time or count
     sayings: dict[str, FactSource]  #: by the letter of the source's kind, the believed first
 
-
-UNITS: Final[dict[str, str]] = {
-    "text": "the same text",
-    "instant": "instants whose ranges meet",
-    "time": "amounts of time whose ranges meet",
-    "count": "numbers whose ranges meet",
-}
 
 AMOUNTS: Final[dict[str, int]] = {
     "1": 1, "1s": SECOND, "1min": MINUTE, "5min": 5 * MINUTE, "rounded": ROUNDED, "near": NEAR, "far": FAR,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pkgutil import get_data
 from typing import Final, NamedTuple
 
@@ -15,17 +16,12 @@ from ...narration.sentence_tables import tables
 from .findings import Misfits
 
 _TABLES: Final = tables(get_data(__package__, "expected_lines.txt"))
-_SAID: Final = tuple(
-    (number, source, target, words)
-    for number, (step, lines) in enumerate(_TABLES["expected"].items())
-    for source in step.partition(" -> ")[0].split(", ")
-    for target in step.partition(" -> ")[2].split(", ")
-    for words in lines.split("; ")
-)
-_BEFORE: Final = {
-    step: [(number, words) for number, source, target, words in _SAID if (source, target) == step]
-    for step in {(source, target) for _, source, target, _ in _SAID}
-}
+_BEFORE: Final[dict[tuple[str, str], list[tuple[int, str]]]] = {}
+"""The lines before a transition, each with the number of its expectation."""
+for _number, (_step, _lines) in enumerate(_TABLES["expected"].items()):
+    _sources, _, _targets = _step.partition(" -> ")
+    for _pair in product(_sources.split(", "), _targets.split(", ")):
+        _BEFORE.setdefault(_pair, []).extend((_number, _words) for _words in _lines.split("; "))
 _NEEDS: Final = {
     "job": "activated", "starter_gone": "starter", "starter exited": "starter", "claim retirement ended": "starter",
 }  # fmt: skip
