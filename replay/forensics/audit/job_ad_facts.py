@@ -10,12 +10,15 @@ from pkgutil import get_data
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
-from ....domain.package_data import sections
 from ....domain.units import SECOND
+from ...narration.tables import tables
 from .audit_statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LINGERING, NEAR, ROUNDED
 
-READ: Final = {section.kind: tuple(section.names) for section in sections(get_data(__package__, "read_attributes.txt"))}
+READ: Final = {
+    kind: tuple(names.split())
+    for kind, names in tables(get_data(__package__, "read_attributes.txt"))["attributes"].items()
+}
 ATTRIBUTES: Final = READ["checkpointing"] + READ["jobs"]
 """All attributes that are read of a job's ad."""
 
