@@ -14,7 +14,7 @@ from ....domain import events as e
 from ....domain.imported.record_sources import NOT_STARTED
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
-from ...narration.tables import tables
+from ...narration.sentence_tables import tables
 from ..imported_log import Sources
 from .event_log_facts import JobRecord
 from .findings import Misfits, finding

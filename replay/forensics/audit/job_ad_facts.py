@@ -11,7 +11,7 @@ from typing import Final
 
 from ....domain.imported.packed_ads import plain
 from ....domain.units import SECOND
-from ...narration.tables import tables
+from ...narration.sentence_tables import tables
 from .audit_statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LINGERING, NEAR, ROUNDED
 
