@@ -15,7 +15,7 @@ from attrs import frozen
 
 from ..classad import ClassAd, Context
 from ..ports.slot_ads import SlotAds
-from ..state.state import Machine, State
+from ..state.state import Machine, Manager
 from ..units import DAY, HOUR, SECOND
 from .defrag_settings import DefragPolicy
 from .drain_candidates import CandidateSlot, Questions, number, ranked
@@ -40,7 +40,7 @@ class Cost(NamedTuple):
     ads: int = 1
 
 
-def draining_costs(state: State, slots: SlotAds, now: int, context: Context) -> dict[str, float]:
+def draining_costs(state: Manager, slots: SlotAds, now: int, context: Context) -> dict[str, float]:
     """Return the averages at an instant, in microseconds."""
     drained = (machine for machine in state.machines.values() if machine.drains)
     return averages(cost for machine in drained if (cost := _cost(slots, machine, now, context)) is not None)

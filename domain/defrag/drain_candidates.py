@@ -19,7 +19,7 @@ from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.slot_ads import SlotAds
 from ..state.caches import expression
-from ..state.state import Slot, State
+from ..state.state import Manager, Slot
 from .defrag_settings import DefragPolicy
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -139,7 +139,7 @@ def number(slot: CandidateSlot, name: str, context: Context) -> int:
     return int(value) if known else 0
 
 
-def published(state: State, slots: SlotAds, asked: Questions, everything: bool) -> list[CandidateSlot]:
+def published(state: Manager, slots: SlotAds, asked: Questions, everything: bool) -> list[CandidateSlot]:
     """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
     which they are taken if they are alike: first those of machines that were never drained or whose last drain began
     earliest, then by their births. (The reference draws lots there.)

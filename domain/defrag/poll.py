@@ -18,7 +18,7 @@ from ..events import Ad, DefragCancel, DefragDrain, DefragPolled, EvaluationReco
 from ..ports.messages import BeginDrain, EndDrain
 from ..ports.slot_ads import Advertise
 from ..state.caches import Caches
-from ..state.state import State
+from ..state.state import Manager
 from ..units import SECOND
 from .choice import Before, Chosen, Decision, DrainsBegun, Habits, choose, draining_costs
 from .defrag_settings import DefragPolicy, policy_in_force
@@ -39,7 +39,7 @@ class PollDecision:
     event: DefragPolled
 
 
-def defragment(draft: Draft[State], advertise: Advertise) -> None:
+def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
     """Look at the pool, cancel drains and begin others.
 
     :raises Refusal: the pool does not defragment
@@ -59,18 +59,18 @@ def defragment(draft: Draft[State], advertise: Advertise) -> None:
             draft.send(BeginDrain(drain.machine, policy.schedule, policy.reason, COMPLETION, policy.start))
 
 
-def habits_of(state: State) -> Habits:
+def habits_of(state: Manager) -> Habits:
     """Return the habits of the pool's dialect."""
     return Habits(state.dialect.defrag_exceeds_maxima, state.dialect.defrag_stops_at_long_intervals)
 
 
-def before(state: State, now: int) -> Before:
+def before(state: Manager, now: int) -> Before:
     """Return what the polls before this instant (microseconds) tell."""
     return Before(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
 def decide_poll(
-    state: State, caches: Caches, advertise: Advertise, why: Why, context: Context, offset: int, policy: DefragPolicy
+    state: Manager, caches: Caches, advertise: Advertise, why: Why, context: Context, offset: int, policy: DefragPolicy
 ) -> PollDecision:
     """Decide a poll, and change nothing.
 
@@ -105,7 +105,7 @@ def decide_poll(
     return PollDecision(tuple(notes.made), _with_changes(state, event, decision))
 
 
-def _with_changes(state: State, event: DefragPolled, decision: Decision) -> DefragPolled:
+def _with_changes(state: Manager, event: DefragPolled, decision: Decision) -> DefragPolled:
     draining, whole = state.defrag.draining, state.defrag.whole
     return replace(
         event,

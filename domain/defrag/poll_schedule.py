@@ -6,12 +6,12 @@ daemon polls at its start; and a pool that was down has missed its polls.
 
 from __future__ import annotations
 
-from ..state.state import State
+from ..state.state import Manager
 from ..units import SECOND
 from .defrag_settings import policy_in_force
 
 
-def next_poll(state: State) -> int | None:
+def next_poll(state: Manager) -> int | None:
     """Return when the next poll is due, in microseconds; None: there is none."""
     policy = policy_in_force(state.settings)
     if policy is None or policy.interval <= 0:

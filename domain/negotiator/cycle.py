@@ -20,7 +20,7 @@ from ..events import CycleHeld, PrioritiesUpdated, QuotasAssigned
 from ..ports.slot_ads import Advertise
 from ..requests.idle_jobs import idle_queues
 from ..state.caches import Caches
-from ..state.state import State
+from ..state.state import Manager
 from .cycle_accounts import CycleSubmitters
 from .matchmaker import Choice
 from .negotiator_settings import settings_of
@@ -45,7 +45,7 @@ class CycleResult:
 
 
 def hold(
-    state: State,
+    state: Manager,
     caches: Caches,
     advertise: Advertise,
     why: Why,

@@ -8,7 +8,7 @@ from math import inf
 from attrs import define, field
 
 from ..state.accounting_groups import NO_GROUP
-from ..state.state import State, Submitter
+from ..state.state import Manager, Submitter
 from .accounting import ceiling, factor, floor, updated
 from .groups.group_tree import Node
 from .negotiator_settings import Negotiator
@@ -33,7 +33,7 @@ class CycleSubmitter:
 class CycleSubmitters:
     """The accounts of one cycle, made when they are asked for."""
 
-    state: State
+    state: Manager
     now: int
     rules: Negotiator
     known: dict[str, CycleSubmitter] = field(factory=dict)

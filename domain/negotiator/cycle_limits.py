@@ -22,7 +22,7 @@ from ..concurrency_limits import LIMITS, Amount, most, requested_amounts
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_limits import evaluated
-from ..state.state import State
+from ..state.state import Manager
 from .candidates import Ranks
 from .job_limits import ConcurrencyUse, JobLimits, Latest, Limit
 from .slot_table import Places, PublicAds
@@ -32,7 +32,7 @@ from .slot_table import Places, PublicAds
 class CycleLimits:
     """The limits of one cycle, made when a job names them."""
 
-    state: State
+    state: Manager
     pool: PublicAds
     ranks: Ranks
     context: Context

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from ..classad import Context
 from ..events import GroupQuota
 from ..state.cluster import IDLE, Cluster
-from ..state.state import State
+from ..state.state import Manager
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .group_demand import weight_of
 from .groups.group_tree import Node
@@ -52,7 +52,7 @@ Share = Callable[[Places, Budget], Places]
 class GroupTurns:
     """The groups of one cycle."""
 
-    state: State
+    state: Manager
     rules: Negotiator
     accounts: CycleSubmitters
     total: float

@@ -9,7 +9,7 @@ from ..classad.analysis import references_found
 from ..requests.idle_jobs import IdleJobs
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
-from ..state.state import State
+from ..state.state import Manager
 
 _REQUEST = "RequestCpus"
 
@@ -43,7 +43,7 @@ def _cores(value: object) -> float:
     return float(int(value)) if isinstance(value, int | float) and 0 <= value < 1e9 else 1.0
 
 
-def asked_by(queue: IdleJobs, state: State) -> float:
+def asked_by(queue: IdleJobs, state: Manager) -> float:
     """The cores that a submitter's idle jobs ask for."""
     asked = 0.0
     for line in queue.lines.values():

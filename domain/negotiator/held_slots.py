@@ -13,7 +13,7 @@ from ..classad.columns import OTHER
 from ..classad.matching import accepts
 from ..classad.tree import Literal
 from ..events import Denied
-from ..state.state import State
+from ..state.state import Manager
 from .candidates import (
     LEAST,
     PRIORITY,
@@ -43,7 +43,7 @@ class HeldSlots:
     """Which of them are still to be had (``mask``, ``left``). ``there``: the slots that the negotiator knows of;
     ``publish`` lets the slots' ads say what their users use as of now."""
 
-    state: State
+    state: Manager
     rules: Negotiator
     accounts: CycleSubmitters
     pool: PublicAds

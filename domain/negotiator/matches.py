@@ -14,14 +14,14 @@ from ..ports.sensor_readings import nothing
 from ..ports.slot_ads import Advertise
 from ..ports.stimuli import Negotiate, NotifyMatch
 from ..requests.match_evidence import ReadsOfKinds, evidence
-from ..state.state import State
+from ..state.state import Manager
 from .cycle import CycleResult, hold
 from .negotiator_view import seen_by
 from .slot_table import PublicAds, public_ads_of
 from .spins import attributes_read
 
 
-def negotiate(draft: Draft[State], stimulus: Negotiate, advertise: Advertise) -> None:
+def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) -> None:
     """Hold a cycle. One that matches nothing and learns nothing new leaves no event."""
     state, whose = draft.state, stimulus.negotiator
     if state.idle:
@@ -45,7 +45,7 @@ def negotiate(draft: Draft[State], stimulus: Negotiate, advertise: Advertise) ->
             draft.send(NotifyMatch(draft.stimulus, choice.slot, part, ad, choice.preempts, alone))
 
 
-def _publish(draft: Draft[State], whose: str, advertise: Advertise) -> None:
+def _publish(draft: Draft[Manager], whose: str, advertise: Advertise) -> None:
     """Have the slots publish what the cycle may read of their machines' sensors."""
     if draft.sense is nothing or not draft.send(SensorsSay()):
         return
@@ -55,7 +55,7 @@ def _publish(draft: Draft[State], whose: str, advertise: Advertise) -> None:
     draft.send(PublishReadings(ads.read(), touched))
 
 
-def _evidence(draft: Draft[State], cycle: CycleResult, whose: str, advertise: Advertise) -> list[EvaluationRecorded]:
+def _evidence(draft: Draft[Manager], cycle: CycleResult, whose: str, advertise: Advertise) -> list[EvaluationRecorded]:
     """For each kind of jobs what the Requirements of one read, of its own ad and of the slot's that it gets."""
     seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
     table = public_ads_of(seen, caches, draft.now, draft.context, (), advertise).table

@@ -17,7 +17,7 @@ from ..events import Match
 from ..names import dynamic_name
 from ..state.caches import Caches
 from ..state.cluster import Cluster
-from ..state.state import State
+from ..state.state import Manager
 from .candidates import (
     LEAST,
     NOBODY,
@@ -66,7 +66,7 @@ class Choice:
 
 @define
 class Matchmaker:
-    state: State
+    state: Manager
     caches: Caches
     context: Context
     rules: Negotiator

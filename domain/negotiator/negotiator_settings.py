@@ -15,7 +15,7 @@ from ..state.accounting_groups import named_groups
 from ..state.caches import Caches, expression
 from ..state.negotiators import NEGOTIATORS, is_name, wrong
 from ..state.pool_settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
-from ..state.state import State
+from ..state.state import Manager
 from .accounting import AccountantSettings, terms
 from .groups.group_tree import AccountingGroup, GroupTree, group_tree
 from .groups.rounds import QuotaRules
@@ -65,7 +65,7 @@ class _InForce:
     settings: Negotiator
 
 
-def settings_of(state: State, caches: Caches) -> Negotiator:
+def settings_of(state: Manager, caches: Caches) -> Negotiator:
     """The settings that are in force."""
     known = caches.of(_InForce)
     if known.configured != state.configured:

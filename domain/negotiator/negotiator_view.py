@@ -7,12 +7,12 @@ is; the accounts of one that has gone stay, and are nobody's.
 
 from __future__ import annotations
 
-import attrs
+from copy import copy
 
 from ..names import NEGOTIATOR
 from ..state import negotiators
 from ..state.caches import Caches, ChangeLog
-from ..state.state import State, Submitter
+from ..state.state import Manager, Submitter
 from .accounting import accounts_of
 
 
@@ -20,7 +20,7 @@ class _OfNegotiators(dict[str, Caches]):
     """What was computed of the state as each of several negotiators sees it."""
 
 
-def seen_by(state: State, caches: Caches, negotiator: str, now: int) -> tuple[State, Caches]:
+def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[Manager, Caches]:
     """Return the state as a negotiator sees it, with what was computed of that. It must not be folded to.
 
     :param negotiator: its name as events have it; empty: NEGOTIATOR
@@ -32,12 +32,10 @@ def seen_by(state: State, caches: Caches, negotiator: str, now: int) -> tuple[St
     for cluster in state.clusters.values():
         if cluster.submitter not in own:
             own[cluster.submitter] = Submitter(cluster.submitter, updated=now, counted=now)
-    seen = attrs.evolve(
-        state,
-        settings=negotiators.settings_for(state.settings, name),
-        submitters=own,
-        submitter_changes=ChangeLog.unknown(state.position),
-        priorities_updated_at=state.accounted.get(negotiator, 0) if negotiator else state.priorities_updated_at,
-        rejections=state.further_rejections.get(negotiator, {}) if negotiator else state.rejections,
-    )
+    seen = copy(state)
+    seen.settings, seen.submitters = negotiators.settings_for(state.settings, name), own
+    seen.submitter_changes = ChangeLog.unknown(state.position)
+    if negotiator:
+        seen.priorities_updated_at = state.accounted.get(negotiator, 0)
+        seen.rejections = state.further_rejections.get(negotiator, {})
     return seen, caches.of(_OfNegotiators).setdefault(name, Caches())

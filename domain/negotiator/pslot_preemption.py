@@ -18,7 +18,7 @@ from attrs import define, evolve, field, frozen
 from ..classad import ClassAd, Context, parse, symmetric_match
 from ..classad.columns import OTHER
 from ..names import SlotName
-from ..state.state import State
+from ..state.state import Manager
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator
@@ -64,7 +64,7 @@ class PslotPreemption:
     what those use as of now.
     """
 
-    state: State
+    state: Manager
     pool: PublicAds
     context: Context
     rules: Negotiator

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError
 from ..ports.slot_ads import Cutter
-from ..state.state import Slot, State
+from ..state.state import Manager, Slot
 from .slot_table import PublicAds
 
 
@@ -34,7 +34,7 @@ class Remainder:
 class Remainders:
     """The partitionable slots that a cycle has looked at."""
 
-    state: State
+    state: Manager
     pool: PublicAds
     context: Context
     once: bool = False

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from ..events import Unmatched
 from ..requests.idle_jobs import IdleJobs, IdleQueues
-from ..state.state import State
+from ..state.state import Manager
 from .matchmaker import Matchmaker
 
 # The few words with which HTCondor's negotiator tells a schedd why a job was rejected.
@@ -51,7 +51,7 @@ class ReportedRejections:
     it is the same object."""
     _seen: int = -1
 
-    def follow(self, state: State, queues: IdleQueues, chooser: Matchmaker) -> None:
+    def follow(self, state: Manager, queues: IdleQueues, chooser: Matchmaker) -> None:
         """Take in what the log has said since, and how the slots are when the cycle has given away what it gives."""
         changed = state.rejection_changes.since(self._seen)
         self._seen = state.rejection_changes.total
@@ -107,7 +107,7 @@ def _version(chooser: Matchmaker, name: str) -> int:
     return -1 if column is None else column.version
 
 
-def _slots(state: State, chooser: Matchmaker) -> tuple[object, ...]:
+def _slots(state: Manager, chooser: Matchmaker) -> tuple[object, ...]:
     """All that is told of slots but which ones match: it is the same wherever this is."""
     pool, left = chooser.pool, chooser.free | chooser.held.mask
     remaining = chooser.free.tobytes(), left.tobytes()

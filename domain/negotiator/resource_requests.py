@@ -18,7 +18,7 @@ from ..requests.autoclusters import SignificantAttributes
 from ..requests.idle_jobs import IdleJobGroup, IdleJobs, IdleQueues, Prios, idle_procs, idle_queues, procs_of
 from ..state.caches import Caches, ad_of
 from ..state.cluster import IDLE, Cluster
-from ..state.state import State
+from ..state.state import Manager
 
 Request = tuple[Cluster, int, int]
 """A job: its cluster, its process, its autocluster's number."""
@@ -30,7 +30,7 @@ _MANY = 32
 class Requests:
     """The jobs that wait in one cycle."""
 
-    state: State
+    state: Manager
     likeness: SignificantAttributes
     caches: Caches
     given: dict[int, set[int]] = field(factory=dict)  #: by cluster the processes that the cycle has found a slot for

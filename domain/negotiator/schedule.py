@@ -21,7 +21,7 @@ from attrs import define, field
 
 from ..events import CycleHeld
 from ..state import negotiators
-from ..state.state import State, Submitter
+from ..state.state import Manager, Submitter
 from ..units import SECOND
 from .accounting import accounts_of
 
@@ -53,7 +53,7 @@ class _Memory:
 class _Schedule:
     """The cycles of one negotiator: what the state says of them, and what is remembered."""
 
-    state: State
+    state: Manager
     settings: Mapping[str, str]  #: as this negotiator has them
     name: str  #: as events have it
     memory: _Memory
@@ -176,25 +176,25 @@ class CycleSchedules:
 
     # What happens
 
-    def woke(self, state: State) -> None:
+    def woke(self, state: Manager) -> None:
         """Take in that jobs may be matched that could not be before this instant."""
         for one in self._of(state):
             one.memory.woken = True
 
-    def reschedule(self, state: State, negotiator: str = "") -> None:
+    def reschedule(self, state: Manager, negotiator: str = "") -> None:
         """Let a negotiator hold a cycle as soon as that may be, whether it may help or not."""
         for one in self._of(state):
             if one.name == negotiator:
                 one.memory.rescheduled = True
 
-    def held(self, state: State, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
+    def held(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
         """Take in that a cycle was held; None: it left no event. Its own events are no news to it."""
         rests_until = self._memory(negotiator).rests_until
         self._memories[negotiator] = _Memory(
             state.position, now, appended=False, came_to_nothing=cycle is None, rests_until=rests_until
         )
 
-    def rest(self, state: State, began: int, ended: int) -> None:
+    def rest(self, state: Manager, began: int, ended: int) -> None:
         """Take in how long the cycles took that were held at the instant ``began``, with their append."""
         for one in self._of(state):
             if not one.memory.appended:
@@ -203,28 +203,28 @@ class CycleSchedules:
 
     # What is asked
 
-    def due(self, state: State, now: int) -> list[str]:
+    def due(self, state: Manager, now: int) -> list[str]:
         """Return the negotiators whose cycle is to be held now, in their order."""
         return [one.name for one in self._at(state, now) if one.due(now)]
 
-    def next(self, state: State, now: int) -> int | None:
+    def next(self, state: Manager, now: int) -> int | None:
         """Return when a cycle of any of them may be due next."""
         found = [one.next(now) for one in self._at(state, now)]
         return min((at for at in found if at is not None), default=None)
 
-    def wait_for_cycle(self, state: State) -> bool:
+    def wait_for_cycle(self, state: Manager) -> bool:
         """Return whether any of them is still to hold a cycle that may help."""
         return any(one.waits() for one in self._of(state))
 
     def _memory(self, name: str) -> _Memory:
         return self._memories.setdefault(name, _Memory())
 
-    def _at(self, state: State, now: int) -> Iterator[_Schedule]:
+    def _at(self, state: Manager, now: int) -> Iterator[_Schedule]:
         for one in self._of(state):
             one.memory.follow_clock(now)
             yield one
 
-    def _of(self, state: State) -> Iterator[_Schedule]:
+    def _of(self, state: Manager) -> Iterator[_Schedule]:
         if negotiators.NEGOTIATORS not in state.settings:
             yield _Schedule(state, state.settings, "", self._memory(""), self.asleep)
             return
@@ -236,6 +236,6 @@ class CycleSchedules:
             yield _Schedule(state, settings, name, self._memory(name), self.asleep)
 
 
-def paused(state: State, now: int) -> bool:
+def paused(state: Manager, now: int) -> bool:
     """Return whether nothing is to be started now, since the machine could not."""
     return now < state.cycles.paused_until

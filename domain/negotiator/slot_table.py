@@ -27,7 +27,7 @@ from ..events import Clause, Unmatched
 from ..ports.slot_ads import EXPECTED, TOTALLED, Advertise, SlotAds, Snapshot, total_name
 from ..requests.autoclusters import Signature
 from ..state.caches import Caches, expression
-from ..state.state import Slot, State
+from ..state.state import Manager, Slot
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -182,7 +182,7 @@ class PublicAds:
 
     # Bringing up to date
 
-    def update(self, state: State, now: int, context: Context, ads: SlotAds, asked: Iterable[str]) -> None:
+    def update(self, state: Manager, now: int, context: Context, ads: SlotAds, asked: Iterable[str]) -> None:
         """Be as the ads say; ``asked`` are further attributes, in small letters, that somebody reads."""
         self.table.context, self.ads = context, ads
         see = _Seen(ads, self._spellings)
@@ -195,18 +195,18 @@ class PublicAds:
         self._weigh()
         self._check_given()
 
-    def _changes(self, state: State) -> tuple[dict[str, None], dict[str, None]] | None:
+    def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
         """Return the slots that changed, and those that were matched, since the last time; None: that is not known."""
         changed, matched = (
             log.since(seen) for log, seen in zip((state.slot_changes, state.slots_matched), self._cursors, strict=True)
         )
         return None if changed is None or matched is None else (changed, matched)
 
-    def follows(self, state: State) -> bool:
+    def follows(self, state: Manager) -> bool:
         """Return whether it is known what has changed since the last time."""
         return self._changes(state) is not None
 
-    def stale_machines(self, state: State) -> set[str]:
+    def stale_machines(self, state: Manager) -> set[str]:
         """Return the machines with slots of which anything has changed since the last time."""
         changed, matched = self._changes(state) or (state.slots, {})
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
@@ -217,7 +217,7 @@ class PublicAds:
             self.barren.clear()
         self.given = _zeros(0)
 
-    def _follow(self, state: State, see: _Seen, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
+    def _follow(self, state: Manager, see: _Seen, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
         gone = [
             self.places[name]
             for name in touched
@@ -255,7 +255,7 @@ class PublicAds:
         for one in self._moving.values():
             one.offsets, one.rates, one.kinds = one.offsets[keep], one.rates[keep], one.kinds[keep]
 
-    def _add(self, state: State, fresh: list[str]) -> None:
+    def _add(self, state: Manager, fresh: list[str]) -> None:
         """Rows at the end, in the order of the slots' births."""
         self.layout += 1
         if len(fresh) == len(state.slots):
@@ -276,7 +276,7 @@ class PublicAds:
             one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
             one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: State, see: _Seen, slot: Slot, cells: bool) -> None:
+    def _write(self, state: Manager, see: _Seen, slot: Slot, cells: bool) -> None:
         """What is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
         m = see.snapshot(slot)
@@ -320,7 +320,7 @@ class PublicAds:
 
     # Columns
 
-    def _want(self, state: State, see: _Seen, asked: Iterable[str]) -> None:
+    def _want(self, state: Manager, see: _Seen, asked: Iterable[str]) -> None:
         """Have a column for each of these, and for what they lead to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
@@ -334,7 +334,7 @@ class PublicAds:
             if self._every:
                 pending |= (self._spellings.keys() | see.ads.live.keys()) - self._wanted.keys()
 
-    def _fill(self, state: State, see: _Seen, keys: list[str], names: list[str]) -> None:
+    def _fill(self, state: Manager, see: _Seen, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
         moments = [(state.slots[name], see.snapshot(state.slots[name])) for name in names] if keys else []
         whole = len(names) == len(self.names)
@@ -445,7 +445,7 @@ class _Seen:
 
 
 def public_ads_of(
-    state: State, caches: Caches, now: int, context: Context, asked: Iterable[str], advertise: Advertise
+    state: Manager, caches: Caches, now: int, context: Context, asked: Iterable[str], advertise: Advertise
 ) -> PublicAds:
     """The pool's slots as of now: kept with the state, since little changes from one cycle to the next."""
     known = caches.of(PublicAds)

@@ -13,7 +13,7 @@ from ..ports.slot_ads import Advertise
 from ..requests.autoclusters import declared, significance, words
 from ..requests.idle_jobs import idle_queues, room
 from ..state.caches import Caches
-from ..state.state import State
+from ..state.state import Manager
 from .autocluster_cache import AutoclusterCache
 from .candidates import Floats
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
@@ -43,7 +43,7 @@ class UnservedSubmitters:
     limited: int = 0
 
 
-def attributes_read(state: State, caches: Caches) -> set[str]:
+def attributes_read(state: Manager, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
     found = {word for text in declared(state.settings).asked for word in words((("", text),))}
     return found.union(*idle_queues(state, caches).words)
@@ -51,7 +51,7 @@ def attributes_read(state: State, caches: Caches) -> set[str]:
 
 @define
 class Turn:
-    state: State
+    state: Manager
     caches: Caches
     advertise: Advertise
     now: int

@@ -19,7 +19,7 @@ from ..names import AccountName
 from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import negotiator_named, short
 from ..state.pool_settings import super_users
-from ..state.state import State, Submitter
+from ..state.state import Manager, Submitter
 from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
 
@@ -79,7 +79,7 @@ _WAYS_OUT: Final[dict[str, str]] = {
 """What to do instead of setting what is too little."""
 
 
-def set_submitter(draft: Draft[State], command: SetSubmitter) -> None:
+def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
     """Set something of a submitter; one that nobody knows yet gets a record by it. While it is lent, what is set holds
     until the lease is over; then it is again what it was before, as in the reference.
 
@@ -106,7 +106,7 @@ def set_submitter(draft: Draft[State], command: SetSubmitter) -> None:
     _set(draft, command, value, until)
 
 
-def _set(draft: Draft[State], command: SetSubmitter, value: float, until: int) -> None:
+def _set(draft: Draft[Manager], command: SetSubmitter, value: float, until: int) -> None:
     whose = _whose(draft, command.negotiator)
     factor = first_factor(draft.state, command.submitter, whose)
     name, user = command.submitter, command.user
@@ -127,7 +127,7 @@ def _lease_end(known: Submitter | None, name: str, now: int) -> int:
     return lease[1] if lease is not None and now < lease[1] else 0
 
 
-def _lent_until(draft: Draft[State], command: SetSubmitter, grant: Grant, running: int) -> int:
+def _lent_until(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> int:
     """When a lease that begins now is over.
 
     :raises Refusal: it cannot be lent, or not for so long, or one runs already
@@ -143,7 +143,7 @@ def _lent_until(draft: Draft[State], command: SetSubmitter, grant: Grant, runnin
     return draft.now + command.duration * SECOND
 
 
-def _cancel(draft: Draft[State], command: SetSubmitter, grant: Grant, running: int) -> None:
+def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> None:
     _check_lendable(grant)
     if not running:
         raise Refusal(
@@ -159,7 +159,7 @@ def _check_lendable(grant: Grant) -> None:
         raise Refusal(f"the {grant.words} cannot be lent for a time, as {lent} can: set it without a duration")
 
 
-def reset_usage(draft: Draft[State], command: ResetUsage) -> None:
+def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
     """The usage of some submitters, or of all, counts from now on. What they have in use goes on to count.
 
     :raises Refusal: it is not the user's to reset, or a name is none
@@ -178,7 +178,7 @@ def reset_usage(draft: Draft[State], command: ResetUsage) -> None:
     answer(draft, command, "reset usage", arguments, {"submitters": names})
 
 
-def delete_submitter(draft: Draft[State], command: DeleteSubmitter) -> None:
+def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
     """Forget a submitter; one that nobody knows is forgotten already. If it comes again, it comes as new.
 
     :raises Refusal: it is not the user's to delete, or the name is none
@@ -194,14 +194,14 @@ def delete_submitter(draft: Draft[State], command: DeleteSubmitter) -> None:
     answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
 
 
-def _check_user(draft: Draft[State], command: Command, what: str) -> None:
+def _check_user(draft: Draft[Manager], command: Command, what: str) -> None:
     allowed = super_users(draft.state.settings)
     if command.user not in allowed:
         who = ", ".join(sorted(allowed))
         raise Refusal(f"permission denied to {what}: only the pool's owner may do that ({who})")
 
 
-def _whose(draft: Draft[State], name: str) -> str:
+def _whose(draft: Draft[Manager], name: str) -> str:
     """Return the negotiator in whose accounting something is to be done, as events have it.
 
     :raises Refusal: there is none of the name, or several and none is named
@@ -215,7 +215,7 @@ def _whose(draft: Draft[State], name: str) -> str:
 _NAME = re.compile(r"\S+@[^\s@]+")
 
 
-def _check_name(draft: Draft[State], name: str) -> None:
+def _check_name(draft: Draft[Manager], name: str) -> None:
     if name not in accounts_of(draft.state.submitters) and not (_NAME.fullmatch(name) and name.isprintable()):
         raise Refusal(
             f"{name!r} is no submitter's name: the full one is wanted, user@domain, as `poolbook userprio -allusers` "

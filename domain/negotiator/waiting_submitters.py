@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..requests.idle_jobs import IdleQueues, idle_queues
 from ..state.caches import Caches
-from ..state.state import State, Submitter
+from ..state.state import Manager, Submitter
 from .accounting import LEAST_PRIORITY
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .equal_priority_groups import EqualPriorityGroups, PriorityKey
@@ -101,7 +101,7 @@ class WaitingSubmitters:
 
     # Following
 
-    def follow(self, state: State, queues: IdleQueues, accounts: CycleSubmitters) -> None:
+    def follow(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Be as the state says; ``accounts`` are as of now."""
         changed = state.submitter_changes.since(self._seen)
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
@@ -118,7 +118,7 @@ class WaitingSubmitters:
         for name in self.moving:
             self.rows.put(self.at[name], accounts.of(name))
 
-    def _count(self, state: State, changed: Iterable[str]) -> None:
+    def _count(self, state: Manager, changed: Iterable[str]) -> None:
         """Take note of where the submitters stand among all: new ones come last."""
         known, records, fresh = self._born, state.submitters, 0
         for name in changed:
@@ -244,7 +244,7 @@ def _moves(record: Submitter) -> bool:
     return record.priority != LEAST_PRIORITY or bool(record.leases)
 
 
-def waiting_submitters(state: State, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
+def waiting_submitters(state: Manager, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
     """The submitters of this state whose jobs wait."""
     found = caches.of(WaitingSubmitters)
     found.follow(state, idle_queues(state, caches), accounts)

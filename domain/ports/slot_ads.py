@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from ..classad import ClassAd, Context, Expression, Moving
 from ..state.caches import Caches
-from ..state.state import Machine, Slot, State
+from ..state.state import Machine, Slot
 
 EXPECTED: Final = frozenset(
     f"expectedmachine{how}draining{what}" for how in ("graceful", "quick") for what in ("badput", "completion")
@@ -106,5 +106,5 @@ class SlotAds(Protocol):
         """Return a partitionable slot, ready to be cut."""
 
 
-Advertise = Callable[[State, Caches, int, Context], SlotAds]
+Advertise = Callable[[Any, Caches, int, Context], SlotAds]
 """Gives the ads of a state's slots at an instant, in microseconds."""

@@ -24,7 +24,7 @@ from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
 from ..state.pool_settings import NEGOTIATOR
 from ..state.proc_ads import unpack
-from ..state.state import Slot, State
+from ..state.state import Manager, Slot
 
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
@@ -35,7 +35,7 @@ ALWAYS_SIGNIFICANT = (
 _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "SlotWeight")
 
 
-def significance(state: State, caches: Caches) -> SignificantAttributes:
+def significance(state: Manager, caches: Caches) -> SignificantAttributes:
     """The significance of attributes in this state: kept for as long as no slot reads others."""
     known = caches.of(SignificantAttributes)
     known.follow(state)
@@ -107,7 +107,7 @@ class SignificantAttributes:
         self._words: list[frozenset[str]] = []
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
-    def follow(self, state: State) -> None:
+    def follow(self, state: Manager) -> None:
         """Take in what slots, and the negotiator, read now."""
         if self._has_old(state):
             self._forget()
@@ -122,7 +122,7 @@ class SignificantAttributes:
             self._configured = state.configured
             self._renew(declared(state.settings))
 
-    def _change(self, name: str, slot: Slot | None, state: State) -> None:
+    def _change(self, name: str, slot: Slot | None, state: Manager) -> None:
         old = self._of_slot.pop(name, None)
         if old is not None:
             self._conditions[old] -= 1
@@ -176,7 +176,7 @@ class SignificantAttributes:
             self.names = found
             self._forget()
 
-    def _has_old(self, state: State) -> bool:
+    def _has_old(self, state: Manager) -> bool:
         """Whether most autoclusters that are known are of jobs that have ended."""
         return len(self._numbers) > _KEPT + 2 * state.idle
 

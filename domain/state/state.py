@@ -430,8 +430,21 @@ class ExecutionPoint(LogState):
 
 @define(slots=False)
 class Manager(LogState):
-    """What the central manager has besides the ads and the requests that it was sent: accounting, and its cycles."""
+    """The central manager: what roles published to it, which it only reads (slots, and the jobs that wait), accounting,
+    and what decides about cycles."""
 
+    machines: dict[str, Machine] = field(factory=dict)
+    slots: dict[str, Slot] = field(factory=dict)
+    slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    clusters: dict[int, Cluster] = field(factory=dict)
+    idle: int = 0  #: how many jobs wait for a slot
+    by_job: dict[tuple[int, int], Activation] = field(factory=dict)
+    reserved: dict[tuple[int, int], str] = field(factory=dict)
+    claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
+    cooling: dict[tuple[int, int], int] = field(factory=dict)
+    job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
+    matches: dict[str, tuple[int, int]] = field(factory=dict)
     has_further_accounts: bool = False  #: whether there are, or were, accounts of others than NEGOTIATOR
     submitters: dict[str, Submitter] = field(factory=dict)
     """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""

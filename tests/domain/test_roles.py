@@ -11,18 +11,30 @@ from attrs import fields
 from poolbook.domain.decide.decide import _RULES
 from poolbook.domain.decide.delivery import _RECEIVERS
 from poolbook.domain.decision.draft import Draft, Tables
+from poolbook.domain.defrag import poll
+from poolbook.domain.negotiator import matches
 from poolbook.domain.ports import messages as m
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd import deferred_starts, factories, job_submission, notification, run_now
 from poolbook.domain.startd import policy_rounds, shutdown
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
 
 from ..golden.decided import by_story, crowds, stories
 from ..golden.test_decided import agree
 
-ROLES: dict[str, type[LogState]] = {"schedd": AccessPoint, "startd": ExecutionPoint}
+ROLES: dict[str, type[LogState]] = {
+    "schedd": AccessPoint, "startd": ExecutionPoint, "negotiator": Manager, "defrag": Manager,
+}  # fmt: skip
 SHARED_BY_MESSAGES = {"matches", "clusters", "activations", "by_job"}
 """What two roles have under one name, each of the same messages: matches, the jobs' ads, and the jobs that run."""
+
+
+PUBLISHED = {
+    "machines", "slots", "slot_changes", "slot_ad_changes", "matches",
+    "clusters", "idle", "by_job", "reserved", "claim_ready", "cooling", "job_changes",
+}  # fmt: skip
+"""What a manager has of the other roles: slots, and the jobs that wait."""
 
 
 def names(role: type[LogState]) -> set[str]:
@@ -36,9 +48,16 @@ class OneRole:
         self._state, self._role = state, role
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         has = hasattr(self._role, name) or name in {field.name for field in fields(self._role)}
         assert has, f"a rule of an {self._role.__name__} reads {name}"
         return getattr(self._state, name)
+
+
+def _published(state: Any, *rest: Any) -> PublishedSlots:
+    """The ads that a startd makes for a manager."""
+    return PublishedSlots(state._state if isinstance(state, OneRole) else state, *rest)
 
 
 def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,7 +69,7 @@ def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
         whole = before._state if isinstance(before, OneRole) else before
         draft.state = whole if role is None else OneRole(whole, role)
         try:
-            return rule(draft, *rest)
+            return rule(draft, *(_published if one is PublishedSlots else one for one in rest))
         finally:
             draft.state = before
 
@@ -65,6 +84,7 @@ def separated(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setitem(table, kind, of_one_role(rule))
     rules = [(job_submission, "submit"), (run_now, "settle"), (notification, "notify"), (factories, "materialize")]
     rules += [(deferred_starts, "end_told"), (shutdown, "finish"), (policy_rounds, "publish")]
+    rules += [(matches, "negotiate"), (poll, "defragment")]
     for module, name in rules:
         monkeypatch.setattr(module, name, of_one_role(getattr(module, name)))
 
@@ -76,11 +96,14 @@ def test_rules_that_see_their_own_role_alone_decide_the_same(separated: None, di
 
 def test_the_roles_states_have_nothing_in_common_but_what_messages_tell_both() -> None:
     assert names(AccessPoint) & names(ExecutionPoint) == SHARED_BY_MESSAGES
-    assert not names(Manager) & (names(AccessPoint) | names(ExecutionPoint))
+    assert names(Manager) & (names(AccessPoint) | names(ExecutionPoint)) == PUBLISHED
     assert names(State) == names(AccessPoint) | names(ExecutionPoint) | names(Manager)
 
 
-@pytest.mark.parametrize(("rule", "reads"), [("schedd", "slots"), ("startd", "next_cluster"), ("startd", "submitters")])
+@pytest.mark.parametrize(
+    ("rule", "reads"),
+    [("schedd", "slots"), ("startd", "next_cluster"), ("startd", "submitters"), ("negotiator", "mails")],
+)
 def test_a_rule_that_reads_another_roles_state_is_found(rule: str, reads: str) -> None:
     def looks(draft: Draft[Any]) -> object:
         return getattr(draft.state, reads)

@@ -20,7 +20,7 @@ from ...state.negotiators import as_one
 from ...units import SECOND
 
 if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
-    from ...state.state import State, Submitter
+    from ...state.state import Manager, Submitter
 
 LEAST_PRIORITY: Final = 0.5
 """The best real priority, which every submitter begins with."""
@@ -144,7 +144,7 @@ def initial(name: str, rules: AccountantSettings) -> float:
     return rules.default
 
 
-def first_factor(state: State, name: str, negotiator: str = "") -> float:
+def first_factor(state: Manager, name: str, negotiator: str = "") -> float:
     """Return the factor with which the event that first names a submitter lets it begin; 0 if it is known already.
 
     :param negotiator: of several, the one in whose accounting it begins; empty: NEGOTIATOR
@@ -195,7 +195,7 @@ def ceiling(submitter: SubmitterAccount, now: int) -> float:
     return submitter.ceiling if leased is None else leased
 
 
-def real(state: State, submitter: Submitter, halflife: float) -> float:
+def real(state: Manager, submitter: Submitter, halflife: float) -> float:
     """The real priority as of the pool's last update."""
     return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
 
