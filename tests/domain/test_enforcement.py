@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
+from transitions.core import Event as Trigger
 
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import ClusterSubmitted, Event, JobActivated, JobExited, JobsTransitioned, SlotTransitioned
@@ -161,6 +163,27 @@ def test_without_a_row_no_claim_or_match_takes_it(dialect: str, table: str, row:
     tables = Tables(dialect, **{table: MACHINES[table](dialect).without(row)})
     with pytest.raises(NotAllowed, match=f"row {row} "):
         ties(dialect, tables)
+
+
+def test_each_decision_fires_each_distinct_transition_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is asked again in each decision, and not again for each job within one."""
+    fired: list[tuple[str, str]] = []
+    trigger = Trigger.trigger
+
+    def count(event: Trigger, model: Any) -> bool:
+        fired.append((event.name, model.state))
+        return bool(trigger(event, model))
+
+    monkeypatch.setattr(Trigger, "trigger", count)
+    pool = TestPool()
+    pool.submit(6)
+    for _ in range(2):
+        fired.clear()
+        for proc in (1, 3):
+            pool.act("hold", f"1.{proc}")
+        pool.act("hold", "1")
+        pool.act("release", "1")
+        assert fired == [("hold", "Idle"), ("hold", "Idle"), ("hold", "Idle"), ("release", "Held")]
 
 
 def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
