@@ -119,11 +119,12 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
         except re.error:
             return
         plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
-        yield name, _digits(ids) if plain else ",".join(_replaced(found, replacement, each) for each in _listed(ids))
-
-
-def _listed(ids: str) -> list[str]:
-    return ids.replace(",", " ").split()
+        yield (
+            name,
+            _digits(ids)
+            if plain
+            else ",".join(_replaced(found, replacement, each) for each in ids.replace(",", " ").split()),
+        )
 
 
 def _digits(ids: str) -> str:

@@ -135,7 +135,8 @@ class Engine(LogWriter):
         if wake is None:
             wake = self.next_wake() if self.executing else None
             wake = None if wake is None else wake - self._clock_lead
-        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(_earliest(wake, until)))]
+        instants = [at for at in (wake, until) if at is not None]
+        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(min(instants, default=None)))]
         self.unlogged = []
         if self._retry_at() is not None:  # a full disk is not asked again and again: nothing is due before that
             return came
@@ -164,7 +165,3 @@ class Engine(LogWriter):
             return False
         self.handle(came)
         return True
-
-
-def _earliest(*instants: int | None) -> int | None:
-    return min((at for at in instants if at is not None), default=None)

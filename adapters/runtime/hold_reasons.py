@@ -13,6 +13,7 @@ _LIMITS = {
     "memory": "The job used more memory than the {memory} MiB that it was given",
     "disk": "The job used more disk than the {disk} KiB that it was given",
 }
+NOT_ROOTS = "jobs of root do not run in a pool for all users: submit it as another user"
 FAILED_CHECKPOINT = 36  #: HoldReasonCode FailedToCheckpoint
 _SAID_BY_STARTER = frozenset({"image", "container", "singularity", "stdout_stream", "stderr_stream"})
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
@@ -47,11 +48,6 @@ def held_for_failure(failed: execution.Failed, given: execution.LaunchRequest | 
     else:
         said, advice = failed.reason, ""
     return f"Error from {given.slot}: {said}{advice}"
-
-
-def not_roots() -> str:
-    """Return why a job of root's is held where other users' jobs run."""
-    return "jobs of root do not run in a pool for all users: submit it as another user"
 
 
 def rights_in(account: execution.UnixAccount | None) -> UserIds | None:

@@ -17,7 +17,7 @@ from ..machine.accounts import JobAccountSettings, NoAccount, account_named, gro
 from ..machine.execution.supervisor.rights import acting
 from ..machine.host import user_name
 from ..machine.starter import make_execute
-from .hold_reasons import not_roots, rights_in
+from .hold_reasons import NOT_ROOTS, rights_in
 
 NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
 NO_GROUP = 49  #: HoldReasonCode of a job whose first group cannot be set: CannotSwitchPrimaryGroup
@@ -69,7 +69,7 @@ class JobUsers:
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
         """Return as whom a job of root's runs; None: as root."""
         if self._refuses_root:
-            raise NotRun(NO_ACCOUNT, not_roots())
+            raise NotRun(NO_ACCOUNT, NOT_ROOTS)
         if accounts.runs_as_owner(launch.job_ad, launch.owner):
             return None
         return accounts.account_of(launch.job_ad, launch.slot, launch.owner)

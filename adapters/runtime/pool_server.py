@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from attrs import define
@@ -100,7 +101,10 @@ class PoolServer:
         else:
             take_in_turn(self._lock, url, wait)
         try:
-            self._make_folder()
+            try:
+                make_private(self.paths.folder)  # before anything is put there
+            except OSError as error:
+                raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
             self.log = open_log()
             self.world = LocalWorld(self.paths.folder, self.warn)
             if self._whose is not ServedUsers.OWN:
@@ -137,13 +141,6 @@ class PoolServer:
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._woken)
 
-    def _make_folder(self) -> None:
-        """Make the folder of the jobs, closed to others, before anything is put there."""
-        try:
-            make_private(self.paths.folder)
-        except OSError as error:
-            raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
-
     # Sockets
 
     def _listen(self) -> None:
@@ -178,10 +175,8 @@ class PoolServer:
             except OSError:  # no descriptor is left
                 self._connections.drop_idlest()
                 return
-            self._watch(self._connections.add(connection))
-
-    def _watch(self, client: JsonConnection) -> None:
-        self.world.watch(client.connection.fileno(), lambda: self._connections.receive(client))
+            client = self._connections.add(connection)
+            self.world.watch(connection.fileno(), partial(self._connections.receive, client))
 
     def _send_rest(self) -> bool:
         """Send what clients were too slow to take; return True if something is left. A client that does not read is
@@ -239,7 +234,8 @@ class PoolServer:
             client.answer(left_to_client(terms))
 
     def _queue_for_machine(self, client: JsonConnection, asked: ReadConfiguration | ComeBack) -> None:
-        self._check_owner(client)
+        if client.uid not in (0, os.geteuid()):
+            raise Refusal(f"only {user_name()}, who runs this pool, may do that")
         self._machine_requests.append((client, asked))
 
     def _check_submitter(self, client: JsonConnection) -> None:
@@ -250,11 +246,6 @@ class PoolServer:
                 f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
                 "pool of their own"
             )
-
-    def _check_owner(self, client: JsonConnection) -> None:
-        """Refuse requests about this machine unless they come from root or the user who runs the pool."""
-        if client.uid not in (0, os.geteuid()):
-            raise Refusal(f"only {user_name()}, who runs this pool, may do that")
 
     # Serving
 

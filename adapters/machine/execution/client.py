@@ -170,7 +170,7 @@ class Supervisor:
         launched = False
         while True:
             try:
-                connection = self._dial()
+                connection = connect(self._folder / "socket", (0, os.geteuid()))
                 break
             except (FileNotFoundError, ConnectionError) as error:
                 if time.monotonic() > deadline:
@@ -186,9 +186,6 @@ class Supervisor:
         self._messages.clear()
         self._lines = Lines(connection)
         self._poll.register(connection, select.EPOLLIN)
-
-    def _dial(self) -> socket.socket:
-        return connect(self._folder / "socket", (0, os.geteuid()))
 
     def _launch(self) -> None:
         """Start a supervisor if there is none; it leaves this process's session and all its descriptors."""

@@ -129,7 +129,7 @@ def _keep(
         os._exit(1)
     os.chdir("/")
     docker = DockerContainer(
-        order, scratch, variables, streams, talk, account or UserIds(os.getuid(), os.getgid(), _groups())
+        order, scratch, variables, streams, talk, account or UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
     )
     failed, status = docker.run()
     if usage := docker.usage:
@@ -139,10 +139,6 @@ def _keep(
     if docker.removed:
         forget(note)
     _end(status)
-
-
-def _groups() -> tuple[int, ...]:
-    return tuple(os.getgroups())
 
 
 def _say(talk: socket.socket, **message: Any) -> None:

@@ -28,6 +28,7 @@ _STATE = (
     "OOMKilled={{.State.OOMKilled}}"
 )
 _ARCHITECTURES = {"x86_64": "amd64"}  #: those that HTCondor compares
+_LABELS = (("pool", POOL), ("activation", MARK))  #: of each label the variable that says whose it is
 
 Failure = dict[str, Any]
 
@@ -126,7 +127,10 @@ class DockerContainer:
     def command(self) -> list[str]:
         """Return the words of docker create behind docker's own."""
         order, spec = self._order, self._spec
-        words = ["create", *spec["first"], "--name", spec["name"], *self._labels(), *spec["logs"]]
+        words = ["create", *spec["first"], "--name", spec["name"]]
+        # HTCondor's own label is not used: its startd removes what bears it and does not run.
+        words += [f"--label=org.poolbook.{what}={self._variables[name]}" for what, name in _LABELS]
+        words += spec["logs"]
         for name, value in self._variables.items():
             words += ["-e", f"{name}={value}"]
         volumes = [f"{self._scratch}:{self._scratch}", f"{order['iwd']}:{order['iwd']}"]
@@ -144,13 +148,6 @@ class DockerContainer:
         if program and spec["entrypoint"]:
             return [*words, "--entrypoint", *program, spec["image"], *order["arguments"]]
         return [*words, spec["image"], *program, *order["arguments"]]
-
-    def _labels(self) -> list[str]:
-        """Say whose it is. HTCondor's own label is not used: its startd removes what bears it and does not run."""
-        return [
-            f"--label=org.poolbook.pool={self._variables[POOL]}",
-            f"--label=org.poolbook.activation={self._variables[MARK]}",
-        ]
 
     def _create(self) -> None:
         for path in self._spec["under_scratch"]:

@@ -67,17 +67,13 @@ def serve(parent: int, talk: socket.socket, task: Task, hands: Hands) -> None:
     while True:
         processes.bequeath(task.number)
         result = _done(task.way, partial(_worked, parent, task, hands))
-        lasts = lasts and "failure" not in result and not _had_children()
+        # What children have left behind is not known: who has had any serves once.
+        lasts = lasts and "failure" not in result and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         processes.close_all_but(talk.fileno())
         talk.send(json.dumps([result, lasts]).encode())
         if not lasts or not (said := talk.recv(MOST)):
             return
         task = Task(*json.loads(said))
-
-
-def _had_children() -> bool:
-    """Whether this process has had any: what those have left behind is not known."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
 
 
 def _worked(parent: int, task: Task, hands: Hands) -> Result:

@@ -62,7 +62,9 @@ class Scratch:
         """Make an activation's scratch directory, in ``place`` if given, with the two ads in it; return its path. With
         ``user``, it is that user's."""
         place = place or self._execute
-        self._remember(place)
+        if place not in self._spares:
+            os.symlink(place, f"{self._elsewhere}/{len(self._spares)}")
+            self._spares[place] = []
         outer = f"{place}/dir_{key}"
         inner = f"{outer}/{_INNER}"
         spares = self._spares[place]
@@ -78,11 +80,6 @@ class Scratch:
         if user is not None:
             _give(outer, user)
         return inner
-
-    def _remember(self, place: str) -> None:
-        if place not in self._spares:
-            os.symlink(place, f"{self._elsewhere}/{len(self._spares)}")
-            self._spares[place] = []
 
     def discard(self, key: str) -> Generator[None, None, None]:
         """Remove an activation's directories, or keep them for another."""
@@ -321,14 +318,15 @@ def _is_as_made(folder: str) -> bool:
     try:
         found = os.lstat(folder)
         mode, own = stat.S_IFDIR | _FOLDER_MODE, found.st_uid == os.geteuid()
-        return found.st_mode == mode and own and found.st_size <= _SMALL and not _access_lists(folder)
+        return found.st_mode == mode and own and found.st_size <= _SMALL and not access_lists(folder)
     except OSError:
         return False
 
 
-def _access_lists(folder: str) -> list[str]:
+def access_lists(folder: str) -> list[str]:
+    """Return the names of a file's access control lists, without their beginning: access, default."""
     with contextlib.suppress(OSError):  # a file system without them
-        return [name for name in os.listxattr(folder) if name.startswith(_ACCESS_LIST)]
+        return [name.removeprefix(_ACCESS_LIST) for name in os.listxattr(folder) if name.startswith(_ACCESS_LIST)]
     return []
 
 

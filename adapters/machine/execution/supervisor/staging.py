@@ -9,7 +9,7 @@ import stat
 from typing import NamedTuple
 
 from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder, write_all
-from .scratch import STAGED, STAGING, note, remove_now
+from .scratch import STAGED, STAGING, access_lists, note, remove_now
 from .usage_meter import TransferError, UsageMeter, unwritable
 
 _BUFFER = 1 << 20
@@ -180,7 +180,6 @@ def _nearest(folder: str) -> str:
 _LIKE_A_COPY = 0o7400, 0o400
 """Of a file's mode: the owner may read it, and it has none of the bits that a copy loses."""
 _FOLDER_LIKE_A_COPY = 0o7700, 0o700
-_DEFAULT_RIGHTS = "system.posix_acl_default"
 
 
 class Tree(NamedTuple):
@@ -261,9 +260,7 @@ class Movable:
         try:
             shared = os.stat(folder).st_mode & stat.S_ISGID
             writable = os.access(folder, os.W_OK | os.X_OK)
-            return (
-                writable and not shared and _mount(folder) == self._mount and _DEFAULT_RIGHTS not in _attributes(folder)
-            )
+            return writable and not shared and _mount(folder) == self._mount and "default" not in access_lists(folder)
         except OSError:
             return False
 
@@ -271,12 +268,6 @@ class Movable:
         if folder not in self._left:
             self._left[folder] = os.access(folder, os.W_OK | os.X_OK)
         return self._left[folder]
-
-
-def _attributes(folder: str) -> list[str]:
-    with contextlib.suppress(OSError):  # a file system without them
-        return os.listxattr(folder)
-    return []
 
 
 def _mount(folder: str) -> str:
