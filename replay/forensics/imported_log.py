@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 from itertools import count, pairwise
@@ -221,3 +222,16 @@ def shortest_tails(paths: dict[int, str]) -> dict[int, str]:
         left = [number for numbers in ends.values() if len(numbers) > 1 for number in numbers]
     names.update((number, posixpath.normpath(paths[number])) for number in left)
     return names
+
+
+_ALIAS = re.compile(r"[?&]alias=([^&>]+)")
+_ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
+
+
+def host_of(address: str) -> str:
+    """The host of a daemon's address: its name if the address tells it, else its number."""
+    alias = _ALIAS.search(address)
+    if alias:
+        return alias[1]
+    found = _ADDRESS.search(address)
+    return found[1] if found else address.strip()

@@ -65,3 +65,9 @@ def in_part(text: str, length: int = 1000) -> str:
 def shortened(text: str, length: int = 100) -> str:
     """`text`, cut so that it fits into a line."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def resources(cpu: int, resident: int) -> str:
+    """What a job used: CPU in microseconds, memory in KiB; what is 0 is left out."""
+    used = [f"CPU {interval(cpu)}"] if cpu else []
+    return ", ".join([*used, *([f"memory {memory(resident)}"] if resident else [])])

@@ -11,7 +11,8 @@ from pkgutil import get_data
 from typing import Final
 
 from ...domain.package_data import lines
-from ...domain.state_machines import activity
+from ...domain.state_machines import HOLD_CODES, activity
+from ...domain.state_machines.hold_codes import VACATE_CODES
 
 
 def tables(data: bytes | None) -> dict[str, dict[str, str]]:
@@ -74,3 +75,11 @@ def cause_words(cause: str, **asked: str) -> str:
     """Put a cause into words; ``by`` and ``thing``: who asked for it, and of what. An unknown cause stays as it is."""
     words = _CAUSES["causes"].get(cause)
     return cause if words is None else words.format_map({**NOBODY, **asked})
+
+
+def code_words(number: str) -> str:
+    """Name a code of a hold or an eviction; empty for none."""
+    if not number.isdecimal() or number == "0":
+        return ""
+    code = HOLD_CODES.get(int(number)) or VACATE_CODES.get(int(number))
+    return f"code {number}, {code.name}: {code.words}" if code else f"code {number}"

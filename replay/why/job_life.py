@@ -12,12 +12,11 @@ from ...domain import events as e
 from ...domain.state.job_ad import EXPIRATION, TERMINAL, Changes, fold_job, unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
-from ...domain.state_machines import HOLD_CODES, LEFT
-from ...domain.state_machines.hold_codes import VACATE_CODES
+from ...domain.state_machines import LEFT
 from ..listing import ending, transition
 from ..narration.evidence import in_full
-from ..narration.formatting import counted, in_part, instant, interval, memory
-from ..narration.sentence_tables import row_code
+from ..narration.formatting import counted, in_part, instant, interval, resources
+from ..narration.sentence_tables import code_words, row_code
 from ..narration.sentences import WANTED, Sentence, StimulusContext, evidence_facts, preferred, ranked, who_goes
 from ..narration.unmatchable_jobs import WHOLE
 from ..runs.run_end_causes import Cause
@@ -323,9 +322,6 @@ class JobLife:
         began = self.run.at if self.run else event.at
         if self.executing is not None:
             began = self.executing.began or self.executing.at
-        used = [f"CPU {interval(event.user_cpu + event.system_cpu)}"] if event.user_cpu or event.system_cpu else []
-        if event.resident:
-            used.append(f"memory {memory(event.resident)}")
         known = event.outcome != "lost" and (event.code is not None or event.signal is not None)
         self.status = event.target or self.status
         self.gone = event.left and self.status in TERMINAL
@@ -334,7 +330,7 @@ class JobLife:
             "ran": interval(max(0, (event.ended or event.at) - began)),
             "slot": event.slot,
             "how": ending(event) if known else "",
-            "used": ", ".join(used),
+            "used": resources(event.user_cpu + event.system_cpu, event.resident),
             "then": self._then(event),
             "named": _named(event),
             **self.context.decided(event),
@@ -374,20 +370,14 @@ def _named(event: e.JobExited) -> str:
     if event.target == "Held":
         return _hold_reason(event.changes)["named"]
     if event.target == "Idle" and event.cause == "execution_failed":
-        return f"code {_code(event.changes['VacateReasonCode'])}"
+        return code_words(event.changes["VacateReasonCode"])
     return ""
 
 
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
     """Give the facts of a hold: the reason, and what its code means."""
-    named = f"code {_code(ad.get('HoldReasonCode', ''))}"
+    named = code_words(ad.get("HoldReasonCode", "")) or "code unknown"
     return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": named}
-
-
-def _code(number: str) -> str:
-    """Return the code of a hold or an eviction with its name and its meaning."""
-    code = (HOLD_CODES | VACATE_CODES).get(int(number)) if number.isascii() and number.isdigit() else None
-    return f"{number}, {code.name}: {code.words}" if code else number or "unknown"
 
 
 _SAY: dict[type[e.Event], Callable[[JobLife, int, Any], None]] = {

@@ -18,7 +18,7 @@ from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.forensics.audit.doubted_records import DOUBTS
 from poolbook.replay.forensics.daemon_tables import NotKnown, queue
 from poolbook.replay.forensics.imported_log import PlaceNames, single_entries
-from poolbook.replay.forensics.why.access_points import access_points
+from poolbook.replay.forensics.why.imported_job import access_points
 from poolbook.replay.forensics.why.job_history import ads_of_cluster
 from poolbook.replay.narration.sentences import Sentence
 from poolbook.replay.runs.job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun

@@ -24,9 +24,8 @@ from ...narration.sentence_tables import row_code
 from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, explaining
 from ...runs.run_end_causes import cause_of_move, meaning
 from ...runs.slot_records import SlotRecords
-from ..imported_log import PlaceNames
-from .match_runs import MatchesOfSlots
-from .record_words import host_of, preempted
+from ..imported_log import PlaceNames, host_of
+from .match_runs import MatchesOfSlots, preempted
 from .unknown_thing import unknown_slot
 
 RELEASED = "RELEASE_CLAIM"  #: what a startd writes of a claim that its access point gave back

@@ -53,6 +53,13 @@ class Record:
     def at(self) -> int:
         return self.event.at
 
+    @property
+    def ending(self) -> str:
+        """How the job's own process ended: "code 3", "signal 11"; empty where the record does not say it."""
+        if "signal" in self.facts:
+            return f"signal {self.facts['signal']}"
+        return f"code {self.facts['code']}" if "code" in self.facts else ""
+
 
 @frozen
 class JobAd:
@@ -67,6 +74,13 @@ class JobAd:
     def text(self, name: str) -> str:
         """An attribute's text, without quotation marks; empty if the ad does not have it."""
         return plain(attributes(self.kept.text, (name,)).get(name, ""))
+
+    def ending(self, how: str = "Exit") -> str:
+        """How the job's own process ended, as ``Record.ending`` has it. `how`: how the attributes' names begin."""
+        if self.text(f"{how}BySignal").lower() == "true":
+            return f"signal {self.text(f'{how}Signal')}"
+        code = self.text(f"{how}Code")
+        return f"code {code}" if code else ""
 
     @property
     def has_left(self) -> bool:

@@ -18,8 +18,7 @@ from ...runs.run_end_causes import UNKNOWN
 from ...runs.slot_records import Next, SlotRecords, ended_by_protocol
 from ..imported_log import PlaceNames
 from .job_history import JobAd, Record
-from .match_runs import Matches, MatchesOfSlots
-from .record_words import ad_ending, ending, preempted
+from .match_runs import Matches, MatchesOfSlots, preempted
 
 Fact = str | Death | Next | None  #: what a sentence says; of a death or the next job, it depends on when it was known
 _LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
@@ -126,8 +125,7 @@ class JobLife:
 
     def is_checkpoint(self, end: Record) -> bool:
         """Return True if its process ended as the job does when it has written a checkpoint, and is started again."""
-        how = ending(end.facts)
-        return bool(how) and how in (ad_ending(ad, "SuccessCheckpointExit") for ad in self.ads)
+        return bool(end.ending) and end.ending in (ad.ending("SuccessCheckpointExit") for ad in self.ads)
 
     def users(self) -> list[str]:
         """Under which names the negotiator may know whose it is."""

@@ -21,7 +21,6 @@ from ...narration.formatting import counted, instant
 from ...runs.slot_records import NEAR, Begun, SlotRecords
 from ..imported_log import PlaceNames, records_between, single_entries
 from .job_history import APART, ENDS, Record, once, record_of
-from .record_words import preempted
 
 SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
 
@@ -250,3 +249,10 @@ def _some(names: Sequence[str]) -> str:
     each = list(dict.fromkeys(names))
     more = f" and {len(each) - _MOST} more" if len(each) > _MOST else ""
     return ", ".join(each[:_MOST]) + more
+
+
+def preempted(facts: dict[str, str]) -> str:
+    """Return the submitter that a match preempts; empty: none. The log names the owner, and an accounting group (of a
+    nice user, too) in parentheses."""
+    user, _, group = facts.get("preempting", "").removesuffix(")").partition(" (AccountingGroup=")
+    return "" if user.lower() == "none" else group or user
