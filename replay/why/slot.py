@@ -8,11 +8,10 @@ from typing import Any
 
 from ...domain import events as e
 from ...domain.state_machines import state
-from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ..listing import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.formatting import counted, instant, interval, shortened
-from ..narration.sentence_tables import CLAIM_FLAGS, row_code
+from ..narration.sentence_tables import CLAIM_FLAGS
 from ..narration.sentences import (
     Answer,
     Sentence,
@@ -24,6 +23,7 @@ from ..narration.sentences import (
     until,
     who_goes,
 )
+from ..narration.slot_life import SlotLife
 
 
 def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
@@ -32,7 +32,7 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
 
     ``events`` are the log's, or those that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
-    life = _Life(name, zone)
+    life = _OwnSlotLife(name, zone)
     told = list(until(events, at))
     for position, event in told:
         life.context.note(position, event)
@@ -46,22 +46,16 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     return life.answer()
 
 
-class _Life:
+class _OwnSlotLife(SlotLife):
     def __init__(self, name: str, zone: tzinfo) -> None:
-        self.name, self.zone = name, zone
+        super().__init__(name, zone)
         self.context = StimulusContext()
-        self.chain: list[Sentence] = []
         self.matched_at = 0  #: where in the chain the last match stands
         self.awaited_at: int | None = None  #: where in the chain the claim that waits for it began to wait
-        self.since: Sentence | None = None
-        self.pair = ""
-        self.kind = self.machine = ""
+        self.machine = ""
         self.parts: set[str] = set()
-        self.holder = ""
-        self.job = ""
         self.earmark = ""  #: the job for which its claim is kept
         self.killed = False
-        self.dead = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
         self.last_change: list[Sentence] = []
 
@@ -71,9 +65,9 @@ class _Life:
                 if match.slot == self.name:
                     self.matched_at = len(self.chain)
                     why = who_goes(match, "it", self.holder)
-                    self._say(position, event, "slot_matched_with", job=match.job, who=why)
+                    self.say(position, event, "slot_matched_with", job=match.job, who=why)
                 elif self.name in match.preempts:
-                    self._say(position, event, "slot_given_back", job=match.job, slot=match.slot)
+                    self.say(position, event, "slot_given_back", job=match.job, slot=match.slot)
             return
         if isinstance(event, e.ClaimsEarmarked | e.EarmarkEnded):
             self._earmarked(position, event)
@@ -91,42 +85,30 @@ class _Life:
         if of_slot or (isinstance(event, e.MachineEvent) and event.machine == self.machine):
             say(self, position, event)
 
-    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        sentence = Sentence(event.at, position, code, facts, event.cause, event.stimulus)
-        self.chain.append(sentence)
-        return sentence
-
     def _earmarked(self, position: int, event: e.ClaimsEarmarked | e.EarmarkEnded) -> None:
         """Tell for which job its claim is kept, and that it is no longer; that it was used for it tells its end."""
         job = f"{event.cluster}.{event.proc}"
         if isinstance(event, e.ClaimsEarmarked):
             if self.name in event.claims:
                 self.earmark = job
-                self._say(position, event, "claim_earmarked", job=job, why=self.context.words(event))
+                self.say(position, event, "claim_earmarked", job=job, why=self.context.words(event))
         elif job == self.earmark:
             self.earmark = ""
             if not event.slot:
-                self._say(position, event, "claim_earmarked_no_more", job=job, why=self.context.words(event))
+                self.say(position, event, "claim_earmarked_no_more", job=job, why=self.context.words(event))
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
         self.chain, self.matched_at = matched, 0
-        self.pair, self.kind, self.dead = INITIAL_PAIR, event.kind, False
         self.machine, self.awaited_at = event.machine, None
-        self.holder = self.job = ""
         self.parts, self.last_change = set(), []
-        origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
-        why = self.context.words(event)
-        self.since = self._say(position, event, "born", origin=origin, kind=event.kind, why=why)
+        self.create(position, event, why=self.context.words(event))
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        self.pair = event.target
         if state(event.source) in _FREE and state(event.target) not in _FREE and not self._is_matched():
             self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
-        facts = {"job": f"job {self.job}" if self.job else "its job", "why": self.context.words(event)}
-        facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
-        code = row_code(event.row, event.target, event.cause, self.job)
-        self.since = self._say(position, event, code, **facts, **self.context.decided(event))
+        decided = self.context.decided(event)
+        self.move(position, event, event.cause, self.context.words(event), transition(event.row), **decided)
 
     def _is_matched(self) -> bool:
         """Whether the chain has a match of this pool's for which it has not been claimed."""
@@ -138,120 +120,105 @@ class _Life:
         self.last_change = [Sentence(event.at, position, "changed", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
-        self.dead = True
-        self.since = self._say(position, event, "died", why=self.context.words(event))
+        self.is_gone = True
+        self.since = self.say(position, event, "died", why=self.context.words(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.chain = self.chain[self.matched_at if self.awaited_at is None else self.awaited_at :]
         self.matched_at, self.awaited_at = 0, None
         self.holder = event.submitter
-        self._say(position, event, "claim_made", who=claimant(event))
+        self.say(position, event, "claim_made", who=claimant(event))
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         self.awaited_at = len(self.chain) if event.holder else self.matched_at
-        self._say(position, event, "claim_waits", who=claimant(event))
+        self.say(position, event, "claim_waits", who=claimant(event))
 
     def on_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
         self.awaited_at = None
-        self._say(position, event, "claim_waits_no_more", why=self.context.words(event))
+        self.say(position, event, "claim_waits_no_more", why=self.context.words(event))
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
         marks = "; ".join(CLAIM_FLAGS.get(flag, flag) for flag in event.flags)
-        self._say(position, event, "claim_marked", marks=marks, reason=event.reason)
+        self.say(position, event, "claim_marked", marks=marks, reason=event.reason)
 
     def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:
         if event.until:
-            self._say(position, event, "holder_silent", until=instant(event.until, self.zone))
+            self.say(position, event, "holder_silent", until=instant(event.until, self.zone))
         else:
-            self._say(position, event, "holder_heard")
+            self.say(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
         chosen = None if self.poll is None else defrag_words.chosen(self.poll[1], event, self.context.noted)
         if chosen is not None:
-            self._say(position, event, "drain_chosen", schedule=event.schedule, **chosen)
+            self.say(position, event, "drain_chosen", schedule=event.schedule, **chosen)
             return
         facts = {"schedule": event.schedule, "reason": event.reason, "why": self.context.words(event)}
-        self._say(position, event, "drain_began", **facts)
+        self.say(position, event, "drain_began", **facts)
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         canceled = None if self.poll is None else defrag_words.canceled(self.poll[1], event, self.context.noted)
         if canceled is not None:
-            self._say(position, event, "drain_canceled", **canceled)
+            self.say(position, event, "drain_canceled", **canceled)
             return
         request = self.context.requests.get(event.stimulus)
-        self._say(position, event, f"drain {event.row}", user=request.user if request else "")
+        self.say(position, event, f"drain {event.row}", user=request.user if request else "")
 
     def on_client_started(self, position: int, event: e.BackfillStarted) -> None:
         program = event.client.get("Executable", "")
-        self._say(position, event, "client_started", program=program, system=event.system)
-
-    def on_client_told(self, position: int, event: e.BackfillSignalled) -> None:
-        self._say(position, event, "client_told", why=self.context.words(event))
+        self.say(position, event, "client_started", program=program, system=event.system)
 
     def on_client_gone(self, position: int, event: e.BackfillExited) -> None:
         retry = instant(event.retry, self.zone) if event.retry else ""
-        self._say(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
-
-    def on_leaving(self, position: int, event: e.BackfillLeaving) -> None:
-        self._say(position, event, "leaves_for", destination=event.destination, why=self.context.words(event))
-
-    def on_shutdown(self, position: int, event: e.ShutdownBegan) -> None:
-        self._say(position, event, "machine_ends", how=event.how, why=self.context.words(event))
+        self.say(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
 
     def on_claim_over(self, position: int, event: e.ClaimEnded) -> None:
         self.holder = ""
         usage = interval(event.usage // 1000)
-        self._say(position, event, "claim_over", submitter=event.submitter, usage=usage)
-
-    def on_voided(self, position: int, event: e.MatchVoided) -> None:
-        self._say(position, event, "slot_match_void", job=event.job, why=self.context.words(event))
+        self.say(position, event, "claim_over", submitter=event.submitter, usage=usage)
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         self.job = f"{event.cluster}.{event.proc}"
-        self._say(position, event, "slot_job_began", job=self.job)
+        self.say(position, event, "slot_job_began", job=self.job)
 
     def on_job_begins(self, position: int, event: e.ClaimActivated) -> None:
         self.job, self.killed = event.job, False
-        self._say(position, event, "slot_job_began", job=self.job)
+        self.say(position, event, "slot_job_began", job=self.job)
 
     def on_job_gone(self, position: int, event: e.ClaimDeactivated) -> None:
         self.job = ""
-        self._say(position, event, "slot_job_over", job=event.job, why=self.context.words(event))
+        self.say(position, event, "slot_job_over", job=event.job, why=self.context.words(event))
 
     def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
-            self._say(position, event, "slot_job_told", job=self.job, why=self.context.words(event))
+            self.say(position, event, "slot_job_told", job=self.job, why=self.context.words(event))
         elif not self.killed:  # it may be killed again and again
             self.killed = True
-            self._say(position, event, "slot_job_killed", job=self.job, why=self.context.words(event))
+            self.say(position, event, "slot_job_killed", job=self.job, why=self.context.words(event))
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         self.job = ""
         facts = {"job": f"{event.cluster}.{event.proc}", "why": self.context.words(event)}
         facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
-        self._say(position, event, "slot_job_over", **facts)
+        self.say(position, event, "slot_job_over", **facts)
 
     def answer(self) -> Answer:
         since = self.since
         assert since is not None
-        facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
-        facts |= {"runs": self.job, "holder": self.holder}
-        code = "slot_gone" if self.dead else "slot_is_held" if self.holder and not self.job else "slot_is"
-        head = Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+        head = self.head(since)
         chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
         steps = [step for step in self.chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
         steps = [since, *explaining(steps, since)]
-        if self.parts and not self.dead:
+        if self.parts and not self.is_gone:
             parts = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             facts = {"parts": parts}
             steps.insert(1, Sentence(since.at, since.position, "parts", facts, since.cause, since.stimulus))
-        if self.poll is not None and self.kind == "partitionable" and not self.dead:
+        if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._not_chosen(*self.poll)
         can = _ADVICE.get(self.pair, "see_slot_log")
         if since.cause == "suspend_command":
             can = "continue_slot"
         about = {"slot": self.name, "machine": self.machine, "job": self.job}
-        advice = advise("see_status" if self.dead else can, head, **about)
+        advice = advise("see_status" if self.is_gone else can, head, **about)
         return answer(head, steps, advice, [*self.chain, *self.last_change])
 
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
@@ -285,28 +252,38 @@ def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
     return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
 
 
-_SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.SlotCreated: _Life.on_born,
-    e.SlotTransitioned: _Life.on_moved,
-    e.SlotAdChanged: _Life.on_changed,
-    e.SlotDestroyed: _Life.on_died,
-    e.ClaimMade: _Life.on_claimed,
-    e.ClaimEnded: _Life.on_claim_over,
-    e.MatchVoided: _Life.on_voided,
-    e.ClaimQueued: _Life.on_waits,
-    e.ClaimWithdrawn: _Life.on_withdrawn,
-    e.ClaimFlagged: _Life.on_marked,
-    e.ClaimHolderSilent: _Life.on_unheard,
-    e.ClaimActivated: _Life.on_job_begins,
-    e.ClaimDeactivated: _Life.on_job_gone,
-    e.StarterSignalled: _Life.on_told,
-    e.DrainBegan: _Life.on_drain,
-    e.DrainTransitioned: _Life.on_drain_moved,
-    e.ShutdownBegan: _Life.on_shutdown,
-    e.BackfillStarted: _Life.on_client_started,
-    e.BackfillSignalled: _Life.on_client_told,
-    e.BackfillExited: _Life.on_client_gone,
-    e.BackfillLeaving: _Life.on_leaving,
-    e.JobActivated: _Life.on_activated,
-    e.JobExited: _Life.on_exited,
+def _with_cause(code: str, *fields: str) -> Callable[[_OwnSlotLife, int, Any], None]:
+    """Return how an event is read whose sentence needs some of its fields and its cause."""
+
+    def read(life: _OwnSlotLife, position: int, event: Any) -> None:
+        facts = {name: getattr(event, name) for name in fields}
+        life.say(position, event, code, **facts, why=life.context.words(event))
+
+    return read
+
+
+_SAY: dict[type[e.Event], Callable[[_OwnSlotLife, int, Any], None]] = {
+    e.SlotCreated: _OwnSlotLife.on_born,
+    e.SlotTransitioned: _OwnSlotLife.on_moved,
+    e.SlotAdChanged: _OwnSlotLife.on_changed,
+    e.SlotDestroyed: _OwnSlotLife.on_died,
+    e.ClaimMade: _OwnSlotLife.on_claimed,
+    e.ClaimEnded: _OwnSlotLife.on_claim_over,
+    e.MatchVoided: _with_cause("slot_match_void", "job"),
+    e.ClaimQueued: _OwnSlotLife.on_waits,
+    e.ClaimWithdrawn: _OwnSlotLife.on_withdrawn,
+    e.ClaimFlagged: _OwnSlotLife.on_marked,
+    e.ClaimHolderSilent: _OwnSlotLife.on_unheard,
+    e.ClaimActivated: _OwnSlotLife.on_job_begins,
+    e.ClaimDeactivated: _OwnSlotLife.on_job_gone,
+    e.StarterSignalled: _OwnSlotLife.on_told,
+    e.DrainBegan: _OwnSlotLife.on_drain,
+    e.DrainTransitioned: _OwnSlotLife.on_drain_moved,
+    e.ShutdownBegan: _with_cause("machine_ends", "how"),
+    e.BackfillStarted: _OwnSlotLife.on_client_started,
+    e.BackfillSignalled: _with_cause("client_told"),
+    e.BackfillExited: _OwnSlotLife.on_client_gone,
+    e.BackfillLeaving: _with_cause("leaves_for", "destination"),
+    e.JobActivated: _OwnSlotLife.on_activated,
+    e.JobExited: _OwnSlotLife.on_exited,
 }

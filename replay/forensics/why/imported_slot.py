@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from itertools import groupby
 from typing import Any
 
-from attrs import define, field
+from attrs import evolve
 
 from ....domain import events as e
 from ....domain.ports.log import EventStore
@@ -20,8 +20,8 @@ from ....domain.state_machines import DELETED, state
 from ....domain.units import SECOND
 from ...listing import transition
 from ...narration.formatting import instant
-from ...narration.sentence_tables import row_code
 from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, explaining
+from ...narration.slot_life import SlotLife
 from ...runs.run_end_causes import cause_of_move, meaning
 from ...runs.slot_records import SlotRecords
 from ..imported_log import PlaceNames, host_of
@@ -37,7 +37,7 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
     """Tell why the slot is where its records leave it (at the instant `at`, if one is given), and what led there, in
     order of time, since its last claim, or its birth. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
-    life = _Life(name, places, zone, at)
+    life = _ImportedSlotLife(name, zone, places, at)
     told = [*SlotRecords(log, at).records(name)]
     if not told:
         raise UnknownThingError(unknown_slot(log, name, at, zone))
@@ -55,26 +55,16 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
     return life.answer()
 
 
-@define
-class _Life:
-    name: str
-    places: PlaceNames
-    zone: tzinfo
-    at: int | None
-    chain: list[Sentence] = field(factory=list)
-    since: Sentence | None = None  #: what put it where it is
-    kind: str = ""
-    pair: str = ""
-    holder: str = ""
-    job: str = ""
-    claimed: int = 0  #: when its last claim began
-    first_job: str = ""  #: the job that was started first on it
-    first_user: str = ""  #: who held the claim then
-    last: int = 0
-    dead: bool = False
-    _lately: int = 0  #: where in the chain stands what was said since it last moved
-    _asked: int = 0  #: where in the chain somebody first asked for it since then
-    _given_back: tuple[int, str] = (0, "")
+class _ImportedSlotLife(SlotLife):
+    def __init__(self, name: str, zone: tzinfo, places: PlaceNames, at: int | None) -> None:
+        super().__init__(name, zone)
+        self.places, self.at = places, at
+        self.claimed = 0  #: when its last claim began
+        self.first_job = self.first_user = ""  #: the job that was started first on it, and who held the claim then
+        self.last = 0
+        self._moved_at = 0  #: how long the chain was when it last moved
+        self._requested_at = 0  #: how long the chain was when somebody first asked for it since then
+        self._given_back: tuple[int, str] = (0, "")
 
     def read(self, position: int, event: e.Event) -> None:
         say = _SAY.get(type(event))
@@ -82,48 +72,40 @@ class _Life:
             self.last = max(self.last, event.at)
             say(self, position, event)
 
-    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+    def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        """Add the sentence of a record, with the record's place."""
         place = self.places.name(event.stimulus)
         plain = {name: text.rstrip(".") for name, text in facts.items()}
-        sentence = Sentence(event.at, position, code, plain, event.cause, event.stimulus, (place,) if place else ())
-        self.chain.append(sentence)
-        return sentence
+        sentence = super().say(position, event, code, **plain)
+        self.chain[-1] = evolve(sentence, places=(place,) if place else ())
+        return self.chain[-1]
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
-        self.chain, self._lately, self.claimed, self.first_job = [], 0, 0, ""
-        self.pair, self.dead = "Owner/Idle", False
-        self.holder = self.job = ""
-        self.kind = event.kind
-        origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
-        self.since = self._say(position, event, "born", origin=origin, kind=event.kind or "new")
+        self.chain, self._moved_at, self.claimed, self.first_job = [], 0, 0, ""
+        self.create(position, event, kind=event.kind or "new")
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         if state(event.target) == "Claimed" and state(event.source) != "Claimed":
-            self.chain = self.chain[max(self._lately, self._asked) :]
+            self.chain = self.chain[max(self._moved_at, self._requested_at) :]
             self.claimed, self.first_job = event.at, ""
-        facts = {"why": meaning(event.reason)}
-        facts |= {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
-        job = self.job
-        facts |= {"job": f"job {job}" if job else "its job", "row": transition(event.row)}
-        facts |= {"source": event.source, "target": "no more" if event.target == DELETED else event.target}
+        evidence = f"its log: {event.reason.rstrip('.')}" if event.reason else ""
+        cause, why = cause_of_move(event.reason), meaning(event.reason)
+        self.move(position, event, cause, why, transition(event.row), evidence=evidence)
         if state(event.target) not in ("Claimed", "Preempting"):
             self.holder = self.job = ""
         if event.target in ("Claimed/Idle", "Claimed/Cleaning"):
             self.job = ""
-        self.pair = event.target
-        code = row_code(event.row, event.target, cause_of_move(event.reason), job)
-        self.since = self._say(position, event, code, **facts)
-        self._lately, self._asked = len(self.chain), 0
+        self._moved_at, self._requested_at = len(self.chain), 0
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
-        self.dead, self.holder, self.job = True, "", ""
+        self.is_gone, self.holder, self.job = True, "", ""
         if self.pair != DELETED or self.since is None:
-            self.since = self._say(position, event, "died")
+            self.since = self.say(position, event, "died")
 
     def on_reported(self, position: int, event: e.SlotReported) -> None:
         facts = event.facts
-        if event.said in ("requested", "owner") and not self._asked:
-            self._asked = len(self.chain)
+        if event.said in ("requested", "owner") and not self._requested_at:
+            self._requested_at = len(self.chain)
         if event.said == "released":
             again, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
             if again == self._given_back:
@@ -138,11 +120,11 @@ class _Life:
         if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
             kept = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
             more = ", ".join(f"{name} {host_of(value)}" for name, value in kept.items())
-            self._say(position, event, "log_reported", words=text.format_map(_Facts(facts)), facts=more)
+            self.say(position, event, "log_reported", words=text.format_map(_Facts(facts)), facts=more)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         code = _DAEMON.get(event.said)
-        if code is None or self.dead:
+        if code is None or self.is_gone:
             return
         said = (
             value if name == "how" else f"{name} {value}" for name, value in event.facts.items() if name != ORPHANED
@@ -150,9 +132,9 @@ class _Life:
         facts = {"facts": ", ".join(dict.fromkeys(said))}  # where nothing else says how it ended, its status does
         if event.facts.get(ORPHANED):
             facts["why"] = f"its master (pid {event.facts[ORPHANED]}) had died"
-        sentence = self._say(position, event, code, **facts)
-        if self.pair and not self.dead:
-            self.dead, self.since = True, sentence
+        sentence = self.say(position, event, code, **facts)
+        if self.pair and not self.is_gone:
+            self.is_gone, self.since = True, sentence
             self.holder = self.job = ""
 
     def tell_match(self, log: EventStore) -> None:
@@ -169,17 +151,12 @@ class _Life:
         position, event = match.position, match.event
         like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
         facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": like}
-        self._say(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
+        self.say(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
     def answer(self) -> Answer:
         since = self.since or self.chain[-1]
-        held = self.holder and not self.job and state(self.pair or "Owner/Idle") in ("Claimed", "Preempting")
-        gone = self.dead or self.pair == DELETED
-        code = "slot_gone" if gone else "slot_unknown" if not self.pair else "slot_is_held" if held else "slot_is"
-        facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
-        facts |= {"runs": self.job, "holder": self.holder}
-        head = Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+        head = self.head(since)
         steps = [since, *explaining(self.chain, since)]
         about = {"until": instant(self.last, self.zone), "thing": self.name}
         advice = advise("see_records" if self.at is None else "see_life", head, **about)
@@ -237,10 +214,10 @@ _TOLD = {
 ORPHANED = "orphaned"
 _DAEMON = {"began": "startd_began", "ended": "startd_ended", "died": "startd_died"}
 """What is said of a startd -> the code of its sentence."""
-_SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.SlotCreated: _Life.on_born,
-    e.SlotTransitioned: _Life.on_moved,
-    e.SlotDestroyed: _Life.on_died,
-    e.SlotReported: _Life.on_reported,
-    e.DaemonReported: _Life.on_daemon,
+_SAY: dict[type[e.Event], Callable[[_ImportedSlotLife, int, Any], None]] = {
+    e.SlotCreated: _ImportedSlotLife.on_born,
+    e.SlotTransitioned: _ImportedSlotLife.on_moved,
+    e.SlotDestroyed: _ImportedSlotLife.on_died,
+    e.SlotReported: _ImportedSlotLife.on_reported,
+    e.DaemonReported: _ImportedSlotLife.on_daemon,
 }
