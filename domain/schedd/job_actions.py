@@ -1,8 +1,4 @@
-"""Hold, release and remove jobs, whoever decides it: a user (``job_commands``) or a policy (``periodic_policy``).
-
-What ends a run is imported where a job runs: it brings all of the startd, and most jobs that are held or removed do not
-run.
-"""
+"""Hold, release and remove jobs, whoever decides it: a user (``job_commands``) or a policy (``periodic_policy``)."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from ..events import Ad
 from ..state.cluster import Cluster
 from ..state.job_ad import OF_A_HOLD
 from ..state.state import AccessPoint
+from .claims import stop
 from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
@@ -91,9 +88,5 @@ def remove(
 def stop_all(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
     """Tell the processes of those of the jobs that run to end."""
     state = draft.state
-    running = [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]
-    if running:
-        from .claims import stop
-
-        for activation in running:
-            stop(draft, activation, why.cause, why.evidence, why.vacated)
+    for activation in [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]:
+        stop(draft, activation, why.cause, why.evidence, why.vacated)

@@ -2,9 +2,6 @@
 
 A command over many jobs is one event for each group of them in the same status. Each job that the command does not
 apply to keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all.
-
-What ends, suspends or continues a run is imported where a job runs: it brings all of the startd, and most jobs that are
-held or removed do not run.
 """
 
 from __future__ import annotations
@@ -36,6 +33,7 @@ from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_whole, quoted, unquoted
 from ..state.pool_settings import limit, super_users
 from ..state.state import RUNS, AccessPoint
+from .claims import signal
 from .constraints import EvaluationBudget, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
@@ -260,8 +258,6 @@ def _remove_now(
     if not running:
         draft.move_jobs(cluster, ranges(procs), "remove_x", "user_remove", status, {})
         return True
-    from .claims import signal
-
     for proc in procs:
         signal(draft, draft.state.by_job[cluster.id, proc], "hard", "user_remove")
     return True
@@ -274,8 +270,6 @@ def _vacate(
     schedd rejects this for suspended jobs."""
     if status not in RUNS - {"Suspended"}:
         return False
-    from .claims import signal
-
     for proc in procs:
         activation = draft.state.by_job[cluster.id, proc]
         if not cluster.local:
