@@ -242,6 +242,11 @@ def test_what_was_altered_is_found(story: list[e.Event], edit: Callable[[list[e.
     assert what in altered(story, edit)[0].what
 
 
+def test_a_field_that_no_match_and_no_reason_has_is_compared(story: list[e.Event]) -> None:
+    differences = altered(story, cycle(0, regrouped=lambda held: ("9.9",)))
+    assert [one.what for one in differences] == ["the cycle regrouped"]
+
+
 def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -> None:
     founded = story[0]
     assert isinstance(founded, e.PoolFounded)
