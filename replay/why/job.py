@@ -168,8 +168,8 @@ def _is_suspended(life: JobLife) -> _Situation:
 def _still_running(life: JobLife) -> list[Sentence]:
     since = _since(life)
     if life.run is not None:
-        if life.told is not None:
-            return [_add(life, "told_at", slot=life.run.slot, when=instant(life.told.at, life.zone))]
+        if life.signalled is not None:
+            return [_add(life, "told_at", slot=life.run.slot, when=instant(life.signalled.at, life.zone))]
         return [_add(life, "not_ended", slot=life.run.slot)]
     found = []
     if life.end is not None and life.end.position != since.position:
@@ -267,8 +267,8 @@ def _fits_nowhere(life: JobLife, reason: e.Unmatched | None) -> Misfit | None:
 def _runs(life: JobLife) -> _Situation:
     assert life.run is not None
     steps = []
-    if life.told is not None:
-        steps.append(_add(life, "told_at", slot=life.run.slot, when=instant(life.told.at, life.zone)))
+    if life.signalled is not None:
+        steps.append(_add(life, "told_at", slot=life.run.slot, when=instant(life.signalled.at, life.zone)))
     if life.waiting:
         steps.append(_add(life, "waits_for_time", when=instant(life.waiting, life.zone)))
     elif life.moving is not None:
@@ -282,7 +282,7 @@ def _runs(life: JobLife) -> _Situation:
         cpu = interval(life.measured.user_cpu + life.measured.system_cpu)
         when = instant(life.measured.at, life.zone)
         steps.append(_add(life, "uses", when=when, memory=memory(life.measured.resident), cpu=cpu))
-    suspendable = life.run.cause != "local" and life.told is None and life.status == "Running"
+    suspendable = life.run.cause != "local" and life.signalled is None and life.status == "Running"
     return _Situation("job_running", steps, "stop_it" if suspendable else "stop_unsuspendable")
 
 

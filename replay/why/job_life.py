@@ -52,7 +52,7 @@ class JobLife:
         self.moving: e.JobTransferBegan | None = None
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
-        self.told: Sentence | None = None  #: what told its processes to end
+        self.signalled: Sentence | None = None  #: the signal for its processes to end
         self.step: Sentence | None = None
         """The last step of its slot while it ran that says more than the end of the run."""
         self.shown: tuple[int, Sentence | None] = 0, None
@@ -291,7 +291,7 @@ class JobLife:
         code = "started_local" if event.cause == "local" else "started"
         held = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
-        self.moving = self.executing = self.measured = self.told = self.step = self.earmark = None
+        self.moving = self.executing = self.measured = self.signalled = self.step = self.earmark = None
         decided = self.context.decided(event)
         self.since = self._say(position, event, code, slot=event.slot, held=held, **decided)
 
@@ -314,9 +314,9 @@ class JobLife:
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
-        self.told = self._say(position, event, code, why=self.context.words(event), **self.context.decided(event))
+        self.signalled = self._say(position, event, code, why=self.context.words(event), **self.context.decided(event))
         if event.cause == "run_now":  # else its slot's step says it, or its own
-            self.step = self.told
+            self.step = self.signalled
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         began = self.run.at if self.run else event.at

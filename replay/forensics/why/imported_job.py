@@ -82,7 +82,7 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     found = [run for run in found if points is None or points.has_run(run)]
     own_runs = [run for run in found if not run.user or same_user(run.user, life.users())]
     life.runs = sorted((run for run in own_runs if run.ended >= begin - APART), key=lambda run: run.began)
-    for record in among(records, untold_steps(life, records)):
+    for record in among(records, missing_steps(life, records)):
         read_record(life, record)
     tell_gathered(life)
     if life.status not in HAS_LEFT and not any(ad.has_left for ad in known):
@@ -100,7 +100,7 @@ _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing",
 """The records of shadows that tell the end of a run."""
 
 
-def untold_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
+def missing_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
     """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
     told = {one.event.stimulus for record in records for one in (record, *record.others)}
     seen = [life.ended_by(one) for one in records if one.what in _BY_SHADOW]

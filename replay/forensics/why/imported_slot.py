@@ -116,7 +116,7 @@ class _ImportedSlotLife(SlotLife):
             self.job = facts.get("job", self.job)
             self.first_user = self.first_user if self.first_job else self.holder
             self.first_job = self.first_job or self.job
-        text = _TOLD.get(event.said, "")
+        text = _REPORTS.get(event.said, "")
         if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
             kept = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
             more = ", ".join(f"{name} {host_of(value)}" for name, value in kept.items())
@@ -199,7 +199,7 @@ class _Facts(dict[str, str]):
 
 
 # What a startd or schedd says of a slot -> the sentence; its other facts are told in brackets.
-_TOLD = {
+_REPORTS = {
     "requested": "An access point asked for it",
     "refused": "The request was refused",
     "owner": "{user} holds it from here on",

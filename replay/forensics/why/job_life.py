@@ -57,11 +57,11 @@ class JobLife:
     run: list[LoggedEvent] = field(factory=list)  #: what the slot's log tells of the run
     size: Record | None = None
     rejected: list[Record] = field(factory=list)
-    unled: list[Record] = field(factory=list)  #: matches in a row that led to no run of a job of its cluster
+    fruitless_matches: list[Record] = field(factory=list)  #: in a row, that led to no run of a job of its cluster
     refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
     cools: Sentence | None = None  #: until when it cools down
     given: int = 0  #: the second in which it was given a slot last
-    told: set[int] = field(factory=set)  #: the positions of the matches, deaths and next jobs that were told
+    reported_positions: set[int] = field(factory=set)  #: of the matches, deaths and next jobs in the chain
     called: str = ""  #: whose it is, as the negotiator or the access point calls the user
     submitted: bool = False
     last: int = 0  #: the instant of the last record
@@ -92,8 +92,8 @@ class JobLife:
                 said, also = said | known, (*also, *fact.stimuli)
                 continue
             later |= known
-            if fact.position not in self.told:
-                self.told.add(fact.position)
+            if fact.position not in self.reported_positions:
+                self.reported_positions.add(fact.position)
                 told = {"slot": said.get("slot", self.slot), name: known[name]}
                 others.append(self.sentence(fact.at, fact.position, fact.stimulus, _LATER[name], *fact.stimuli, **told))
         sentence = evolve(self.sentence(at, position, stimulus, code, *also, **said), cause=cause, later=later)
@@ -119,8 +119,8 @@ class JobLife:
         match = self.matches.before_run(slot, self.began, at, self.job[1])
         if match is None and slot and not self.slots.was_used(slot, at):
             match = self.others.before_run(self.slots, slot, self.name, self.users(), at)
-        if match is not None and match.position not in self.told:
-            self.told.add(match.position)
+        if match is not None and match.position not in self.reported_positions:
+            self.reported_positions.add(match.position)
             self.tell_match(match)
 
     def is_checkpoint(self, end: Record) -> bool:

@@ -20,7 +20,7 @@ from ..audit.exit_statuses import STATUSES, StatusRule
 from ..imported_log import PlaceNames, host_of
 from .job_history import BEGIN, ERROR, Record
 from .job_life import BEGUN, OVER, Fact, JobLife
-from .match_runs import run_after, unled_matches
+from .match_runs import run_after, sort_fruitless_matches
 
 
 def read_record(life: JobLife, record: Record) -> None:
@@ -82,7 +82,7 @@ def on_ended(life: JobLife, record: Record) -> None:
     seen = [one for one in life.seen if max(life.began, record.at - NEAR) <= one.at <= record.at + NEAR]
     seen = [*{life.places.chain(one.event.stimulus): one for one in seen if not life.is_checkpoint(one)}.values()]
     also = (
-        _otherwise(life, seen, how)
+        _differing_endings(life, seen, how)
         + _disagreement(record, life.places, "code", "signal")
         + _history_disagrees(life, how)
     )
@@ -92,7 +92,7 @@ def on_ended(life: JobLife, record: Record) -> None:
     life.becomes("completed", sentence)
 
 
-def _otherwise(life: JobLife, seen: Iterable[Record], how: str) -> str:
+def _differing_endings(life: JobLife, seen: Iterable[Record], how: str) -> str:
     """What its shadow and its starter say otherwise of how it ended."""
     said = [(one, one.ending) for one in seen]
     return "".join(
@@ -231,31 +231,31 @@ def before(life: JobLife, record: Record) -> None:
     if record.what != "rejected":
         _tell_rejections(life)
     if record.what not in ("rejected", "matched"):
-        _tell_unled(life)
+        _tell_fruitless_matches(life)
 
 
 def tell_gathered(life: JobLife) -> None:
     """Tell of what was gathered to the end."""
     _tell_rejections(life)
-    _tell_unled(life)
+    _tell_fruitless_matches(life)
 
 
 def on_matched(life: JobLife, record: Record) -> None:
     """A match that led to a run, of this job or one like it, is told with the run."""
     if not life.matches.led_to_run(record):
-        life.unled.append(record)
+        life.fruitless_matches.append(record)
 
 
-def _tell_unled(life: JobLife) -> None:
+def _tell_fruitless_matches(life: JobLife) -> None:
     """Matches in a row that led to no run of its cluster, in a sentence or two: those by which it ran, as its slot's
     log tells, and the others."""
-    unled, life.unled = life.unled, []
-    own = [match for match in unled if _ran_by(life, match)]
+    matches, life.fruitless_matches = life.fruitless_matches, []
+    own = [match for match in matches if _ran_by(life, match)]
     for match in own:
-        life.told.add(match.position)
+        life.reported_positions.add(match.position)
         life.tell_match(match)
-    unled = [match for match in unled if match not in own]
-    for sort in unled_matches(unled, life.slots, life.zone):
+    matches = [match for match in matches if match not in own]
+    for sort in sort_fruitless_matches(matches, life.slots, life.zone):
         last, begun = sort.records[-1], sort.begun
         at = max([last.at, *(one.at for one in begun)])  # those who ran there began later
         stimuli = (sort.records[0].event.stimulus, last.event.stimulus, *(one.stimulus for one in begun))

@@ -197,7 +197,7 @@ def run_after(slots: SlotRecords, facts: dict[str, str], at: int) -> Begun | Non
     return slots.job_after(facts.get("slot", ""), at - APART, at + SOON)
 
 
-class Unled(NamedTuple):
+class FruitlessMatches(NamedTuple):
     """Matches of a job that led to no run of its cluster, with the code and the facts of their sentence, and the runs
     that began there."""
 
@@ -207,7 +207,7 @@ class Unled(NamedTuple):
     begun: list[Begun]
 
 
-def unled_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -> Iterator[Unled]:
+def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -> Iterator[FruitlessMatches]:
     """Sort matches of a job that led to no run of its cluster by who ran there: the negotiator names one job for all of
     a user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
     ran: dict[str, list[tuple[Record, Begun | None]]] = {}
@@ -217,7 +217,7 @@ def unled_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -
         others = begun is not None and "" not in (user, begun.user) and user != begun.user
         case = "nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"
         ran.setdefault(case, []).append((record, begun))
-    for case in _UNLED:
+    for case in _CASES:
         if case in ran:
             given = [record for record, _ in ran[case]]
             firsts: dict[str, Begun] = {}
@@ -226,13 +226,13 @@ def unled_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -
                     firsts.setdefault(begun.job, begun)
             runs = [*firsts.values()]
             names = [begun.job + (case == "others_ran") * f" of {begun.user}" for begun in runs]
-            yield Unled(case, _unled(given, names, zone), given, runs[:_MOST])
+            yield FruitlessMatches(case, _facts_of_matches(given, names, zone), given, runs[:_MOST])
 
 
-_UNLED = ("jobs_like_it", "others_ran", "nothing_ran")  #: who ran where a match led to no run of the cluster
+_CASES = ("jobs_like_it", "others_ran", "nothing_ran")  #: who ran where a match led to no run of the cluster
 
 
-def _unled(given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> dict[str, str]:
+def _facts_of_matches(given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> dict[str, str]:
     return {
         "slots": _some([record.facts.get("slot", "a slot") for record in given]),
         "times": f"{counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
