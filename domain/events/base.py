@@ -40,7 +40,7 @@ CAUSE_CODES: frozenset[str] = frozenset({
     # what was read of a real pool
     "reported", "read", "refused",
 })  # fmt: skip
-"""Every cause that an event may name; ``replay/narration/causes.py`` has the words for each."""
+"""Every cause that an event may name; ``replay/narration/causes.txt`` has the words for each."""
 
 
 class Event(Struct, frozen=True):

@@ -279,4 +279,4 @@ CLAIM_FLAG_CODES: tuple[str, ...] = (
     "late",
     "job_over",
 )
-"""Every flag that a claim may have (``ClaimFlagged``); ``replay/narration/causes.py`` has the words for each."""
+"""Every flag that a claim may have (``ClaimFlagged``); ``replay/narration/causes.txt`` has the words for each."""
