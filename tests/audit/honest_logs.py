@@ -113,13 +113,13 @@ def _run_on(slot: str, user: str, claim: str, job: str, claimed: int, placed: in
 
 def sched_log(t: Truth) -> str:
     rows = []
-    runs = (("slot1@node", 300, t.placed1, t.evicted), (t.slot, 301, t.placed, t.ended))
-    for slot, shadow, placed, ended in runs:
+    runs = (("slot1@node", "1", 300, t.placed1, t.evicted), (t.slot, t.claim, 301, t.placed, t.ended))
+    for slot, claim, shadow, placed, ended in runs:
         rows += [
             (placed, "Starting add_shadow_birthdate(7.0)"),
-            (placed, f"Started shadow for job 7.0 on {slot} {STARTD} for {t.group}, (shadow pid = {shadow})"),
+            (placed, f"Started shadow for job 7.0 on {slot} {claim_id(claim)} for {t.group}, (shadow pid = {shadow})"),
             (ended, f"Shadow pid {shadow} for job 7.0 reports job exit reason 100."),
-            (ended, f"Match record ({slot} {STARTD} for {t.group}, 7.0) deleted"),
+            (ended, f"Match record ({slot} {claim_id(claim)} for {t.group}, 7.0) deleted"),
         ]
     return _lines(rows, "(pid:50) ")
 

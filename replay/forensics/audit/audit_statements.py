@@ -61,6 +61,7 @@ class StatementSource(NamedTuple):
     at: int
 
     def says(self, fact: str, text: str, number: int = 0) -> Statement:
+        assert self.letter in FACTS[fact].sayings, f"compared_facts.txt does not say how {self.letter} states {fact}"
         return Statement(fact, self.letter, text, 0, 0, 0, self.source, self.line, self.at, number)
 
     def measures(
