@@ -393,7 +393,7 @@ def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) 
     """End the holder's job, softly unless ``fast``. If the claim is to end anyway, it is released with the job (the
     real startd's release_claim)."""
     slot, how = _slot(draft, stimulus.slot), "hard" if stimulus.fast else "soft"
-    if slot.activation is not None and slot.activation.cluster:
+    if slot.activation is not None and slot.activation.cluster and not stimulus.closing:
         if stimulus.resumes and slot.state_activity == "Claimed/Suspended":
             resume(draft, slot, stimulus.cause, stimulus.evidence)
             draft.move_slot(slot, SlotRow.CONTINUE, stimulus.cause)

@@ -141,3 +141,13 @@ def test_nothing_of_the_state_names_a_slot_that_is_destroyed(dialect: str, when:
     evolve(state, e.SlotDestroyed(state.at, "left", "s", SLOT))
     assert {name for name, value in tables.items() if SLOT in value or SLOT in value.values()} == set()
     assert state.limits_in_use == {}
+
+
+@pytest.mark.parametrize(("dialect", "reached"), [("manual", "Claimed/Busy"), ("htcondor-25", "Preempting/Vacating")])
+def test_a_deactivation_that_closes_ends_the_claim_of_the_pools_own_access_point_too(
+    dialect: str, reached: str
+) -> None:
+    """Only HTCondor's startd has a row for it; by the manual, the job alone ends."""
+    pool = contested(dialect, Behaviour(1000, grace=50))
+    pool.handle(s.DeactivateClaim(pool.id(), SLOT, closing=True))
+    assert pool.state.slots[SLOT].state_activity == reached
