@@ -17,7 +17,7 @@ class PoolbookError(Exception):
     """
 
     code = ""  #: which kind of error it is, for programs
-    tool = ""  #: what HTCondor's tool says of it, where that is something else
+    tool = ""  #: what HTCondor's tool prints, where its words differ
 
     def __init_subclass__(cls) -> None:
         if cls.__name__ in _PUBLIC:

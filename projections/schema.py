@@ -62,7 +62,7 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables and the SQL views anew, empty, whatever is there. Within a transaction: all of it happens, or
+    """Rebuild the tables and the SQL views, empty, whatever is there. Within a transaction: all of it happens, or
     nothing.
 
     sqlite-utils makes them. It takes as long to import as a whole short command: nothing else here uses it.
@@ -88,7 +88,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def _documentation() -> str:
-    """Return a SELECT of what ``tables.txt`` says, for those who look into the file with another program."""
+    """Return a SELECT of what ``tables.txt`` says, for users who open the file with another program."""
     rows = []
     for name, table in (described("table") | described("view")).items():
         for column, meaning in {"": table.description, **table.meanings}.items():

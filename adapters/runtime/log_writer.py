@@ -56,7 +56,7 @@ class StimulusResult:
     text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
     refusal: str = ""
     code: str = ""  #: which kind of refusal it is, for programs
-    tool: str = ""  #: what HTCondor's tool says of it, where that is something else
+    tool: str = ""  #: what HTCondor's tool prints, where its words differ
     first: NeedsPreEvaluation | None = None  #: nothing was decided: these jobs are to be asked first
 
     @property

@@ -1,6 +1,6 @@
-"""Logs in PostgreSQL, each in a schema of its own, on the eventsourcing library's pool of connections.
+"""Logs in PostgreSQL, each in its own schema, on the eventsourcing library's pool of connections.
 
-The tables are those of an SQLite log. Two things differ from the library's recorder: positions are given, not drawn
+The tables are as in an SQLite log. Two things differ from the library's recorder: positions are given, not drawn
 from a sequence (which would leave a gap after each rollback), and an append locks the head's row, not the table of
 events.
 """

@@ -1,7 +1,7 @@
 """What a store of a log is: a recorder of the ``eventsourcing`` library, whose inserts are sealed and move the head.
 
 ``LogRecorder`` implements the library's abstract ``ApplicationRecorder`` over the few questions that each store
-answers; ``SqlRecorder`` has those that SQLite and PostgreSQL answer by the same SQL. The library's own contract tests
+answers; ``SqlRecorder`` answers for SQLite and PostgreSQL, by the same SQL. The library's own contract tests
 run on every store.
 """
 
@@ -147,7 +147,7 @@ class LogRecorder(ApplicationRecorder, ABC):
 
 
 class _Polling(Subscription[ApplicationRecorder]):
-    """A subscription that asks for new events again and again. An append notifies nobody: a NOTIFY of PostgreSQL would
+    """A subscription that asks for new events periodically. An append notifies none: a NOTIFY of PostgreSQL would
     make all appends of a server wait for one another."""
 
     def __init__(self, recorder: ApplicationRecorder, gt: int | None, topics: Sequence[str]) -> None:

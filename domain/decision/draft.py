@@ -92,7 +92,7 @@ class Draft(Generic[RoleState]):
     ) -> None:
         self._whole = state
         self.stimulus, self.now, self.tables, self.sense = stimulus, now, tables, sense
-        self.state: RoleState = state  # type: ignore[assignment]  # whoever makes a draft gives it to the role's rules
+        self.state: RoleState = state  # type: ignore[assignment]  # the maker of a draft gives it to rules of its role
         self.caches = caches or Caches()
         state.trim_changes()
         self.events: list[Event] = []

@@ -114,7 +114,7 @@ class JobPaused(Message[None]):
 @frozen
 class HoldJob(Message[Ad | None]):
     """PREEMPT evicts a job whose WANT_HOLD is true: hold it. The answer is None if it was held or does not run; else
-    what its ad will say of the eviction: it may be spared the hold at its end, and is only to be told to end."""
+    what its ad will record about the eviction: the job may be spared the hold when it ends, and is only signalled."""
 
     cluster: int
     proc: int
@@ -136,8 +136,8 @@ class SensorsSay(Message[bool]):
 
 @frozen
 class PublishReadings(Message[None]):
-    """Publish what the machines' sensors say now of these attributes (in small letters), where nobody has published
-    them before: a cycle is about to read them. ``touched``: the machines of which something has changed since the
+    """Publish what the machines' sensors say now of these attributes (in small letters), where they have not been
+    published before: a cycle is about to read them. ``touched``: the machines of which something has changed since the
     last cycle."""
 
     names: frozenset[str]

@@ -44,7 +44,7 @@ def claim_all(draft: Draft[AccessPoint]) -> None:
 
 
 def claim_matches(draft: Draft[AccessPoint]) -> None:
-    """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, the claim may
+    """Claim each slot that was matched, and activate the claim for its job; where the slot is claimed, the claim may
     wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
     state = draft.state
     for name, (number, proc) in list(state.matches.items()):
@@ -214,7 +214,7 @@ def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
 
 def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
     """Hold a job with the machine owner's reason, unless a transform of its own or a cool-down may spare it the hold at
-    its end: then return what its ad will say of the eviction."""
+    its end: then return what its ad will record about the eviction."""
     cluster, proc = draft.state.clusters[message.cluster], message.proc
     status = cluster.status_of(proc)
     if status not in RUNS:

@@ -30,7 +30,7 @@ USUAL = (
     "bench_classad.py", "bench_policy.py", "bench_log.py", "bench_views.py", "bench_userlog.py", "bench_import.py",
     "bench_negotiation.py", "bench_execution.py", "bench_pool.py",
 )  # fmt: skip
-"""The scripts that are run unless others are named: those that take a minute or less."""
+"""The scripts that are run unless others are named: each takes a minute or less."""
 _AGREEING = 0.8  #: the part of the pairs that has to agree
 
 

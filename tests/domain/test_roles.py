@@ -78,7 +78,7 @@ def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def separated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rule is given the state of its role alone, whoever sends it what."""
+    """Every rule is given the state of its role alone, for each message and sender."""
     for table in (_RULES, _RECEIVERS):
         for kind, rule in table.items():
             monkeypatch.setitem(table, kind, of_one_role(rule))
