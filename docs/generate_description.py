@@ -12,7 +12,7 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 def description(readme: str) -> str:
     """`readme` without links that hold in the repository alone: a page of docs/ is what ``poolbook doc`` prints."""
     readme = re.sub(r"\[[^]]*\]\(docs/(?:README\.md|examples/?)\)", "`poolbook doc`", readme)
-    readme = re.sub(r"\[[^]]*\]\(docs/(?:examples/)?([^)]*?)(?:\.md)?\)", r"`poolbook doc \1`", readme)
+    readme = re.sub(r"\[[^]]*\]\(docs/(?:examples/)?([^)#]*?)(?:\.md(?:#[^)]*)?)?\)", r"`poolbook doc \1`", readme)
     return re.sub(r"\[([^]]*)\]\((?!https?:)[^)]*\)", r"\1", readme)
 
 

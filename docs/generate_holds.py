@@ -1,4 +1,4 @@
-"""Write docs/holds.md: why jobs are held, and what can be done, from the table that `why` reads."""
+"""Generate the table of hold codes in docs/job-policy.md, from the table that `why` reads."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
 
-from tests.replay.hold_page import PAGE, page  # noqa: E402
+from tests.replay.hold_page import PAGE, fill  # noqa: E402
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

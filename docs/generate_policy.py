@@ -1,4 +1,4 @@
-"""Draws the tables of docs/policy.md anew from the rules of the owner's policy."""
+"""Draws the tables of docs/execution-point.md anew from the rules of the owner's policy."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
 
 from tests.policy.page import fill  # noqa: E402
 
-PAGE = ROOT / "docs" / "policy.md"
+PAGE = ROOT / "docs" / "execution-point.md"
 
 if __name__ == "__main__":
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

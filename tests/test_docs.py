@@ -74,7 +74,7 @@ def test_what_make_run_does_prints_what_the_readme_shows(tmp_path: Path) -> None
     (head,) = [line for line in said.splitlines() if line.startswith("ID ")]
     assert head in readme
     assert len([line for line in said.splitlines() if line.startswith("1.") and " completed " in line]) == 24
-    for purpose in ("how this job came to its end, in sentences", "the jobs that have left the queue"):
+    for purpose in ("what happened to this job, and why", "jobs that have left the queue"):
         assert purpose in said and purpose in readme
     files = [str(path) for path in sorted(tmp_path.glob("pi.*.out"))]
     result = example("docs/examples/pi.py", "--sum", *files)

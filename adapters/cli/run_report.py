@@ -114,7 +114,7 @@ def report(
     for one in found:
         _table(one)
     where = safe_url(locate(url).place)
-    said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
+    said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every state change is recorded in {where}"
     print_painted("\n" + folded(said, width_of()))
     again = [f"{one.number}.{proc} ({runs} times)" for one in found for proc, runs in one.repeated_runs().items()]
     if again:
@@ -129,8 +129,8 @@ def report(
 
 def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
     return (
-        (f"why {cluster}.0", "how this job came to its end, in sentences"),
-        ("history", "the jobs that have left the queue"),
+        (f"why {cluster}.0", "what happened to this job, and why"),
+        ("history", "jobs that have left the queue"),
         ("verify", "the log's seal, and that every transition was legal"),
     )
 
@@ -239,7 +239,7 @@ def failures(
         one, proc, ended = failed
         name = f"{one.number}.{proc}"
         told.append(f"{name} failed ({ended.words}){_stderr(one, proc)}")
-        worth.append((f"why {name}", "how it came to fail"))
+        worth.append((f"why {name}", "why it failed"))
     for one in found:
         if one.outcomes.held:
             told.append(_held(one))

@@ -1,4 +1,4 @@
-"""The views beside a log: find, open and update them (docs/views.md).
+"""The views beside a log: find, open and update them (docs/log.md).
 
 The views of ``pool.db`` are in ``pool.db.views``, unless the log is another user's (`views_path`); those of a log on
 a server stand beside its mark; those of a log in memory are in memory. Views that somebody can have written who could

@@ -34,7 +34,7 @@ def example(dialect: str, machines: int, retirement: int) -> DefragPool:
 def test_the_example_s_scenario_goes_as_it_says_and_as_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", str(DOCS / "examples/defrag.play"), "-audit"]) == 0
     told = capsys.readouterr().out.splitlines()
-    page = (DOCS / "defragmentation.md").read_text()
+    page = (DOCS / "central-manager.md").read_text()
     shown = [line for line in page.splitlines() if line.startswith("  10:00:00")]
     assert len(shown) == 2
     assert set(shown) <= set(told)

@@ -78,7 +78,7 @@ def test_its_description_is_the_readme_without_links_that_hold_in_the_repository
     assert text.startswith("# Poolbook\n")
     assert re.findall(r"\]\((?!https?:)", text) == []
     named = re.findall(r"`poolbook doc (?!-)(\S+?)`", text)
-    assert {"tutorial", "questions", "import"} <= set(named) <= files().keys()
+    assert {"tutorial", "tools", "import"} <= set(named) <= files().keys()
 
 
 def test_what_only_some_pools_need_is_an_extra(metadata: Message) -> None:

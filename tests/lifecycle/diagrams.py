@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from poolbook.domain.state_machines.claim import CLAIM
 from poolbook.domain.state_machines.dialects import HTCONDOR_25, MANUAL
 from poolbook.domain.state_machines.drain import DRAIN
-from poolbook.domain.state_machines.hold_codes import HOLD_CODES, VACATE_CODES, Code
+from poolbook.domain.state_machines.hold_codes import VACATE_CODES, Code
 from poolbook.domain.state_machines.job_rows import LEFT, UNSUBMITTED
 from poolbook.domain.state_machines.match import MATCH
 from poolbook.domain.state_machines.rows import TransitionRow
 from poolbook.domain.state_machines.slot_rows import INITIAL_PAIR, LETTERED, activity, state
 
 from .. import markdown_tables
+from ..policy import reach
 
 
 def table(rows: Sequence[TransitionRow], number: str = "no.") -> str:
@@ -106,7 +107,6 @@ def sections() -> dict[str, str]:
         "job": table(MANUAL.job_rows, "row"),
         "job-diagram": diagram(MANUAL.job_rows, UNSUBMITTED, LEFT),
         "job-htcondor-25": table(_differences(HTCONDOR_25.job_rows, MANUAL.job_rows), "row"),
-        "hold-codes": codes(list(HOLD_CODES.values())),
         "vacate-codes": codes(list(VACATE_CODES.values())),
         "claim": table(CLAIM, "row"),
         "claim-diagram": diagram(CLAIM),
@@ -114,6 +114,8 @@ def sections() -> dict[str, str]:
         "match-diagram": diagram(MATCH),
         "drain": table(DRAIN, "row"),
         "drain-diagram": diagram(DRAIN),
+        "reach-manual": reach.table(MANUAL.name),
+        "reach-htcondor-25": reach.table(HTCONDOR_25.name),
     }
 
 

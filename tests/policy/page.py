@@ -1,4 +1,4 @@
-"""The tables of docs/policy.md, drawn from the rules, the triggers and the settings."""
+"""The tables of docs/execution-point.md, drawn from the rules, the triggers and the settings."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _settings() -> str:
 
 
 def fill(page: str) -> str:
-    """Return docs/policy.md with each of its tables drawn anew."""
+    """Return docs/execution-point.md with each of its tables drawn anew."""
     drawn = {"expressions": _expressions(), "settings": _settings()}
     drawn |= {"conditions": _conditions(), "facts": _facts(), "actions": _actions()}
     for name in DIALECTS:

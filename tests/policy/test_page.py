@@ -1,4 +1,4 @@
-"""The tables of the policy agree with the table of transitions, and docs/policy.md with both."""
+"""The tables of the policy agree with the table of transitions, and docs/execution-point.md with both."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ EACH_RULE = [
 
 
 def test_the_page_is_drawn_from_the_tables() -> None:
-    page = Path("docs/policy.md").read_text(encoding="utf-8")
-    assert fill(page) == page, "docs/policy.md is not up to date: run python docs/generate_policy.py"
+    page = Path("docs/execution-point.md").read_text(encoding="utf-8")
+    assert fill(page) == page, "docs/execution-point.md is not up to date: run python docs/generate_policy.py"
 
 
 @together(("dialect", "pair", "rule"), EACH_RULE)

@@ -40,10 +40,10 @@ def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Fo
     folder.write("job.sub", shell("echo hello; for n in 1 2 3 4 5 6; do printf 'line %d\\a\\n' $n >&2; done; exit 3"))
     said = folder.call("run", "job.sub", code=1)
     assert (folder.path / "out.txt").read_text() == "hello\n"
-    assert "1 failed (exit 3) in " in said and "; every transition stands in the log pool.db" in said
+    assert "1 failed (exit 3) in " in said and "; every state change is recorded in pool.db" in said
     lines = "".join(f"    line {number}\\x07\n" for number in range(2, 7))
     assert f"1.0 failed (exit 3); the end of its stderr (err.txt):\n{lines}" in said
-    assert "poolbook why 1.0  how it came to fail" in said
+    assert "poolbook why 1.0  why it failed" in said
     assert "Cluster 1 has 1 job: 1 failed (exit 3)." in folder.call("why", "1")
     assert folder.json("history", "1.0")[0]["ExitCode"] == 3
     assert "with code 3" in folder.call("why", "1.0")

@@ -1,4 +1,4 @@
-"""The tables of docs/views.md, drawn from their description."""
+"""The tables of docs/log.md, drawn from their description."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def _drawn(kind: str) -> str:
 
 
 def fill(page: str) -> str:
-    """Return docs/views.md with each of its tables drawn anew."""
+    """Return docs/log.md with each of its tables drawn anew."""
     return markdown_tables.fill(page, {"tables": _drawn("table"), "views": _drawn("view")})

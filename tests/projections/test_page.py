@@ -14,7 +14,7 @@ from poolbook.projections.schema import create, described
 
 from .page import fill
 
-PAGE = Path(__file__).parents[2] / "docs" / "views.md"
+PAGE = Path(__file__).parents[2] / "docs" / "log.md"
 
 
 def test_the_example_prints_what_the_page_says() -> None:
@@ -24,7 +24,7 @@ def test_the_example_prints_what_the_page_says() -> None:
 
 def test_the_page_lists_the_tables_and_their_columns() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill(page) == page, "docs/views.md is not up to date: run python docs/generate_views.py"
+    assert fill(page) == page, "docs/log.md is not up to date: run python docs/generate_views.py"
 
 
 def test_the_database_has_what_is_described() -> None:

@@ -1,0 +1,12 @@
+"""Generate the table of rejected options in docs/tools.md, from the commands' option tables."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
+
+from tests.tools.tools_page import PAGE, fill  # noqa: E402
+
+if __name__ == "__main__":
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
