@@ -363,7 +363,7 @@ class Queries:
         from ...replay.why import NextCycle, job_events, judged
 
         events = lru_cache(1)(lambda cluster: job_events(self.log, cluster))
-        next_cycle, pool = NextCycle(self.log.read()), self.views.pool().name
+        next_cycle, pool = NextCycle(self.log.read), self.views.pool().name
         return lambda cluster, proc: judged(events(cluster), cluster, proc, next_cycle)._replace(pool=pool)
 
     # The log as a whole

@@ -8,14 +8,9 @@ from typing import Final
 from ...domain import events as e
 from .evidence import in_full, values
 from .formatting import counted, interval
+from .sentence_tables import REJECTIONS
 
-STOPPED: Final = {
-    "rate": "DEFRAG_DRAINING_MACHINES_PER_HOUR has no machine for this interval",
-    "interval": "DEFRAG_INTERVAL is more than an hour, with which HTCondor drains nothing",
-    "concurrent": "as many machines drain as DEFRAG_MAX_CONCURRENT_DRAINING allows",
-    "whole": "as many machines are whole as DEFRAG_MAX_WHOLE_MACHINES allows",
-    "spent": "as many were drained in this hour or day as DEFRAG_DRAINING_MACHINES_PER_HOUR allows",
-}
+STOPPED: Final = REJECTIONS["stopped"]
 """Why a poll looked for no machines (``DefragPolled.stopped``)."""
 
 

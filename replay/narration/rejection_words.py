@@ -12,6 +12,7 @@ from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
 from ...domain.classad.analysis import references_found
 from .evidence import bare
 from .formatting import counted, memory, shortened
+from .sentence_tables import REJECTIONS
 from .unmatchable_jobs import Misfit, RefusingSlots, Short, Unmet
 
 
@@ -33,7 +34,7 @@ def counted_slots(reason: e.Unmatched) -> str:
 
 def not_preempted(reason: e.Unmatched) -> str:
     """Tell why claimed slots that match were not taken from their jobs; empty if there are none."""
-    denied = [_DENIED[name](count) for name, count in _counts(reason.denied).items()]
+    denied = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
     if not denied:
         return ""
     total = counted(sum(_counts(reason.denied).values()), "claimed slot")
@@ -71,75 +72,29 @@ def _counts(denied: e.Denied | None) -> dict[str, int]:
     return {} if denied is None else {name: count for name, count in asdict(denied).items() if count}
 
 
-_DENIED: dict[str, Callable[[int], str]] = {
-    "policy": lambda count: f"PREEMPTION_REQUIREMENTS is not true of {count}",
-    "rank": lambda count: f"{_so_many(count, 'prefers the job that it has', 'prefer the jobs that they have')}",
-    "priority": lambda count: f"{_so_many(count, 'is', 'are')} used by somebody with no worse priority",
-    "own": lambda count: f"{_so_many(count, 'is', 'are')} used by its submitter",
-    "never": lambda count: f"{_so_many(count, 'is', 'are')} left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false",
-}
-_IN_SHORT = {
-    "policy": "what it fits on {is_} in use, and PREEMPTION_REQUIREMENTS {does} not let it have that",
-    "rank": "what it fits on {is_} in use, and {prefers} the jobs that it {has}",
-    "priority": "what it fits on {is_} in use, by those who {have} no worse priority",
-    "own": "what it fits on {is_} in use, by its own submitter",
-    "never": "what it fits on {is_} in use, and nobody {has} to make room",
-    "taken": "every slot that it fits on {is_} in use",
-    "refused": "the slots that it fits on {refuse}",
-    "nothing": "no slot {has} what it asks for{now}",
-}
-_PRESENT = {
-    "is_": "is", "are": "are", "does": "does", "prefers": "prefers", "has": "has", "have": "have", "allows": "allows",
-    "run": "run", "lets": "lets", "refuse": "refuse it now", "now": " now",
-}  # fmt: skip
-_PAST = {
-    "is_": "was", "are": "were", "does": "did", "prefers": "preferred", "has": "had", "have": "had",
-    "allows": "allowed", "run": "ran", "lets": "let", "refuse": "refused it", "now": "",
-}  # fmt: skip
-
-
-def _so_many(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+def _counted(words: str, count: int) -> str:
+    one, _, several = words.partition(" | ")
+    return (several if several and count != 1 else one).format(count)
 
 
 LIMIT_OF_ONE = {"share": "slots"}
 """What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
 
 
-_LIMITS = {
-    # what stood in the way: at length, in cores, and in a few words
-    "share": (
-        "the fair share of {0.submitter} was used up: it was to have {allowed}, and had {0.used:g}",
-        "the fair share of {0.submitter} {is_} used up",
-    ),
-    "slots": (
-        "{0.submitter}, the only submitter, had {used}, which is all there are",
-        "every slot that it fits on {is_} in use",
-    ),
-    "ceiling": (
-        "{0.submitter} may have no more than {allowed}, and had {0.used:g}",
-        "{0.submitter} {has} as much as its ceiling {allows}",
-    ),
-    "quota": (
-        "the quota of the accounting group {0.group} was used up: its members may have {allowed}, and had {0.used:g}",
-        "the quota of {0.group} {is_} used up: {0.used:g} of {allowed}",
-    ),
-    "concurrency": ("{names} reached", "{limits} {are} reached: {held}"),
-    "matches": (
-        "{0.submitter} had got as many matches as it may in a cycle",
-        "{0.submitter} got as many matches as it may in a cycle",
-    ),
-    "running": (
-        "as many jobs ran as MAX_JOBS_RUNNING lets run",
-        "as many jobs {run} as MAX_JOBS_RUNNING {lets} run",
-    ),
-}
+def _filled(table: str, name: str, reason: e.Unmatched, held: Sequence[str] = ()) -> str:
+    """Return the words of a table for what stood in the way; empty if it has none."""
+    words = REJECTIONS[table].get(name, "")
+    allowed, cores, used = _cores(reason.allowed), _cores(reason.used), f"{reason.used:g}"
+    limits = "a concurrency limit is" if len(reason.reached) == 1 else "concurrency limits are"
+    return words.format(
+        submitter=reason.submitter, group=reason.group, allowed=allowed, cores=cores, used=used,
+        names=_reached(reason), limits=limits, held="; ".join(held),
+    )  # fmt: skip
 
 
 def limit(reason: e.Unmatched) -> str:
     """Tell the limits that were in the way; the submitter's in cores."""
-    words, _ = _LIMITS.get(reason.limit, ("", ""))
-    told = words.format(reason, allowed=_cores(reason.allowed), used=_cores(reason.used), names=_reached(reason))
+    told = _filled("at length", reason.limit, reason)
     beside = reason.reached and reason.limit != "concurrency"
     return "; ".join(filter(None, (told, f"{_reached(reason)} reached" if beside else "")))
 
@@ -157,10 +112,11 @@ def kind(reason: e.Unmatched) -> str:
     """Return what kind of thing stood in the way."""
     if reason.reached and not reason.limit:
         return "concurrency"
+    if reason.limit in REJECTIONS["at length"]:
+        return reason.limit
     denied = _counts(reason.denied)
-    if reason.limit in _LIMITS or denied:
-        return reason.limit if reason.limit in _LIMITS else max(denied, key=lambda name: denied[name])
-    return "taken" if reason.taken else "refused" if reason.refused_by_slot else "nothing"
+    rest = "taken" if reason.taken else "refused" if reason.refused_by_slot else "nothing"
+    return max(denied, key=lambda name: denied[name], default=rest)
 
 
 def is_same(then: e.Unmatched, now: e.Unmatched) -> bool:
@@ -171,17 +127,12 @@ def is_same(then: e.Unmatched, now: e.Unmatched) -> bool:
     return taken or kind(then) == kind(now) or (not now.limit and kind(then) in denied)
 
 
-def in_short(reason: e.Unmatched, held: Sequence[str], past: bool = False) -> str:
-    """Tell in a few words what stands, or (``past``) stood, in the way.
+def in_short(reason: e.Unmatched, held: Sequence[str]) -> str:
+    """Tell in a few words what stands in the way.
 
     :param held: of each concurrency limit that was reached, how much there was and who held it
     """
-    of_kind = kind(reason)
-    words = _LIMITS[of_kind][1] if of_kind in _LIMITS else _IN_SHORT[of_kind]
-    one = len(reason.reached) == 1
-    tense = {**(_PAST if past else _PRESENT), **({"are": "was" if past else "is"} if one else {})}
-    limits = "a concurrency limit" if one else "concurrency limits"
-    return words.format(reason, allowed=_cores(reason.allowed), limits=limits, held="; ".join(held), **tense)
+    return _filled("in short", kind(reason), reason, held)
 
 
 def _with(text: str, ad: e.Ad) -> str:

@@ -2,7 +2,7 @@
 
 ``sentences.txt`` has a template for each kind of sentence, by its code (``sentences.fill`` puts the facts in),
 ``slot_sentences.txt`` those for the rows of slots and drains, ``causes.txt`` a phrase for each cause that an event may
-name and for each flag of a claim.
+name and for each flag of a claim, ``rejections.txt`` the words for what keeps a job from a slot.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ NOBODY: Final = {"by": "somebody", "thing": "the slot or job"}
 """What stands in the words of a cause where nothing is known of who asked, and for what."""
 CAUSES: Final[dict[str, str]] = {cause: words.format_map(NOBODY) for cause, words in _CAUSES["causes"].items()}
 """Every cause of ``events.CAUSE_CODES`` with its words."""
+REJECTIONS: Final = tables(get_data(__package__, "rejections.txt"))
+"""The words for what keeps a job from a slot, and a machine from a drain."""
 CLAIM_FLAGS: Final = _CAUSES["flags"]  #: every flag of a claim with its words
 
 

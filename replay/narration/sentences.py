@@ -13,7 +13,7 @@ from ...domain import events as e
 from ...domain.errors import PoolbookError
 from .evidence import in_full, values
 from .formatting import instant, iso
-from .sentence_tables import ADVICE, EXPLAINS, UNDOES, WORDS, cause_words, step_name
+from .sentence_tables import ADVICE, EXPLAINS, REJECTIONS, UNDOES, WORDS, cause_words, step_name
 
 LEAST = -1.7e308  #: ranks below this stand for what is no number
 MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
@@ -23,30 +23,17 @@ WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "defrag", 
 """Causes for which a slot's claim begins to end, other than that its policy decided so."""
 
 
-_PREFERRED = {
-    "rank": ("the slot's RANK prefers {} to the job that it has", "the slot's RANK prefers {} to the job of {}"),
-    "priority": ("the submitter of {} goes before whoever has the slot", "the submitter of {} goes before {}"),
-}
-
-
-def preferred(reason: str, job: str, holder: str = "") -> str:
+def preferred(reason: str, job: str, holder: str = "", kind: str = "") -> str:
     """Tell why a slot that somebody (``holder``) has was matched with a job; empty: nobody had to go for it."""
-    words = _PREFERRED.get(reason)
-    return "" if words is None else f": {words[bool(holder)].format(job, holder)}"
-
-
-_GIVEN_BACK = {
-    "rank": "the slot's RANK prefers {} to the jobs that they have",
-    "priority": "the submitter of {} goes before whoever has them, where the slot's RANK prefers none",
-}
+    words = REJECTIONS["preferred"].get(f"{reason}{kind or (' to' if holder else '')}")
+    return "" if words is None else f": {words.format(job=job, holder=holder)}"
 
 
 def who_goes(match: e.Match, job: str, holder: str = "") -> str:
     """Tell who has to go for a match, and why; empty: nobody."""
     if not match.preempts:
         return preferred(match.reason, job, holder)
-    words = _GIVEN_BACK.get(match.reason, "")
-    return f", which takes the resources of {', '.join(match.preempts)}" + (f": {words.format(job)}" if words else "")
+    return f", which takes the resources of {', '.join(match.preempts)}{preferred(match.reason, job, kind=' of parts')}"
 
 
 def ranked(match: e.Match) -> str:

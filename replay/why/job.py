@@ -26,7 +26,7 @@ from ..narration.unmatchable_jobs import Misfit, misfit
 from ..runs.job_run import EVICTED
 from ..runs.native_runs import own_runs
 from .job_life import BY_POLICY, JobLife
-from .rejections import CONCURRENCY, NextCycle, Refused, fits_none, told_limits
+from .rejections import CONCURRENCY, NextCycle, Refused, fits_none
 from .submissions import refusal
 
 
@@ -53,7 +53,7 @@ def why_job(
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook q` and `poolbook history` list those that it has"
         )
-    found = _answer(life, NextCycle(told))
+    found = _answer(life, NextCycle(lambda: told))
     lines = (found.lines[0], *life.transformed, *found.lines[1:])
     return attrs.evolve(found, lines=lines if life.transformed else found.lines)
 
@@ -84,7 +84,7 @@ def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle:
     if life.status != "Idle":
         return Judged(refusal, life.matched_at)
     now, reason = life.refusals.now(life.name, life.ad, next_cycle)
-    limits = [] if reason is None else told_limits(reason, next_cycle.holders)
+    limits = [] if reason is None else next_cycle.limits(reason)
     same = reason is not None and is_same(found[2], reason)
     none = _fits_nowhere(life, reason)
     lacking = no_slot(none) if none is not None and lacks_attribute(none) else ""

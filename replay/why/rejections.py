@@ -6,10 +6,11 @@ changed. So what is known of a job is the latest refusal of a job that is like i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from copy import copy
 from datetime import timedelta, timezone, tzinfo
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 from attrs import define, evolve, field
@@ -24,7 +25,7 @@ from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.proc_ads import Variants
-from ...domain.state.state import State
+from ...domain.state.state import Claim, Slot, State
 from ...domain.units import SECOND
 from ..narration.formatting import instant
 from ..narration.rejection_words import (
@@ -46,63 +47,19 @@ _MOST_HOLDERS = 10
 """Holders that are named, at most."""
 
 
-class _Held(NamedTuple):
-    limits: str
-    holder: str  #: the job, else the slot
+def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
+    """Return who holds a limit, by its name in small letters: jobs, else slots, in their order, each with its units."""
+    held = [(_of_claim(slot, one), one.limits) for slot in state.slots.values() for one in (slot.claim, slot.waiting)
+            if one is not None]  # fmt: skip
+    held += [(str(JobId(*state.matches[slot])), limits) for slot, limits in state.matched_limits.items()]
+    found = [(holder, one.units) for holder, limits in held for one in requested_amounts(limits) if one.name == name]
+    return sorted(found, key=lambda one: _order(one[0]))
 
 
-@define
-class LimitHolders:
-    """What matches, claims, and claims that wait hold, by their slots."""
-
-    _matched: dict[str, _Held] = field(factory=dict)
-    _waiting: dict[str, _Held] = field(factory=dict)
-    _claimed: dict[str, _Held] = field(factory=dict)
-
-    def note(self, event: e.Event) -> bool:
-        """Take in an event; tell whether it changes who holds what."""
-        match event:
-            case e.CycleHeld():
-                taken = [self._take(self._matched, one.slot, one.limits, one.job) for one in event.matches]
-                return True in taken
-            case e.ClaimQueued():
-                if not event.holder:
-                    self._matched.pop(event.slot, None)
-                return self._take(self._waiting, event.slot, event.limits, event.job)
-            case e.ClaimMade():
-                job = self._matched.pop(event.slot, _Held("", event.job)).holder
-                self._waiting.pop(event.slot, None)
-                return self._take(self._claimed, event.slot, event.limits, job)
-            case e.JobActivated() if event.slot in self._claimed:
-                job = f"{event.cluster}.{event.proc}"
-                return self._take(self._claimed, event.slot, self._claimed[event.slot].limits, job)
-            case e.MatchVoided():
-                return self._matched.pop(event.slot, None) is not None
-            case e.ClaimWithdrawn():
-                return self._waiting.pop(event.slot, None) is not None
-            case e.ClaimEnded():
-                return self._claimed.pop(event.slot, None) is not None
-            case e.SlotDestroyed():
-                gone = [one.pop(event.slot, None) for one in (self._matched, self._waiting, self._claimed)]
-                return any(gone)
-        return False
-
-    def _take(self, where: dict[str, _Held], slot: str, limits: str, job: str) -> bool:
-        before = where.pop(slot, None)
-        if limits:
-            where[slot] = _Held(limits, job or slot)
-        return bool(limits or before)
-
-    def of(self, name: str) -> list[tuple[str, Amount]]:
-        """Return the holders of a limit, by its name in small letters, each with its units; jobs in their order."""
-        found = [
-            (held.holder, one.units)
-            for where in (self._claimed, self._waiting, self._matched)
-            for held in where.values()
-            for one in requested_amounts(held.limits)
-            if one.name == name
-        ]
-        return sorted(found, key=lambda one: _order(one[0]))
+def _of_claim(slot: Slot, claim: Claim) -> str:
+    """Return the job that a claim of a slot runs, or is to run; the slot if there is none."""
+    active = slot.activation if claim is slot.claim else None
+    return f"{active.cluster}.{active.proc}" if active is not None and active.cluster else claim.job or slot.name
 
 
 def _order(holder: str) -> tuple[int, int, int, str]:
@@ -112,9 +69,9 @@ def _order(holder: str) -> tuple[int, int, int, str]:
     return 1, 0, 0, holder
 
 
-def told_limits(reason: e.Unmatched, holders: LimitHolders) -> list[str]:
+def _told_limits(reason: e.Unmatched, state: State) -> list[str]:
     """Tell of each limit that was reached how much there is and who holds it: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
-    return [_told(one, holders.of(one.name)) for one in reason.reached]
+    return [_told(one, _holders(state, one.name)) for one in reason.reached]
 
 
 def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
@@ -129,21 +86,23 @@ def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
 class NextCycle:
     """The cycles that would be held at the last event of a log, of each of its negotiators."""
 
-    def __init__(self, events: Iterable[e.LoggedEvent]) -> None:
-        self._events = events
-        self.holders = LimitHolders()  #: who holds concurrency limits at the end, once a cycle was held
+    def __init__(self, read: Callable[[], Iterable[e.LoggedEvent]]) -> None:
+        self._read = read
         self._held: dict[str, e.CycleHeld | None] = {}
 
     @cached_property
     def _state(self) -> State:
-        state = fold(self._noted())
+        state = fold(self._read())
         state.rejections = {}  # else the cycle would leave out the reasons that are known
         return state
 
-    def _noted(self) -> Iterator[e.LoggedEvent]:
-        for told in self._events:
-            self.holders.note(told[1])
-            yield told
+    def limits(self, reason: e.Unmatched, position: int | None = None) -> list[str]:
+        """Tell of each limit that was reached how much there is and who holds it; with a position, then."""
+        if not reason.reached:
+            return []
+        if position is None:
+            return _told_limits(reason, self._state)
+        return _told_limits(reason, fold(takewhile(lambda told: told[0] <= position, self._read())))
 
     def like(self, last: e.CycleHeld) -> e.CycleHeld | None:
         """Return what the negotiator of a cycle would decide now; None if no job waits."""
@@ -213,15 +172,11 @@ class Refusals:
     """The refusals that hold, by the job under which they stand, and what these jobs' ads are made of."""
 
     last: tuple[int, int] | None = None  #: the last cycle: its position and its instant
-    holders: LimitHolders = field(factory=LimitHolders)
     _known: dict[str, tuple[int, e.CycleHeld, e.Unmatched]] = field(factory=dict)
-    _limits: dict[str, list[str]] = field(factory=dict)
-    """Of each limit that a known refusal names how much there was, and who held it at that cycle."""
     _submitted: dict[int, e.ClusterSubmitted] = field(factory=dict)
     _edited: dict[int, list[e.JobsEdited]] = field(factory=dict)
 
     def note(self, position: int, event: e.Event) -> None:
-        self.holders.note(event)
         if isinstance(event, e.ClusterSubmitted):
             self._submitted[event.cluster] = event
         elif isinstance(event, e.JobsEdited):
@@ -232,7 +187,6 @@ class Refusals:
                 self._known.pop(match.job, None)
             for reason in event.unmatched:
                 self._known[reason.job] = (position, event, reason)
-                self._limits[reason.job] = told_limits(reason, self.holders)
 
     def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Refused | None:
         """Tell why a job with this ad got nothing, then and now; None if no cycle refused it or its like."""
@@ -257,7 +211,7 @@ class Refusals:
             return Refused(cycle, "", words, now)
         if now is not None and is_same(reason, now):
             return Refused(cycle, "", in_short(reason, ()), reason)
-        return Refused(cycle, in_short(reason, self._limits[reason.job], past=True), words, now)
+        return Refused(cycle, in_short(reason, next_cycle.limits(reason, position)), words, now)
 
     def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Tell what stands in a refused job's way now, in words, and as a cycle says it; None: nothing does."""
@@ -271,7 +225,7 @@ class Refusals:
         if found is None:
             return OTHERS, None
         reason = _of_the_only_submitter(held, found[2])
-        return in_short(reason, told_limits(reason, next_cycle.holders)), reason
+        return in_short(reason, next_cycle.limits(reason)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""

@@ -24,8 +24,8 @@ machine w cores={} memory=8000 disk=50000000
 until {}
 """
 ROOM = "there is room, and the next cycle decides"
-CYCLE = "At 2026-11-02 08:05:10 "
-IN_USE = f"{CYCLE}what it fits on was in use, and PREEMPTION_REQUIREMENTS did not let it have that; now "
+CYCLE = "The cycle at 2026-11-02 08:05:10 reported: "
+IN_USE = f"{CYCLE}what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that. Now: "
 
 
 def second_line(url: str, scenario: str, job: str = "2.0") -> str:
@@ -45,7 +45,7 @@ CASES = [
     (
         "a concurrency limit has room",
         STATIC.format("XSW_LIMIT = 2", 4, "10:30") + LIMITED,
-        f"{CYCLE}a concurrency limit was reached: XSW: 2 of 2, held by 1.0, 1.1; now {ROOM}.",
+        f"{CYCLE}a concurrency limit is reached: XSW: 2 of 2, held by 1.0, 1.1. Now: {ROOM}.",
     ),
     (
         "a concurrency limit is still reached",
@@ -57,7 +57,7 @@ CASES = [
         STATIC.format("XSW_LIMIT = 1", 4, "9:00")
         + "at 0:10 submit ann run=10:20 concurrency_limits=XSW\nat 0:20 submit bob run=20:00 concurrency_limits=XSW\n"
         "at 8:00 set XSW_LIMIT = 5",
-        f"{CYCLE}a concurrency limit was reached: XSW: 1 of 1, held by 1.0; now {ROOM}.",
+        f"{CYCLE}a concurrency limit is reached: XSW: 1 of 1, held by 1.0. Now: {ROOM}.",
     ),
     (
         "a slot in use has become free",
@@ -79,19 +79,19 @@ CASES = [
         "the machine drains",
         STATIC.format("", 1, "9:00")
         + "at 0:10 submit ann run=10:20\nat 0:20 submit bob run=10:20\nat 8:00 drain fast start=False",
-        f"{IN_USE}the slots that it fits on refuse it now.",
+        f"{IN_USE}the slots that it fits on refuse it.",
     ),
     (
         "START refuses it no longer",
         STATIC.format("START = RequestMemory < 500", 1, "9:00")
         + "at 0:10 submit ann memory=600\nat 8:00 set START = True",
-        "At 2026-11-02 08:00:10 the slots that it fits on refused it; now " + ROOM + ".",
+        f"The cycle at 2026-11-02 08:00:10 reported: the slots that it fits on refuse it. Now: {ROOM}.",
     ),
     (
         "the job asks for less now",
         STATIC.format("START = RequestMemory < 500", 1, "9:00")
         + "at 0:10 submit ann memory=600\nat 8:00 edit 1.0 RequestMemory=400",
-        "At 2026-11-02 08:00:10 the slots that it fits on refused it; now " + ROOM + ".",
+        f"The cycle at 2026-11-02 08:00:10 reported: the slots that it fits on refuse it. Now: {ROOM}.",
     ),
     (
         "the job asks for too much now",
@@ -103,7 +103,7 @@ CASES = [
         "a quota has room",
         STATIC.format("GROUP_NAMES = g\n GROUP_QUOTA_g = 1", 2, "10:30")
         + "at 0:10 submit ann run=10:20 accounting_group=g\nat 0:20 submit bob run=10:20 accounting_group=g",
-        f"{CYCLE}the quota of g was used up: 1 of 1 core; now {ROOM}.",
+        f"{CYCLE}the quota of g is used up: 1 of 1 core. Now: {ROOM}.",
     ),
 ]
 
