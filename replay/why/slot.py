@@ -1,17 +1,30 @@
-"""Why a slot is where it is: by which transition, and what led there, back to its last claim or its birth."""
+"""Why a slot is where it is: by which transition, and what led there, back to its last claim or its birth.
+
+Of a pool's own log and of the records of a real pool, one class reads the events: what a startd wrote are the same
+transitions. An imported event has the cause "reported": its log's own words say why. A slot whose startd ended or was
+started again is no more: the next one of its name is another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
+from itertools import groupby
 from typing import Any
 
 from ...domain import events as e
-from ...domain.state_machines import state
+from ...domain.ports.log import EventStore
+from ...domain.state_machines import DELETED, state
+from ...domain.state_machines.slot_rows import INITIAL_PAIR
+from ...domain.units import SECOND
+from ..forensics.imported_log import PlaceNames, host_of
+from ..forensics.why.match_runs import MatchesOfSlots, preempted
+from ..forensics.why.unknown_thing import unknown_slot
 from ..listing import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.formatting import counted, instant, interval, shortened
-from ..narration.sentence_tables import CLAIM_FLAGS
+from ..narration.sentence_tables import CLAIM_FLAGS, REPORTS, row_code
 from ..narration.sentences import (
     Answer,
     Sentence,
@@ -23,7 +36,16 @@ from ..narration.sentences import (
     until,
     who_goes,
 )
-from ..narration.slot_life import SlotLife
+from ..runs.run_end_causes import cause_of_move, meaning
+from ..runs.slot_records import SlotRecords
+
+MOST, BEGINNING = 60, 6
+"""So many sentences of an import are told of what led there, and so many of them of its beginning: a claim may run
+1,000 jobs."""
+REPORTED = "reported"  #: the cause of what was read of a real pool
+_RELEASED = "RELEASE_CLAIM"  #: what a startd writes of a claim that its access point gave back
+_ORPHANED = "orphaned"  #: the fact of a startd that ended since its master had died
+_FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
 def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
@@ -32,7 +54,7 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
 
     ``events`` are the log's, or those that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
-    life = _OwnSlotLife(name, zone)
+    life = SlotLife(name, zone)
     told = list(until(events, at))
     for position, event in told:
         life.context.note(position, event)
@@ -46,96 +68,160 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     return life.answer()
 
 
-class _OwnSlotLife(SlotLife):
-    def __init__(self, name: str, zone: tzinfo) -> None:
-        super().__init__(name, zone)
+def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+    """Tell the same of a slot of a real pool, as its records leave it. Raises ``UnknownThingError``."""
+    places = PlaceNames(log)
+    life = SlotLife(name, zone, places)
+    told = [*SlotRecords(log, at).records(name)]
+    if not told:
+        raise UnknownThingError(unknown_slot(log, name, at, zone))
+    life.machine = next(
+        (event.machine for _, event in told if isinstance(event, e.SlotCreated)), name.partition("@")[2]
+    )
+    daemons = [
+        one
+        for one in until(log.read_stream(f"machine/{life.machine}"), at)
+        if isinstance(one[1], e.DaemonReported) and one[1].daemon == "startd"
+    ]
+    for position, event in _by_cause([*told, *daemons]):
+        life.read(position, event)
+    life.tell_match(log)
+    if not life.chain:
+        raise UnknownThingError(f"of slot {name} the log has no record that says where it is")
+    return life.answer("see_records" if at is None else "see_life")
+
+
+class SlotLife:
+    """A slot as the events up to one of them leave it, and the sentences that led there (``chain``)."""
+
+    def __init__(self, name: str, zone: tzinfo, places: PlaceNames | None = None) -> None:
+        self.name, self.zone, self.places = name, zone, places
         self.context = StimulusContext()
-        self.matched_at = 0  #: where in the chain the last match stands
-        self.awaited_at: int | None = None  #: where in the chain the claim that waits for it began to wait
+        self.chain: list[Sentence] = []
+        self.since: Sentence | None = None  #: what put it where it is
+        self.pair = self.kind = ""
+        self.holder = self.job = ""
+        self.is_gone = False
+        self.begin = 0  #: where in the chain that begins which leads to the next claim: a match, a request
         self.machine = ""
         self.parts: set[str] = set()
         self.earmark = ""  #: the job for which its claim is kept
         self.killed = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
         self.last_change: list[Sentence] = []
+        self.last = 0  #: the instant of the last event
+        self.claimed = 0  #: when its last claim began
+        self.first_job = self.first_user = ""  #: the job that was started first on it, and who held the claim then
+        self._requested = False  #: whether an access point asked for it since it last moved
+        self._given_back: tuple[int, str] = (0, "")
 
     def read(self, position: int, event: e.Event) -> None:
-        if isinstance(event, e.CycleHeld):
-            for match in event.matches:
-                if match.slot == self.name:
-                    self.matched_at = len(self.chain)
-                    why = who_goes(match, "it", self.holder)
-                    self.say(position, event, "slot_matched_with", job=match.job, who=why)
-                elif self.name in match.preempts:
-                    self.say(position, event, "slot_given_back", job=match.job, slot=match.slot)
-            return
-        if isinstance(event, e.ClaimsEarmarked | e.EarmarkEnded):
-            self._earmarked(position, event)
-            return
-        if isinstance(event, e.DefragPolled):
-            self.poll = position, event
         if isinstance(event, e.SlotCreated) and event.parent == self.name:
             self.parts.add(event.slot)
         elif isinstance(event, e.SlotDestroyed):
             self.parts.discard(event.slot)
+        if isinstance(event, e.MachineEvent):
+            concerns = event.machine == self.machine
+        else:
+            concerns = isinstance(event, e.EarmarkEnded) or getattr(event, "slot", self.name) == self.name
         say = _SAY.get(type(event))
-        if say is None:
-            return
-        of_slot = isinstance(event, e.SlotEvent | e.JobActivated | e.JobExited) and event.slot == self.name
-        if of_slot or (isinstance(event, e.MachineEvent) and event.machine == self.machine):
+        if say is not None and concerns:
+            self.last = max(self.last, event.at)
             say(self, position, event)
 
-    def _earmarked(self, position: int, event: e.ClaimsEarmarked | e.EarmarkEnded) -> None:
-        """Tell for which job its claim is kept, and that it is no longer; that it was used for it tells its end."""
-        job = f"{event.cluster}.{event.proc}"
-        if isinstance(event, e.ClaimsEarmarked):
-            if self.name in event.claims:
-                self.earmark = job
-                self.say(position, event, "claim_earmarked", job=job, why=self.context.words(event))
-        elif job == self.earmark:
-            self.earmark = ""
-            if not event.slot:
-                self.say(position, event, "claim_earmarked_no_more", job=job, why=self.context.words(event))
+    def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        """Add a sentence on an event to the chain, with the place of the record if it is one."""
+        place = self.places.name(event.stimulus) if self.places is not None else ""
+        said = {name: text.rstrip(".") if place else text for name, text in facts.items()}
+        places = (place,) if place else ()
+        self.chain.append(Sentence(event.at, position, code, said, event.cause, event.stimulus, places))
+        return self.chain[-1]
+
+    def why(self, event: e.Event) -> str:
+        """Return the cause in words; empty for what was read of a real pool."""
+        return "" if event.cause == REPORTED else self.context.words(event)
+
+    def on_cycle(self, position: int, event: e.CycleHeld) -> None:
+        for match in event.matches:
+            if match.slot == self.name:
+                self.begin = len(self.chain)
+                self.say(position, event, "slot_matched_with", job=match.job, who=who_goes(match, "it", self.holder))
+            elif self.name in match.preempts:
+                self.say(position, event, "slot_given_back", job=match.job, slot=match.slot)
+
+    def on_polled(self, position: int, event: e.DefragPolled) -> None:
+        self.poll = position, event
+
+    def on_earmarked(self, position: int, event: e.ClaimsEarmarked) -> None:
+        if self.name in event.claims:
+            self.earmark = f"{event.cluster}.{event.proc}"
+            self.say(position, event, "claim_earmarked", job=self.earmark, why=self.why(event))
+
+    def on_earmark_over(self, position: int, event: e.EarmarkEnded) -> None:
+        """Tell that its claim is kept for a job no longer; that it was used for it tells its end."""
+        if self.earmark != f"{event.cluster}.{event.proc}":
+            return
+        if not event.slot:
+            self.say(position, event, "claim_earmarked_no_more", job=self.earmark, why=self.why(event))
+        self.earmark = ""
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
-        matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
-        self.chain, self.matched_at = matched, 0
-        self.machine, self.awaited_at = event.machine, None
-        self.parts, self.last_change = set(), []
-        self.create(position, event, why=self.context.words(event))
+        own = event.kind == "dynamic" and event.cause != REPORTED
+        self.chain, self.begin = self.chain[self.begin :] if own else [], 0
+        self.machine, self.kind = event.machine, event.kind
+        self.pair, self.is_gone, self._requested = INITIAL_PAIR, False, False
+        self.holder = self.job = self.first_job = ""
+        self.parts, self.last_change, self.claimed = set(), [], 0
+        origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
+        facts = {"origin": origin, "kind": event.kind or "new", "why": self.why(event)}
+        self.since = self.say(position, event, "born", **facts)
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        if state(event.source) in _FREE and state(event.target) not in _FREE and not self._is_matched():
-            self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
-        decided = self.context.decided(event)
-        self.move(position, event, event.cause, self.context.words(event), transition(event.row), **decided)
+        """Take a transition. The chain of a claim begins with what led to it."""
+        source, target = state(event.source), state(event.target)
+        cause, why, facts = event.cause, self.why(event), self.context.decided(event)
+        if event.cause == REPORTED:
+            cause, why = cause_of_move(event.reason), meaning(event.reason)
+            facts = {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
+            if target == "Claimed" != source:
+                self.chain, self.claimed, self.first_job = self.chain[self.begin :], event.at, ""
+        elif source in _FREE and target not in _FREE and not self._is_matched():
+            self.begin = len(self.chain)  # whoever matched it is outside of this pool
+        self.pair = event.target
+        moved = {"job": f"job {self.job}" if self.job else "its job", "why": why, "source": event.source}
+        moved |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
+        code = row_code(event.row, event.target, cause, self.job)
+        self.since = self.say(position, event, code, **moved, **facts)
+        if event.cause == REPORTED:
+            if target not in ("Claimed", "Preempting"):
+                self.holder = self.job = ""
+            if event.target in ("Claimed/Idle", "Claimed/Cleaning"):
+                self.job = ""
+            self.begin, self._requested = len(self.chain), False
 
     def _is_matched(self) -> bool:
         """Whether the chain has a match of this pool's for which it has not been claimed."""
-        return any(sentence.cause == "negotiated" for sentence in self.chain[self.matched_at :])
+        return any(sentence.cause == "negotiated" for sentence in self.chain[self.begin :])
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
         has = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
-        facts = {"changes": has, "why": self.context.words(event)}
+        facts = {"changes": has, "why": self.why(event)}
         self.last_change = [Sentence(event.at, position, "changed", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
-        self.is_gone = True
-        self.since = self.say(position, event, "died", why=self.context.words(event))
+        self.is_gone, self.holder, self.job = True, "", ""
+        if event.cause != REPORTED or self.pair != DELETED or self.since is None:
+            self.since = self.say(position, event, "died", why=self.why(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
-        self.chain = self.chain[self.matched_at if self.awaited_at is None else self.awaited_at :]
-        self.matched_at, self.awaited_at = 0, None
+        self.chain, self.begin = self.chain[self.begin :], 0
         self.holder = event.submitter
         self.say(position, event, "claim_made", who=claimant(event))
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
-        self.awaited_at = len(self.chain) if event.holder else self.matched_at
+        if event.holder:
+            self.begin = len(self.chain)
         self.say(position, event, "claim_waits", who=claimant(event))
-
-    def on_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
-        self.awaited_at = None
-        self.say(position, event, "claim_waits_no_more", why=self.context.words(event))
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
         marks = "; ".join(CLAIM_FLAGS.get(flag, flag) for flag in event.flags)
@@ -152,8 +238,7 @@ class _OwnSlotLife(SlotLife):
         if chosen is not None:
             self.say(position, event, "drain_chosen", schedule=event.schedule, **chosen)
             return
-        facts = {"schedule": event.schedule, "reason": event.reason, "why": self.context.words(event)}
-        self.say(position, event, "drain_began", **facts)
+        self.say(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         canceled = None if self.poll is None else defrag_words.canceled(self.poll[1], event, self.context.noted)
@@ -176,35 +261,81 @@ class _OwnSlotLife(SlotLife):
         usage = interval(event.usage // 1000)
         self.say(position, event, "claim_over", submitter=event.submitter, usage=usage)
 
-    def on_activated(self, position: int, event: e.JobActivated) -> None:
-        self.job = f"{event.cluster}.{event.proc}"
+    def on_job_begins(self, position: int, event: e.JobActivated | e.ClaimActivated) -> None:
+        self.job = event.job if isinstance(event, e.ClaimActivated) else f"{event.cluster}.{event.proc}"
+        self.killed = False
         self.say(position, event, "slot_job_began", job=self.job)
 
-    def on_job_begins(self, position: int, event: e.ClaimActivated) -> None:
-        self.job, self.killed = event.job, False
-        self.say(position, event, "slot_job_began", job=self.job)
-
-    def on_job_gone(self, position: int, event: e.ClaimDeactivated) -> None:
+    def on_job_over(self, position: int, event: e.JobExited | e.ClaimDeactivated) -> None:
+        facts = {"job": self.job, "why": self.why(event)}
+        if isinstance(event, e.JobExited):
+            facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
         self.job = ""
-        self.say(position, event, "slot_job_over", job=event.job, why=self.context.words(event))
+        self.say(position, event, "slot_job_over", **facts)
 
     def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
-            self.say(position, event, "slot_job_told", job=self.job, why=self.context.words(event))
+            self.say(position, event, "slot_job_told", job=self.job, why=self.why(event))
         elif not self.killed:  # it may be killed again and again
             self.killed = True
-            self.say(position, event, "slot_job_killed", job=self.job, why=self.context.words(event))
+            self.say(position, event, "slot_job_killed", job=self.job, why=self.why(event))
 
-    def on_exited(self, position: int, event: e.JobExited) -> None:
-        self.job = ""
-        facts = {"job": f"{event.cluster}.{event.proc}", "why": self.context.words(event)}
-        facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
-        self.say(position, event, "slot_job_over", **facts)
+    def on_reported(self, position: int, event: e.SlotReported) -> None:
+        facts = event.facts
+        if event.said in ("requested", "owner") and not self._requested:
+            self.begin, self._requested = len(self.chain), True
+        if event.said == "released":
+            again, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
+            if again == self._given_back:
+                return  # the access point writes of it twice
+        if event.said == "owner":
+            self.holder = facts.get("user", "")
+        elif event.said == "activated":
+            self.job = facts.get("job", self.job)
+            self.first_user = self.first_user if self.first_job else self.holder
+            self.first_job = self.first_job or self.job
+        text = REPORTS.get(event.said, "")
+        if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
+            kept = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
+            more = ", ".join(f"{name} {host_of(value)}" for name, value in kept.items())
+            words = text.format_map(defaultdict(lambda: "(unknown)", facts))
+            self.say(position, event, "log_reported", words=words, facts=more)
 
-    def answer(self) -> Answer:
-        since = self.since
-        assert since is not None
-        head = self.head(since)
+    def on_daemon(self, position: int, event: e.DaemonReported) -> None:
+        if event.said not in ("began", "ended", "died") or self.is_gone:
+            return
+        said = (
+            value if name == "how" else f"{name} {value}" for name, value in event.facts.items() if name != _ORPHANED
+        )
+        facts = {"facts": ", ".join(dict.fromkeys(said))}  # where nothing else says how it ended, its status does
+        if event.facts.get(_ORPHANED):
+            facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
+        sentence = self.say(position, event, f"startd_{event.said}", **facts)
+        if self.pair:
+            self.is_gone, self.since = True, sentence
+            self.holder = self.job = ""
+
+    def tell_match(self, log: EventStore) -> None:
+        """The match by which the last claim began, where the job that was started first on it tells: one that names a
+        job of its cluster, else the last one of whoever holds the claim."""
+        job, cluster = self.first_job, self.first_job.partition(".")[0]
+        if not self.claimed or not cluster.isdecimal() or self.places is None:
+            return
+        found = MatchesOfSlots(log, self.places, self.claimed, self.claimed).before(self.name, self.claimed)
+        own = [match for match in found if match.event.cluster == int(cluster)]
+        match = next(iter(own or [match for match in found if match.facts.get("user") == self.first_user]), None)
+        if match is None:
+            return
+        position, event = match.position, match.event
+        like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
+        facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": like}
+        self.say(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
+        self.chain.insert(0, self.chain.pop())
+
+    def answer(self, advice: str = "") -> Answer:
+        """Return the answer; `advice`: what can be done, where it is not what its state and activity say."""
+        since = self.since or self.chain[-1]
+        head = self._head(since)
         chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
         steps = [step for step in self.chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
         steps = [since, *explaining(steps, since)]
@@ -214,12 +345,31 @@ class _OwnSlotLife(SlotLife):
             steps.insert(1, Sentence(since.at, since.position, "parts", facts, since.cause, since.stimulus))
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._not_chosen(*self.poll)
-        can = _ADVICE.get(self.pair, "see_slot_log")
-        if since.cause == "suspend_command":
-            can = "continue_slot"
+        can = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
         about = {"slot": self.name, "machine": self.machine, "job": self.job}
-        advice = advise("see_status" if self.is_gone else can, head, **about)
-        return answer(head, steps, advice, [*self.chain, *self.last_change])
+        about |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
+        said = advise(advice or ("see_status" if self.is_gone else can), head, **about)
+        chain = [*self.chain, *self.last_change]
+        return answer(head, steps, said, self._shortened(chain) if self.places is not None else chain)
+
+    def _head(self, since: Sentence) -> Sentence:
+        """Say where it is since a sentence's event."""
+        gone = self.is_gone or self.pair == DELETED
+        held = self.holder and not self.job and state(self.pair or INITIAL_PAIR) in ("Claimed", "Preempting")
+        code = "slot_gone" if gone else "slot_unknown" if not self.pair else "slot_is_held" if held else "slot_is"
+        facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
+        facts |= {"runs": self.job, "holder": self.holder}
+        return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+
+    def _shortened(self, chain: Sequence[Sentence]) -> list[Sentence]:
+        """Return the sentences in order of time; of many the beginning and the end."""
+        chain = sorted(chain, key=lambda sentence: sentence.at // SECOND)
+        if len(chain) <= MOST:
+            return chain
+        last = chain[BEGINNING - MOST]
+        facts = {"count": f"{len(chain) - MOST:,}", "slot": self.name}
+        left_out = Sentence(last.at, last.position, "left_out", facts, last.cause, last.stimulus)
+        return [*chain[:BEGINNING], left_out, *chain[BEGINNING - MOST :]]
 
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
         """Tell what the defragmentation decided last, if it left the slot's machine alone."""
@@ -229,6 +379,24 @@ class _OwnSlotLife(SlotLife):
         done = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
         facts = {"seen": defrag_words.poll_sentence(poll), "done": done, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
+
+
+def _by_cause(told: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
+    """Records in order of time, those of one second in the order of their causes: that an access point gave the slot
+    back stands before the move that says so, and else behind all that the startd did in that second."""
+    in_time = sorted(told, key=lambda one: (one[1].at, one[0]))
+    for _, alike in groupby(in_time, lambda one: one[1].at // SECOND):
+        given_back: list[e.LoggedEvent] = []
+        others: list[e.LoggedEvent] = []
+        for one in alike:
+            is_release = isinstance(one[1], e.SlotReported) and one[1].said == "released"
+            (given_back if is_release else others).append(one)
+        at = next((number for number, (_, event) in enumerate(others) if _was_released(event)), len(others))
+        yield from (*others[:at], *given_back, *others[at:])
+
+
+def _was_released(event: e.Event) -> bool:
+    return isinstance(event, e.SlotTransitioned) and _RELEASED in event.reason
 
 
 _ADVICE = {
@@ -243,7 +411,6 @@ _ADVICE = {
     "Drained/Retiring": "cancel_drain",
 }
 """Where a slot is -> the code of what can be done."""
-_FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
 def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
@@ -252,38 +419,44 @@ def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
     return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
 
 
-def _with_cause(code: str, *fields: str) -> Callable[[_OwnSlotLife, int, Any], None]:
+def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]:
     """Return how an event is read whose sentence needs some of its fields and its cause."""
 
-    def read(life: _OwnSlotLife, position: int, event: Any) -> None:
+    def read(life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}
-        life.say(position, event, code, **facts, why=life.context.words(event))
+        life.say(position, event, code, **facts, why=life.why(event))
 
     return read
 
 
-_SAY: dict[type[e.Event], Callable[[_OwnSlotLife, int, Any], None]] = {
-    e.SlotCreated: _OwnSlotLife.on_born,
-    e.SlotTransitioned: _OwnSlotLife.on_moved,
-    e.SlotAdChanged: _OwnSlotLife.on_changed,
-    e.SlotDestroyed: _OwnSlotLife.on_died,
-    e.ClaimMade: _OwnSlotLife.on_claimed,
-    e.ClaimEnded: _OwnSlotLife.on_claim_over,
+_SAY: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = {
+    e.CycleHeld: SlotLife.on_cycle,
+    e.DefragPolled: SlotLife.on_polled,
+    e.ClaimsEarmarked: SlotLife.on_earmarked,
+    e.EarmarkEnded: SlotLife.on_earmark_over,
+    e.SlotCreated: SlotLife.on_born,
+    e.SlotTransitioned: SlotLife.on_moved,
+    e.SlotAdChanged: SlotLife.on_changed,
+    e.SlotDestroyed: SlotLife.on_died,
+    e.ClaimMade: SlotLife.on_claimed,
+    e.ClaimEnded: SlotLife.on_claim_over,
     e.MatchVoided: _with_cause("slot_match_void", "job"),
-    e.ClaimQueued: _OwnSlotLife.on_waits,
-    e.ClaimWithdrawn: _OwnSlotLife.on_withdrawn,
-    e.ClaimFlagged: _OwnSlotLife.on_marked,
-    e.ClaimHolderSilent: _OwnSlotLife.on_unheard,
-    e.ClaimActivated: _OwnSlotLife.on_job_begins,
-    e.ClaimDeactivated: _OwnSlotLife.on_job_gone,
-    e.StarterSignalled: _OwnSlotLife.on_told,
-    e.DrainBegan: _OwnSlotLife.on_drain,
-    e.DrainTransitioned: _OwnSlotLife.on_drain_moved,
+    e.ClaimQueued: SlotLife.on_waits,
+    e.ClaimWithdrawn: _with_cause("claim_waits_no_more"),
+    e.ClaimFlagged: SlotLife.on_marked,
+    e.ClaimHolderSilent: SlotLife.on_unheard,
+    e.ClaimActivated: SlotLife.on_job_begins,
+    e.ClaimDeactivated: SlotLife.on_job_over,
+    e.StarterSignalled: SlotLife.on_told,
+    e.DrainBegan: SlotLife.on_drain,
+    e.DrainTransitioned: SlotLife.on_drain_moved,
     e.ShutdownBegan: _with_cause("machine_ends", "how"),
-    e.BackfillStarted: _OwnSlotLife.on_client_started,
+    e.BackfillStarted: SlotLife.on_client_started,
     e.BackfillSignalled: _with_cause("client_told"),
-    e.BackfillExited: _OwnSlotLife.on_client_gone,
+    e.BackfillExited: SlotLife.on_client_gone,
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),
-    e.JobActivated: _OwnSlotLife.on_activated,
-    e.JobExited: _OwnSlotLife.on_exited,
+    e.JobActivated: SlotLife.on_job_begins,
+    e.JobExited: SlotLife.on_job_over,
+    e.SlotReported: SlotLife.on_reported,
+    e.DaemonReported: SlotLife.on_daemon,
 }
