@@ -58,18 +58,18 @@ def is_valid(word: str) -> bool:
 def requested_amounts(text: str) -> tuple[Ask, ...]:
     """Return what a job takes whose ConcurrencyLimits are this text: of a limit that it names twice, the sum. What is
     no name of a limit is passed over, as the reference does."""
-    found: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     for word in words(text.lower()):
         name, _, number = word.partition(":")
         if _NAME.fullmatch(name):
-            found[name] = found.get(name, 0) + _units(number)
-    return tuple([Ask(*each) for each in found.items()])
+            amounts[name] = amounts.get(name, 0) + _units(number)
+    return tuple([Ask(*each) for each in amounts.items()])
 
 
 def _units(text: str) -> Amount:
     """Read the units behind a name's colon: 1 where there is no number above 0."""
-    found = amount(text, up=True)
-    return found if found > 0 else PARTS
+    units = amount(text, up=True)
+    return units if units > 0 else PARTS
 
 
 def amount(text: str, up: bool = False) -> Amount:
@@ -79,16 +79,16 @@ def amount(text: str, up: bool = False) -> Amount:
     """
     if _INFINITE.match(text):
         return inf
-    sign, whole, fraction, exponent = _NUMBER.match(text).groups("")  # type: ignore[union-attr]
-    digits, power = int(f"0{whole}{fraction}"), int(exponent or 0) - len(fraction) + _DIGITS
-    if digits and power + len(whole + fraction) > _LARGEST:
-        found: Amount = inf
+    sign, integer, fraction, exponent = _NUMBER.match(text).groups("")  # type: ignore[union-attr]
+    digits, power = int(f"0{integer}{fraction}"), int(exponent or 0) - len(fraction) + _DIGITS
+    if digits and power + len(integer + fraction) > _LARGEST:
+        units: Amount = inf
     elif power >= 0:
-        found = digits * 10**power
+        units = digits * 10**power
     else:
         over = 10 ** min(-power, 10 * _LARGEST)
-        found = -(-digits // over) if up != (sign == "-") else digits // over
-    return -found if sign == "-" else found
+        units = -(-digits // over) if up != (sign == "-") else digits // over
+    return -units if sign == "-" else units
 
 
 def most(settings: Mapping[str, str], name: str) -> Amount:

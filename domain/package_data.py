@@ -36,15 +36,15 @@ class DataSection(NamedTuple):
 
 def sections(data: bytes | None) -> list[DataSection]:
     """Return the sections of a data file; a ``#`` line is a comment."""
-    found: list[DataSection] = []
+    data_sections: list[DataSection] = []
     for line in lines(data):
         if line.startswith("["):
             kind, _, about = line[1:-1].partition(": ")
-            found.append(DataSection(kind, about, []))
+            data_sections.append(DataSection(kind, about, []))
         elif line and not _is_comment(line):
-            found[-1].lines.append(line)
-    return found
+            data_sections[-1].lines.append(line)
+    return data_sections
 
 
-def names_of(found: Iterable[DataSection], kind: str) -> list[str]:
-    return [name for section in found if section.kind == kind for name in section.names]
+def names_of(data_sections: Iterable[DataSection], kind: str) -> list[str]:
+    return [name for section in data_sections if section.kind == kind for name in section.names]

@@ -49,14 +49,14 @@ class NearMisses:
 
     def _index(self, length: int) -> dict[str, list[str]]:
         """Return the names of so many letters, by what is left of them without one, which takes long to make."""
-        found = self._indexes.get(length)
-        if found is None:
-            found = self._indexes[length] = {}
+        index = self._indexes.get(length)
+        if index is None:
+            index = self._indexes[length] = {}
             if length >= self.LEAST_LETTERS:
                 for key, name in self._of_length.get(length, ()):
                     for part in _shortened(key):
-                        found.setdefault(part, []).append(name)
-        return found
+                        index.setdefault(part, []).append(name)
+        return index
 
 
 def _shortened(word: str) -> Iterator[str]:

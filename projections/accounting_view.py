@@ -122,16 +122,17 @@ class AccountingFold:
             self._connection.execute("UPDATE pool SET accounted=?", (self._books.priorities_updated_at,))
 
 
-def _first_factor(one: Submitter) -> float:
+def _first_factor(submitter: Submitter) -> float:
     """Return the factor that a submitter began with, of a log that does not say it."""
-    return initial(one.name, terms(one.appeared_under or {}))
+    return initial(submitter.name, terms(submitter.appeared_under or {}))
 
 
-def _row(name: str, one: Submitter) -> tuple[object, ...]:
-    factor, leases = one.factor or _first_factor(one), _encode(one.leases).decode()
+def _row(name: str, submitter: Submitter) -> tuple[object, ...]:
+    factor, leases = submitter.factor or _first_factor(submitter), _encode(submitter.leases).decode()
     return (
-        name, one.priority, one.updated, factor, one.floor, one.ceiling, leases,
-        one.weighted_in_use, one.slots, one.counted, str(one.weighted_usage), str(one.unweighted_usage),
-        str(one.usage_accounted), str(one.ended_usage), one.ended,
-        one.begin, one.last,
+        name, submitter.priority, submitter.updated, factor, submitter.floor, submitter.ceiling, leases,
+        submitter.weighted_in_use, submitter.slots, submitter.counted, str(submitter.weighted_usage),
+        str(submitter.unweighted_usage),
+        str(submitter.usage_accounted), str(submitter.ended_usage), submitter.ended,
+        submitter.begin, submitter.last,
     )  # fmt: skip

@@ -53,11 +53,11 @@ class _Kinds:
         self._numbers: dict[Alike, int] = {}
 
     def number(self, alike: Alike) -> int:
-        found = self._numbers.get(alike)
-        if found is None:
-            found = self._numbers[alike] = len(self.known)
+        number = self._numbers.get(alike)
+        if number is None:
+            number = self._numbers[alike] = len(self.known)
             self.known.append(alike)
-        return found
+        return number
 
     def joinable(self) -> Numbers:
         """Of each kind the number of the first that says the same: stretches of these are joined. Those with processes
@@ -65,8 +65,8 @@ class _Kinds:
         firsts: dict[object, int] = {}
         return np.array(
             [
-                -1 if one.slot else firsts.setdefault((one.status, self._meaning(one.changes)), number)
-                for number, one in enumerate(self.known)
+                -1 if kind.slot else firsts.setdefault((kind.status, self._meaning(kind.changes)), number)
+                for number, kind in enumerate(self.known)
             ],
             np.int64,
         )
@@ -145,7 +145,7 @@ class ManyStretches:
         runs = zip(kind[begins[:-1]].tolist(), begins, begins[1:], strict=False)
         self._connection.executemany(
             statement,
-            [(*values(self._kinds.known[one]), _text(spans[begin:end]).decode()) for one, begin, end in runs],
+            [(*values(self._kinds.known[kind]), _text(spans[begin:end]).decode()) for kind, begin, end in runs],
         )
 
 

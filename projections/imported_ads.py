@@ -68,13 +68,16 @@ class ArchiveFold:
     def _history(self, position: int, event: AdsKept) -> None:
         from ..domain.imported.packed_ads import index
 
-        told = index(event)
-        users, owners, groups = told.texts("user"), told.texts("owner"), told.texts("group")
+        index_row = index(event)
+        users, owners, groups = index_row.texts("user"), index_row.texts("owner"), index_row.texts("group")
         accounts = [self._account(*who) for who in zip(users, owners, groups, strict=True)]
-        jobs = list(zip(told.wholes("cluster"), told.wholes("proc"), told.wholes("qdate"), strict=True))
-        cpu = [user + system for user, system in zip(told.micros("user_cpu"), told.micros("sys_cpu"), strict=True)]
-        used = list(zip(told.micros("wall"), cpu, told.micros("slot_time"), strict=True))
-        left = told.wholes("left")
+        jobs = list(zip(index_row.wholes("cluster"), index_row.wholes("proc"), index_row.wholes("qdate"), strict=True))
+        cpu = [
+            user + system
+            for user, system in zip(index_row.micros("user_cpu"), index_row.micros("sys_cpu"), strict=True)
+        ]
+        used = list(zip(index_row.micros("wall"), cpu, index_row.micros("slot_time"), strict=True))
+        left = index_row.wholes("left")
         order = list(range(event.count))
         if left and left[0] > left[-1]:  # printed by condor_history, the last first
             order.reverse()
@@ -144,16 +147,16 @@ def kept_ad_places(
     with `once` of each job only the one that counts."""
     from json import dumps
 
-    whole = [cluster for cluster, proc in selection.ids if proc is None]
+    whole_clusters = [cluster for cluster, proc in selection.ids if proc is None]
     single = [(cluster, proc) for cluster, proc in selection.ids if proc is not None]
-    parameters = {"clusters": dumps(whole), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
+    parameters = {"clusters": dumps(whole_clusters), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
     named = f"id IN ({_WHOLE} UNION {_SINGLE})"
-    wanted = [part for part, given in ((named, selection.ids), (_OWNED, selection.owners)) if given]
-    if len(wanted) == 2:
-        wanted = [f"id IN ({_WHOLE} UNION {_SINGLE} UNION SELECT id FROM archive WHERE {_OWNED})"]
+    conditions = [part for part, given in ((named, selection.ids), (_OWNED, selection.owners)) if given]
+    if len(conditions) == 2:
+        conditions = [f"id IN ({_WHOLE} UNION {_SINGLE} UNION SELECT id FROM archive WHERE {_OWNED})"]
     if once:
-        wanted.append("counted=1")
-    where = f"WHERE {' AND '.join(wanted)} " if wanted else ""
+        conditions.append("counted=1")
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
     order = "ASC" if forwards else "DESC"
     statement = f"SELECT position, number FROM archive {where}ORDER BY left {order}, id {order}"
     return (Kept(*row) for row in connection.execute(statement, parameters))
@@ -200,13 +203,13 @@ BY: Final[dict[str, tuple[str, str]]] = {
 
 def spent(connection: sqlite3.Connection, by: str = "user") -> list[Spent]:
     """What the jobs of the history used, by one of ``BY``, in order. Jobs of no group have "" as theirs."""
-    found: dict[Any, list[int]] = {}
+    totals: dict[Any, list[int]] = {}
     for statement in BY[by]:
         for name, *amounts in connection.execute(statement):
-            sums = found.setdefault(name, [0, 0, 0, 0])
+            sums = totals.setdefault(name, [0, 0, 0, 0])
             for place, amount in enumerate(amounts):
                 sums[place] += int(amount)
-    return [Spent(str(name), *amounts) for name, amounts in sorted(found.items()) if amounts[0]]
+    return [Spent(str(name), *amounts) for name, amounts in sorted(totals.items()) if amounts[0]]
 
 
 def last_sample(connection: sqlite3.Connection, kind: str) -> list[int]:

@@ -58,10 +58,10 @@ class ClusterAds:
     def ad(self, without: frozenset[str]) -> ClassAd:
         """The cluster's ad without some attributes. It is shared: not to be changed."""
         hidden = without.intersection(self.attributes)
-        found = self._ads.get(hidden)
-        if found is None:
-            found = self._ads[hidden] = ad_of({k: v for k, v in self.attributes.items() if k not in hidden})
-        return found
+        ad = self._ads.get(hidden)
+        if ad is None:
+            ad = self._ads[hidden] = ad_of({k: v for k, v in self.attributes.items() if k not in hidden})
+        return ad
 
 
 class Clusters:
@@ -74,13 +74,13 @@ class Clusters:
         self.pool: str = row[0] if row else ""
 
     def __getitem__(self, number: int) -> ClusterAds:
-        found = self._known.get(number)
-        if found is None:
+        cluster = self._known.get(number)
+        if cluster is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             row = self._connection.execute("SELECT * FROM clusters WHERE cluster=?", (number,)).fetchone()
-            found = self._known[number] = ClusterAds(ClusterRow(*row), self._variants(number))
-        return found
+            cluster = self._known[number] = ClusterAds(ClusterRow(*row), self._variants(number))
+        return cluster
 
     def _variants(self, number: int) -> Variants | None:
         statement = "SELECT chunk FROM chunks WHERE cluster=? ORDER BY number"

@@ -47,10 +47,10 @@ def column_text(value: Any) -> str:
 
 def literal(text: str) -> str | None:
     """What a text that is a literal is shown as; None for any other expression."""
-    found = _LITERAL.fullmatch(text)
-    if found is None:
+    match = _LITERAL.fullmatch(text)
+    if match is None:
         return None
-    return text if found[1] is None else found[1]
+    return text if match[1] is None else match[1]
 
 
 class Columns:
@@ -83,8 +83,8 @@ class Columns:
             if texts is not None:
                 return self._varied(name, texts[stretch.first : stretch.last + 1], stretch)
         _, text = changes.get(name) or cluster.attributes.get(name) or ("", "")
-        found = literal(text) if text else UNDEFINED
-        return self._evaluated(name, stretch, cluster) if found is None else found
+        value = literal(text) if text else UNDEFINED
+        return self._evaluated(name, stretch, cluster) if value is None else value
 
     def _changed(self, text: str) -> Attributes:
         """The attributes that changed; the last stretch's are remembered."""
@@ -104,9 +104,9 @@ class Columns:
         return self._unpacked[1]
 
     def _varied(self, name: str, texts: Sequence[str], stretch: ProcRange) -> list[str]:
-        found = [literal(text) if text else UNDEFINED for text in texts]
-        if None not in found:
-            return found  # type: ignore[return-value]
+        values = [literal(text) if text else UNDEFINED for text in texts]
+        if None not in values:
+            return values  # type: ignore[return-value]
         return list(self._each(name, stretch))
 
     def _evaluated(self, name: str, stretch: ProcRange, cluster: ClusterAds) -> Column:

@@ -77,10 +77,12 @@ def stretches(
 def _statement(selection: JobSelection) -> tuple[str, dict[str, str]]:
     from json import dumps
 
-    whole = {cluster for cluster, proc in selection.ids if proc is None}
-    single = sorted({(cluster, proc) for cluster, proc in selection.ids if proc is not None and cluster not in whole})
-    parameters = {"clusters": dumps(sorted(whole)), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
-    named = [part for part, wanted in ((_WHOLE, whole), (_SINGLE, single)) if wanted]
+    clusters = {cluster for cluster, proc in selection.ids if proc is None}
+    single = sorted(
+        {(cluster, proc) for cluster, proc in selection.ids if proc is not None and cluster not in clusters}
+    )
+    parameters = {"clusters": dumps(sorted(clusters)), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
+    named = [part for part, used in ((_WHOLE, clusters), (_SINGLE, single)) if used]
     if not selection.owners:
         return " UNION ALL ".join(named) or "SELECT {columns}, NULL FROM {table} t", parameters
     if not named:

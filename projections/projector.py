@@ -47,8 +47,8 @@ class MatchingFold:
             self._refusals[unmatched.job] = (event.at, unmatched)
         if event.statistics:
             whose = {WHOSE: event.negotiator} if event.negotiator else {}
-            told = (position, event.at, _json({**event.statistics, **whose}))
-            self._cycles[event.negotiator] = [*self._cycles.get(event.negotiator, ()), told][-CYCLES:]
+            row = (position, event.at, _json({**event.statistics, **whose}))
+            self._cycles[event.negotiator] = [*self._cycles.get(event.negotiator, ()), row][-CYCLES:]
 
     def flush(self) -> None:
         execute = self._connection.executemany

@@ -78,16 +78,16 @@ class _Texts:
         """By the identity of the changes, which are kept so that no others take it."""
 
     def read(self, text: str) -> Changes:
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = _decode(text)
-        return found
+        decoded = self._known.get(text)
+        if decoded is None:
+            decoded = self._known[text] = _decode(text)
+        return decoded
 
     def write(self, changes: Changes) -> str:
-        found = self._written.get(id(changes))
-        if found is None:
-            found = self._written[id(changes)] = changes, _encode(changes).decode()
-        return found[1]
+        encoded = self._written.get(id(changes))
+        if encoded is None:
+            encoded = self._written[id(changes)] = changes, _encode(changes).decode()
+        return encoded[1]
 
 
 class _QueuedCluster:
@@ -132,20 +132,20 @@ class _QueuedCluster:
     def _at(self, proc: int) -> QueuedRange | None:
         """The stretch that holds a process."""
         self.settle()
-        found = self._known(proc)
-        if found is None and not self._new:
+        stretch = self._known(proc)
+        if stretch is None and not self._new:
             row = self._connection.execute(_AT, (self._id, proc)).fetchone()
             if row is not None and proc <= row[1]:
                 self._load(*row)
-                found = self._known(proc)
-        return found
+                stretch = self._known(proc)
+        return stretch
 
     def _cut(self, proc: int) -> None:
         """See to it that no stretch holds both `proc` and the process before it."""
-        whole = self._at(proc)
-        if whole is not None and whole.first < proc:
-            self.add(QueuedRange(proc, whole.last, whole.status, whole.slot, whole.changes))
-            whole.last, whole.altered = proc - 1, True
+        stretch = self._at(proc)
+        if stretch is not None and stretch.first < proc:
+            self.add(QueuedRange(proc, stretch.last, stretch.status, stretch.slot, stretch.changes))
+            stretch.last, stretch.altered = proc - 1, True
 
     def one(self, proc: int) -> QueuedRange | None:
         """The stretch of this process alone."""
@@ -195,20 +195,20 @@ class _QueuedCluster:
                 self._load(*row)
         begin, end = max(bisect_right(self._firsts, first) - 2, 0), bisect_right(self._firsts, last) + 1
         walked = [self._stretches.pop(at) for at in self._firsts[begin:end]]
-        found: list[QueuedRange] = []
+        changed_ranges: list[QueuedRange] = []
         leave: list[QueuedRange] = []
         meant_before = False
         for piece, meant in _cut_along(walked, ranges):
             if meant and not change(piece):
                 leave.append(piece)
                 continue
-            if found and (meant or meant_before) and piece.continues(found[-1]):
-                found[-1].last, found[-1].altered = piece.last, True
+            if changed_ranges and (meant or meant_before) and piece.continues(changed_ranges[-1]):
+                changed_ranges[-1].last, changed_ranges[-1].altered = piece.last, True
             else:
-                found.append(piece)
+                changed_ranges.append(piece)
             meant_before = meant
-        self._stretches.update((stretch.first, stretch) for stretch in found)
-        self._firsts[begin:end] = [stretch.first for stretch in found]
+        self._stretches.update((stretch.first, stretch) for stretch in changed_ranges)
+        self._firsts[begin:end] = [stretch.first for stretch in changed_ranges]
         return leave
 
     def change_many(self, ranges: e.Procs, change: Callable[[QueuedRange], bool], at: int) -> None:
@@ -216,9 +216,9 @@ class _QueuedCluster:
         from .bulk_ranges import Alike, ManyStretches
 
         def changed(alike: Alike) -> tuple[Alike, bool]:
-            one = QueuedRange(0, 0, alike.status, alike.slot, self._texts.read(alike.changes))
-            stays = change(one)
-            return Alike(one.status, one.slot, self._texts.write(one.changes)), stays
+            queued = QueuedRange(0, 0, alike.status, alike.slot, self._texts.read(alike.changes))
+            stays = change(queued)
+            return Alike(queued.status, queued.slot, self._texts.write(queued.changes)), stays
 
         if self._many is None:
             gone: list[tuple[int, int]] = []
@@ -413,7 +413,7 @@ class QueueFold:
             return []
         if len(event.procs) >= _SEVERAL:
             return cluster.change_all(event.procs, changed)
-        return [one for first, last in event.procs for one in cluster.change(first, last, changed)]
+        return [queued for first, last in event.procs for queued in cluster.change(first, last, changed)]
 
     def _one(self, event: e.JobActivated | _Fact | e.JobExited) -> QueuedRange | None:
         """The job that an event is about, its changes folded; None if it is not in the queue."""
@@ -455,8 +455,8 @@ class QueueFold:
         execute(insertion("clusters", "INSERT OR REPLACE"), self._submitted)
         execute(insertion("chunks", "INSERT OR REPLACE"), self._chunks)
         factories = [
-            (number, one.made, one.mode, one.reason, _encode(one.changes).decode())
-            for number, one in self._factories.items()
+            (number, factory.made, factory.mode, factory.reason, _encode(factory.changes).decode())
+            for number, factory in self._factories.items()
         ]
         execute(insertion("factories", "INSERT OR REPLACE"), factories)
         gone: list[tuple[int, int]] = []

@@ -15,13 +15,13 @@ from .job_query import SelectedJobs, stretches
 def running_jobs(connection: sqlite3.Connection, slots: Iterable[Slot]) -> dict[int, Cluster]:
     """The clusters of the jobs that these slots run, with what has happened to these jobs and to no other."""
     runs = [slot.activation for slot in slots if slot.activation is not None and slot.activation.cluster]
-    found: dict[int, Cluster] = {}
+    clusters: dict[int, Cluster] = {}
     for stretch in stretches(connection, SelectedJobs(tuple((run.cluster, run.proc) for run in runs))) if runs else ():
-        if stretch.cluster not in found:
-            found[stretch.cluster] = _cluster(connection, stretch.cluster)
+        if stretch.cluster not in clusters:
+            clusters[stretch.cluster] = _cluster(connection, stretch.cluster)
         for proc in range(stretch.first, stretch.last + 1):
-            found[stretch.cluster].recall(proc, stretch.status, json.loads(stretch.changes))
-    return found
+            clusters[stretch.cluster].recall(proc, stretch.status, json.loads(stretch.changes))
+    return clusters
 
 
 def _cluster(connection: sqlite3.Connection, number: int) -> Cluster:

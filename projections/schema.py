@@ -38,21 +38,21 @@ class TableSchema(NamedTuple):
 @cache
 def described(kind: str) -> dict[str, TableSchema]:
     """Return all tables ("table") or SQL views ("view"), by name."""
-    found = [one for one in sections(get_data(__package__, "tables.txt")) if one.kind == kind]
-    return {one.about: _read(*one.lines) for one in found}
+    described_sections = [section for section in sections(get_data(__package__, "tables.txt")) if section.kind == kind]
+    return {section.about: _read(*section.lines) for section in described_sections}
 
 
 def _read(description: str, *lines: str) -> TableSchema:
     columns = [line.split(" | ") for line in lines if " | " in line]
-    said = [line.partition(" ")[::2] for line in lines if " | " not in line]
-    named = [(word, tuple(rest.split(", "))) for word, rest in said if word != "sql"]
+    clauses = [line.partition(" ")[::2] for line in lines if " | " not in line]
+    named = [(word, tuple(rest.split(", "))) for word, rest in clauses if word != "sql"]
     return TableSchema(
         description,
         {name: _TYPES[kind] for name, kind, _ in columns},
         {name: meaning for name, _, meaning in columns},
         next((names for word, names in named if word == "key"), ()),
         tuple(names for word, names in named if word == "index"),
-        next((rest for word, rest in said if word == "sql"), ""),
+        next((rest for word, rest in clauses if word == "sql"), ""),
     )
 
 

@@ -160,7 +160,7 @@ class Views:
 
     def batches(self) -> list[ClusterCounts]:
         """The clusters that have jobs in the queue, by their numbers."""
-        found: dict[int, ClusterCounts] = {}
+        clusters: dict[int, ClusterCounts] = {}
         statement = (
             "SELECT c.owner, c.batch, c.cluster, c.qdate, c.count, f.made, j.status, j.jobs, j.lowest, j.highest FROM "
             "(SELECT cluster, status, SUM(last - first + 1) AS jobs, MIN(first) AS lowest, MAX(last) AS highest "
@@ -170,13 +170,15 @@ class Views:
         for owner, batch, cluster, qdate, count, made, status, jobs, lowest, highest in self.connection.execute(
             statement
         ):
-            before = found.get(cluster)
+            before = clusters.get(cluster)
             counts = {} if before is None else before.counts
             counts[status] = jobs
             if before is not None:
                 lowest, highest = min(lowest, before.lowest), max(highest, before.highest)
-            found[cluster] = ClusterCounts(owner, batch or None, cluster, qdate, counts, lowest, highest, count, made)
-        return list(found.values())
+            clusters[cluster] = ClusterCounts(
+                owner, batch or None, cluster, qdate, counts, lowest, highest, count, made
+            )
+        return list(clusters.values())
 
     def has_dags(self) -> bool:
         """Return True if jobs in the queue are nodes of DAGs, or may stand for DAGs: their ads say to which batch they
@@ -199,8 +201,8 @@ class Views:
         for cluster, status, number in self.connection.execute(jobs):
             counts.setdefault(cluster, {})[status] = number
         rows: list[tuple[int, str, int, int, str, int, str, str, str]] = self.connection.execute(statement).fetchall()
-        found = [FactoryRow(*row, counts.get(row[0], {})) for row in rows]
-        return [row for row in found if row.counts or (row.made < row.total and row.mode != "Removed")]
+        factories = [FactoryRow(*row, counts.get(row[0], {})) for row in rows]
+        return [row for row in factories if row.counts or (row.made < row.total and row.mode != "Removed")]
 
     def totals(self) -> dict[str, dict[int, int]]:
         """How many jobs each owner has in the queue, by status (HTCondor's number). As condor_q counts, jobs of the
@@ -247,8 +249,10 @@ class Views:
         of attributes that are expressions. `statuses`: only of jobs in one of these."""
         changes = not QUEUES_OWN.keys() >= {name.lower() for name in names}
         columns = Columns(Clusters(self.connection), names, context)
-        found = stretches(self.connection, selection, changes=changes)
-        return columns.rows(found if statuses is None else (one for one in found if one.status in statuses))
+        selected = stretches(self.connection, selection, changes=changes)
+        return columns.rows(
+            selected if statuses is None else (stretch for stretch in selected if stretch.status in statuses)
+        )
 
     # Jobs that have left
 
@@ -258,8 +262,8 @@ class Views:
         """The ads of jobs that have left the queue, the last one first, or with `forwards` the first one; at most
         `limit`. Read as they are asked for: the last ten of a million cost no more than ten."""
         clusters = Clusters(self.connection)
-        found = stretches(self.connection, selection, "oldest" if forwards else "newest")
-        return islice((ad for stretch in found for ad in ads(clusters, stretch, not forwards)), limit)
+        selected = stretches(self.connection, selection, "oldest" if forwards else "newest")
+        return islice((ad for stretch in selected for ad in ads(clusters, stretch, not forwards)), limit)
 
     def kept(
         self, selection: JobSelection = ALL, forwards: bool = False, *, once: bool = False
@@ -336,15 +340,15 @@ class Views:
     def submitters(self, negotiator: str = "") -> list[SubmitterRow]:
         """All that ever submitted anything or held a claim, by name; of several negotiators, those of one's accounting
         (empty: NEGOTIATOR's)."""
-        found = []
+        submitters = []
         for account, *row in self.connection.execute("SELECT * FROM submitters ORDER BY submitter"):
             name = AccountName.parse(account)
             if name.negotiator != negotiator:
                 continue
             row = [name.submitter, *row]
             leases = {name: (value, until) for name, (value, until) in json.loads(row[6]).items()}
-            found.append(SubmitterRow._make((*row[:6], leases, *row[7:10], *map(int, row[10:14]), *row[14:])))
-        return found
+            submitters.append(SubmitterRow._make((*row[:6], leases, *row[7:10], *map(int, row[10:14]), *row[14:])))
+        return submitters
 
     def waiting(self) -> set[str]:
         """The submitters that have idle jobs."""
@@ -381,11 +385,11 @@ class Views:
             "SELECT json_extract(record, '$.claim.limits'), json_extract(record, '$.waiting.limits') FROM slots "
             'WHERE record GLOB \'*"limits":"[^"]*\''
         )
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
         for row in self.connection.execute(statement):
-            for one in (one for text in row if text for one in requested_amounts(text)):
-                found[one.name] = found.get(one.name, 0.0) + in_units(one.units)
-        return dict(sorted(found.items()))
+            for amount in (amount for text in row if text for amount in requested_amounts(text)):
+                totals[amount.name] = totals.get(amount.name, 0.0) + in_units(amount.units)
+        return dict(sorted(totals.items()))
 
     def refusals(self) -> list[RefusalRow]:
         """Why jobs wait, by the first job of each kind that still does, in the order in which it was said last."""
@@ -394,17 +398,29 @@ class Views:
             "j.first = (SELECT MAX(first) FROM jobs WHERE cluster = r.cluster AND first <= r.proc) "
             "ORDER BY r.at, r.cluster, r.proc"
         )
-        found = []
+        refusals = []
         for cluster, proc, *row, _ in self.connection.execute(statement):
             at, jobs, slots, clauses, refused, taken, who, denied, limit, allowed, used, group = row
-            told = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
+            refused_clauses = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
             counts = {name: count for name, count in json.loads(denied or "{}").items() if count}
-            found.append(
+            refusals.append(
                 RefusalRow(
-                    f"{cluster}.{proc}", at, jobs, slots, told, refused, taken, who, counts, limit, allowed, used, group
+                    f"{cluster}.{proc}",
+                    at,
+                    jobs,
+                    slots,
+                    refused_clauses,
+                    refused,
+                    taken,
+                    who,
+                    counts,
+                    limit,
+                    allowed,
+                    used,
+                    group,
                 )
             )
-        return found
+        return refusals
 
     def defrag(self) -> tuple[Defrag, dict[str, str]]:
         """The defragmentation as the live state has it, and the pool's settings in force."""
@@ -423,5 +439,5 @@ class Views:
         """The last cycles that decided anything, the last one first; of several negotiators, those of one (empty:
         NEGOTIATOR's)."""
         rows = self.connection.execute("SELECT position, at, statistics FROM cycles ORDER BY position DESC")
-        told = [(position, at, json.loads(statistics)) for position, at, statistics in rows]
-        return [CycleRow(*row) for row in told if row[2].pop(WHOSE, "") == negotiator]
+        cycles = [(position, at, json.loads(statistics)) for position, at, statistics in rows]
+        return [CycleRow(*row) for row in cycles if row[2].pop(WHOSE, "") == negotiator]

@@ -496,8 +496,8 @@ def _expression(value: Any, levels: int) -> Expression:
     if isinstance(value, list):
         return ListExpression(tuple(_expression(member, levels - 1) for member in value))
     # JSON does not tell "\/" from "/" once read: a string of this form counts as an expression.
-    found = _EXPRESSION.fullmatch(value)
-    if found is not None:
-        return parse_evaluated(found[1])
+    match = _EXPRESSION.fullmatch(value)
+    if match is not None:
+        return parse_evaluated(match[1])
     to_bytes(value)  # refuses text that no bytes can encode
     return Literal(value)

@@ -98,15 +98,15 @@ class _Search:
             start = value
         if start is None:
             raise EvaluationFailed(f"cannot tell what {_shown(node)} refers to: there is no outermost ad")
-        found = lookup(self.env, start, node.key)
-        if found is None:
+        attribute = lookup(self.env, start, node.key)
+        if attribute is None:
             if not self.internal:
                 self.add(node.name)
             else:
                 # HTCondor does not return to the former ad: later references are searched from here.
                 self.here = root_of(self.env, start) or start
             return
-        thing, place = found
+        thing, place = attribute
         if self.internal and place is self.env.root and place._find(node.key) is not None:
             self.add(node.name)
         if depth <= 0:

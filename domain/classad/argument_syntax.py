@@ -17,7 +17,7 @@ class QuotingError(ValueError):
 
 def split(text: str) -> list[str]:
     """Return the arguments of a text, without its quotes; raise QuotingError where a single quote does not end."""
-    found: list[str] = []
+    arguments: list[str] = []
     current: list[str] = []
     at = 0
     for piece in _PIECES.finditer(text):
@@ -29,13 +29,13 @@ def split(text: str) -> list[str]:
             current.append(word[1:-1].replace("''", "'"))
         elif word[0] in " \t\n\r":
             if current:
-                found.append("".join(current))
+                arguments.append("".join(current))
             current = []
         else:
             current.append(word)
     if at != len(text):
         raise QuotingError(f"the single quote that starts here has no end: {text[at : at + 40]}")
-    return [*found, "".join(current)] if current else found
+    return [*arguments, "".join(current)] if current else arguments
 
 
 def old_entries(text: str, delimiter: str) -> list[str]:
@@ -94,18 +94,18 @@ def environment_of(value: str) -> dict[str, str | None]:
     else:
         delimiter = value[0] if value[:1] in (";", "|") else ";"
         entries = old_entries(value, delimiter)
-    found: dict[str, str | None] = {}
+    variables: dict[str, str | None] = {}
     for entry in entries:
         name, equals, text = entry.partition("=")
         if not entry:
             continue
         if not equals and "$$" in entry:
-            found[entry] = None
+            variables[entry] = None
         elif not equals or not name:
             raise QuotingError(f"'{entry[:40]}' is no environment variable; write NAME=value")
         else:
-            found[name] = text
-    return found
+            variables[name] = text
+    return variables
 
 
 def environment_text(variables: Mapping[str, str | None]) -> str:
@@ -122,10 +122,10 @@ def old_environment_text(variables: Mapping[str, str | None]) -> str:
     return ";".join(entries)
 
 
-def imported(wanted: str, environment: Mapping[str, str]) -> dict[str, str]:
+def imported(pattern_list: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the user's environment that a list of patterns names; leave out those after !. As in
     HTCondor, case does not count, ``*`` stands for anything, and a value of several lines is left out."""
-    patterns = [pattern for pattern in re.split(r"[,;\s]+", wanted) if pattern]
+    patterns = [pattern for pattern in re.split(r"[,;\s]+", pattern_list) if pattern]
     refused = _any_of(pattern[1:] for pattern in patterns if pattern.startswith("!"))
     taken = _any_of(pattern for pattern in patterns if not pattern.startswith("!")) or re.compile("")
     return {
@@ -143,7 +143,7 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
 _SECRET = re.compile("token|secret|passw|passphrase|credential|api_?key|private_?key|access_?key", re.IGNORECASE)
 
 
-def unnamed_secrets(wanted: str, found: Iterable[str]) -> list[str]:
+def unnamed_secrets(pattern_list: str, variables: Iterable[str]) -> list[str]:
     """Return which of the variables that were found have names of secrets, and are not named themselves in the list."""
-    named = {word.lower() for word in re.split(r"[,;\s]+", wanted)}
-    return sorted(name for name in found if _SECRET.search(name) and name.lower() not in named)
+    named = {word.lower() for word in re.split(r"[,;\s]+", pattern_list)}
+    return sorted(name for name in variables if _SECRET.search(name) and name.lower() not in named)

@@ -30,8 +30,8 @@ def _select(env: Environment, ad: ClassAd | None, base: Any, key: str, depth: in
     """Evaluate ``base.name``: look up from the ad ``base`` outwards, never in the other ad of the match."""
     kind = type(base)
     if kind is ClassAd:
-        found = lookup(env, base, key)
-        return UNDEFINED if found is None else enter(env, found[0], found[1], key, depth)
+        attribute = lookup(env, base, key)
+        return UNDEFINED if attribute is None else enter(env, attribute[0], attribute[1], key, depth)
     if kind is ListValue:
         return _project(env, ad, base, key, depth)
     return UNDEFINED if base is UNDEFINED else ERROR
@@ -63,8 +63,8 @@ def _unscoped(key: str, depth: int) -> Evaluator:
             if cell is not None:
                 thing = cell[1]
                 return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
-        found = lookup(env, ad, key)
-        if found is None:
+        attribute = lookup(env, ad, key)
+        if attribute is None:
             other = env.other(ad)
             if other is None:
                 return UNDEFINED
@@ -72,10 +72,10 @@ def _unscoped(key: str, depth: int) -> Evaluator:
             if cell is not None:
                 thing = cell[1]
                 return thing.value if type(thing) is Literal else enter(env, thing, other, key, depth)
-            found = lookup(env, other, key)
-            if found is None:
+            attribute = lookup(env, other, key)
+            if attribute is None:
                 return UNDEFINED
-        return enter(env, found[0], found[1], key, depth)
+        return enter(env, attribute[0], attribute[1], key, depth)
 
     return run
 
@@ -86,8 +86,8 @@ def _absolute(key: str, depth: int) -> Evaluator:
             if ad is None:
                 raise EvaluationFailed(f".{key} needs an ad to be evaluated in")
             return UNDEFINED
-        found = lookup(env, env.root, key)
-        return UNDEFINED if found is None else enter(env, found[0], found[1], key, depth)
+        attribute = lookup(env, env.root, key)
+        return UNDEFINED if attribute is None else enter(env, attribute[0], attribute[1], key, depth)
 
     return run
 

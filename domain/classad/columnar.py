@@ -65,11 +65,11 @@ class Columnar:
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """Evaluate a complete expression; see ``run``."""
-        found = survey(node)
-        if found.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table.has):
+        facts = survey(node)
+        if facts.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table.has):
             return self._slot_by_slot(node, side, rows, marks)
         before = self.steps
-        self.steps += found.height + 1
+        self.steps += facts.height + 1
         if self.steps > _MOST_STEPS:
             raise Unsupported
         try:
@@ -175,12 +175,12 @@ class Columnar:
         if not ((kind == ABSENT) | (kind == OTHER)).any():
             return vector
         parts: list[tuple[Any, Vector]] = []
-        for wanted, mask in ((ABSENT, kind == ABSENT), (OTHER, kind == OTHER)):
+        for column_kind, mask in ((ABSENT, kind == ABSENT), (OTHER, kind == OTHER)):
             places = np.flatnonzero(mask)
             if len(places) == 0:
                 continue
             inner = places if rows is None else rows[places]
-            if wanted == ABSENT:
+            if column_kind == ABSENT:
                 parts.append((places, (self._of_job(key, inner, marks) if or_job else None) or ALL_UNDEFINED))
             else:
                 parts.append((places, self._expressions(key, take(vector, places), inner, marks)))

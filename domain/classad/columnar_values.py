@@ -42,15 +42,15 @@ def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> V
     memo = (side, key, shape(node))
     kept = evaluation.table.vectors.get(memo)
     if kept is not None and kept[0] == column.version:
-        whole = kept[1]
+        column_values = kept[1]
     else:
         made = _of_each_value(evaluation, node, side, column)
         if made is None:
             return None
-        whole = made
-        if evaluation.lasting and not _refers(whole):
-            evaluation.table.keep_vector(memo, column.version, whole)
-    return whole if rows is None else take(whole, rows)
+        column_values = made
+        if evaluation.lasting and not _refers(column_values):
+            evaluation.table.keep_vector(memo, column.version, column_values)
+    return column_values if rows is None else take(column_values, rows)
 
 
 def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: AttributeColumn) -> Vector | None:
@@ -78,16 +78,16 @@ def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: At
 
 def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
     """Return the key of the one column that a node reads; None where it reads several, or more than columns hold."""
-    found: str | None = None
+    name: str | None = None
     pending = [node]
     while pending:
         here = pending.pop()
         kind = type(here)
         if kind is Attribute:
             key = evaluation.column_of(here, side)
-            if key is None or (key and found is not None and key != found):
+            if key is None or (key and name is not None and key != name):
                 return None
-            found = key or found
+            name = key or name
             continue
         if kind is Call:
             function = FUNCTIONS.get(here.key)  # type: ignore[attr-defined]
@@ -98,7 +98,7 @@ def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | N
         elif kind not in _PLAIN_NODES:
             return None
         pending.extend(children(here))
-    return found
+    return name
 
 
 def distinct(

@@ -59,13 +59,13 @@ class Context:
         trace: Callable[[str], None] | None = None,
         allowance: Any = None,
     ) -> None:
-        for name, value, wanted in (("now", now, int), ("seed", seed, int), ("timezone", timezone, tzinfo)):
-            if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+        for name, value, kind in (("now", now, int), ("seed", seed, int), ("timezone", timezone, tzinfo)):
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
                 kinds = {
                     int: "a whole number (of seconds, for now)",
                     tzinfo: "a tzinfo, such as ZoneInfo('Europe/Rome')",
                 }
-                raise TypeError(f"{name} must be {kinds[wanted]}, not {value!r}")
+                raise TypeError(f"{name} must be {kinds[kind]}, not {value!r}")
         if functions:
             _check_functions(functions)
         values: dict[str, object] = {

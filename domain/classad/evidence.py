@@ -85,7 +85,7 @@ def unparsed(value: object) -> str:
 def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
     """Return the values that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
     ``target`` as ``TARGET.Name``, as the language writes them."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     pending: list[tuple[Expression, bool]] = [(of, True)]
     seen: set[tuple[str, bool]] = set()
     value_in = {True: evaluator_of_several(my, target, context), False: evaluator_of_several(target, my, context)}
@@ -102,10 +102,10 @@ def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Co
             if place is None or name not in place or (name.lower(), own) in seen:
                 continue
             seen.add((name.lower(), own))
-            found[f"{'MY' if own else 'TARGET'}.{name}"] = noted(value_in[own](place[name]))
+            values[f"{'MY' if own else 'TARGET'}.{name}"] = noted(value_in[own](place[name]))
             if own != mine:  # what it reads itself is among the references of the expression that reads it
                 pending.append((place[name], own))
-    return dict(sorted(found.items()))
+    return dict(sorted(values.items()))
 
 
 Read = tuple[str, str]
@@ -114,19 +114,19 @@ EITHER, CALL = "", "()"
 """The scope of a name that has none, and that of a function."""
 
 
-def mentioned(one: Expression) -> set[Read]:
+def mentioned(expression: Expression) -> set[Read]:
     """The names of attributes and of functions that an expression mentions, with the attributes' scopes."""
-    found: set[Read] = set()
-    pending = [one]
+    names: set[Read] = set()
+    pending = [expression]
     while pending:
         node = pending.pop()
         if isinstance(node, Attribute):
             base = node.base
             if isinstance(base, Attribute) and base.key in ("my", "target") and base.base is None and not base.absolute:
-                found.add((base.key, node.key))
+                names.add((base.key, node.key))
                 continue
-            found.add((EITHER, node.key))
+            names.add((EITHER, node.key))
         elif isinstance(node, Call):
-            found.add((CALL, node.key))
+            names.add((CALL, node.key))
         pending.extend(children(node))
-    return found
+    return names

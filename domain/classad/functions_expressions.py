@@ -65,11 +65,11 @@ def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
         start = env.root if reference.absolute else ad
         if start is None:
             return None, ad
-        found = lookup(env, start, reference.key)
-        if found is None and not reference.absolute:
+        attribute = lookup(env, start, reference.key)
+        if attribute is None and not reference.absolute:
             other = env.other(start)
             if other is not None:
-                found = lookup(env, other, reference.key)
+                attribute = lookup(env, other, reference.key)
     else:
         try:
             base = evaluate_in(reference.base, env, ad)
@@ -80,8 +80,8 @@ def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
         if type(base) is not ClassAd:
             return None, ad
         start = base
-        found = lookup(env, base, reference.key)
-    return (None, root_of(env, start)) if found is None else found
+        attribute = lookup(env, base, reference.key)
+    return (None, root_of(env, start)) if attribute is None else attribute
 
 
 @lazy("unparse", 1)
@@ -193,8 +193,8 @@ _TYPES: dict[str, type] = {
 }
 
 
-def _declare(name: str, wanted: type) -> None:
-    eager(name, 1)(lambda env, ad, values: type(values[0]) is wanted)
+def _declare(name: str, kind: type) -> None:
+    eager(name, 1)(lambda env, ad, values: type(values[0]) is kind)
 
 
 for _name, _type in _TYPES.items():

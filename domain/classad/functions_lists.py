@@ -89,14 +89,14 @@ def _declare_member(name: str, op: str) -> None:
 
     @eager(name, 2, members={2: 1})
     def _member(env: Environment, ad: Ad, values: list[Any]) -> Any:
-        wanted, members = values
-        if members is UNDEFINED or (strict and wanted is UNDEFINED):
+        item, members = values
+        if members is UNDEFINED or (strict and item is UNDEFINED):
             return UNDEFINED
-        if type(members) is not ListValue or type(wanted) in (ListValue, ClassAd):
+        if type(members) is not ListValue or type(item) in (ListValue, ClassAd):
             return ERROR
-        if strict and wanted is ERROR:
+        if strict and item is ERROR:
             return ERROR
-        return any(same(member(env, ad, members, e), wanted) is True for e in members.expressions)
+        return any(same(member(env, ad, members, e), item) is True for e in members.expressions)
 
 
 _declare_member("member", "==")
@@ -208,8 +208,8 @@ def exceptional(values: list[Any]) -> Any:
 
 def not_strings(values: list[Any]) -> Any:
     """Return the result for arguments that are not all strings; None where they are."""
-    found = exceptional(values)
-    return ERROR if found is None and any(type(value) is not str for value in values) else found
+    exception = exceptional(values)
+    return ERROR if exception is None and any(type(value) is not str for value in values) else exception
 
 
 @eager("stringlistsize", 1, 2)
@@ -262,11 +262,11 @@ def _declare_membership(name: str, folded: bool, subset: bool) -> None:
         item = "" if item is UNDEFINED else item
         text = "" if text is UNDEFINED else text
         separators = values[2] if len(values) == 3 and values[2] is not UNDEFINED else ", \t\r\n"
-        known = {fold(one) for one in items_of(text, separators)}
+        known = {fold(word) for word in items_of(text, separators)}
         if subset:
-            wanted = [fold(one) for one in items_of(item, separators)]
+            words = [fold(word) for word in items_of(item, separators)]
             # HTCondor says no of a string with nothing in it but separators.
-            return item == "" or (bool(wanted) and all(one in known for one in wanted))
+            return item == "" or (bool(words) and all(word in known for word in words))
         return fold(item) in known
 
 

@@ -45,14 +45,14 @@ _EFFORTS = (("(*LIMIT_MATCH=2000)", 100), ("(*LIMIT_MATCH=100000)", MAX_STEPS //
 """How long to search, and what it costs: the library does not say how long it took. "" is its own limit."""
 
 
-def _searched(env: Environment, pattern: str, options: str, data: bytes, at: int = 0, way: str = "search") -> Any:
+def _searched(env: Environment, pattern: str, options: str, data: bytes, at: int = 0, method: str = "search") -> Any:
     """Search bytes for a valid pattern; raise pcre2.LibraryError where it hits the library's own limit."""
     import pcre2
 
     for limit, steps in _EFFORTS:
         env.spend(steps)
         try:
-            return getattr(_compiled(limit + pattern, options), way)(data, at)
+            return getattr(_compiled(limit + pattern, options), method)(data, at)
         except pcre2.LibraryError:
             if not limit:
                 raise
@@ -85,14 +85,14 @@ def matched_groups(pattern: str, text: str, options: str = "") -> list[str] | No
     import pcre2
 
     try:
-        found = compiled.search(to_bytes(text))
+        match = compiled.search(to_bytes(text))
     except pcre2.LibraryError:
         return None
-    if found is None:
+    if match is None:
         return None
-    groups = found.groups()
+    groups = match.groups()
     last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
-    return [from_bytes(group or b"") for group in (found.group(0), *groups[:last])]
+    return [from_bytes(group or b"") for group in (match.group(0), *groups[:last])]
 
 
 def matches_something(env: Environment, pattern: str, text: str) -> bool:
@@ -109,8 +109,8 @@ def _regexp(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("regexpmember", 2, 3, members={2: 1, 3: 1})
 def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    if (found := exceptional(values)) is not None:
-        return found
+    if (exception := exceptional(values)) is not None:
+        return exception
     pattern, members = values[:2]
     options = values[2] if len(values) == 3 else ""
     if type(pattern) is not str or type(options) is not str or type(members) is not ListValue:
@@ -174,12 +174,12 @@ def substitute(env: Environment, pattern: str, text: str, replacement: str, opti
         try:
             if after_empty:
                 # After an empty match, only a non-empty one that begins right here counts.
-                found = _searched(env, "(*NOTEMPTY_ATSTART)" + pattern, options, data, at, "match")
+                match = _searched(env, "(*NOTEMPTY_ATSTART)" + pattern, options, data, at, "match")
             else:
-                found = _searched(env, pattern, options, data, at)
+                match = _searched(env, pattern, options, data, at)
         except pcre2.LibraryError:
             return ERROR
-        if found is None:
+        if match is None:
             if not after_empty:
                 break
             env.spend(ENTERING)
@@ -187,14 +187,14 @@ def substitute(env: Environment, pattern: str, text: str, replacement: str, opti
             at, after_empty = at + 1, False
             continue
         if "f" in options:
-            out.append(data[at : found.start()])
-        expanded = _expand(template, found)
+            out.append(data[at : match.start()])
+        expanded = _expand(template, match)
         if expanded is None:
             return ERROR
         env.spend(ENTERING + len(expanded) // 4)
         out.append(expanded)
-        at = found.end()
-        after_empty = after_empty or found.start() == found.end()
+        at = match.end()
+        after_empty = after_empty or match.start() == match.end()
         if "g" not in options:
             break
     if "f" in options:
@@ -205,14 +205,14 @@ def substitute(env: Environment, pattern: str, text: str, replacement: str, opti
 _GROUP = re.compile(rb"\\([0-9])")
 
 
-def _expand(template: bytes, found: Any) -> bytes | None:
+def _expand(template: bytes, match: Any) -> bytes | None:
     """Fill ``\\0`` to ``\\9`` into the template; None where it names a group beyond the last that took part."""
-    groups = found.groups()
+    groups = match.groups()
     last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
     parts = _GROUP.split(template)
     for place in range(1, len(parts), 2):
         number = int(parts[place])
         if number > last:
             return None
-        parts[place] = (found.group(0) if number == 0 else groups[number - 1]) or b""
+        parts[place] = (match.group(0) if number == 0 else groups[number - 1]) or b""
     return b"".join(parts)

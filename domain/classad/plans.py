@@ -220,13 +220,13 @@ class Plan:
             return [ClauseCount(clause, 0, 0) for clause in wanted], left
         self._prepare()
         if self._prepared.wanted is None:
-            self._prepared.wanted = [(one, self._parts(one)) for one in clauses(cell[1])]
+            self._prepared.wanted = [(clause, self._parts(clause)) for clause in clauses(cell[1])]
         counts = []
         for clause, parts in self._prepared.wanted:
             mask = among
             for part in parts:
-                found = part.mask(table, self.job, None)
-                mask = found if mask is None else mask & found
+                part_mask = part.mask(table, self.job, None)
+                mask = part_mask if mask is None else mask & part_mask
             if mask is not None:
                 left &= mask
             alone = len(table) if mask is None else int(np.count_nonzero(mask))
@@ -261,10 +261,10 @@ class Plan:
         if table.prepared_for != table.form:
             table.prepared.clear()
             table.prepared_for = table.form
-        wanted = self.job._find("requirements")
-        if wanted is None or column is None or not len(table):
+        requirements = self.job._find("requirements")
+        if requirements is None or column is None or not len(table):
             return  # without Requirements on both sides nothing matches, so there is no group
-        groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
+        groups.append((None, self._clauses(requirements[1], JOB, frozenset())))
         kinds, payloads, inverse = table.distinct(column)
         for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
             members = None if len(kinds) == 1 else inverse == number
@@ -290,8 +290,8 @@ class Plan:
                 continue
             inner = self._inlined(clause, side, marks)
             if inner is None:
-                whole = not shallow and _nests(clause, MOST_NESTED)
-                out.append(ColumnarClause(clause, side, marks, plain=self._prepared.plain, whole=whole))
+                unsplit = not shallow and _nests(clause, MOST_NESTED)
+                out.append(ColumnarClause(clause, side, marks, plain=self._prepared.plain, whole=unsplit))
             else:
                 memo = None  # the substitution depends on more of the job than this expression mentions
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))

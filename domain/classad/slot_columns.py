@@ -152,7 +152,7 @@ class SlotColumns:
     def fill(self, name: str, expressions: Sequence[Expression | None]) -> None:
         """Set an attribute of all slots; None: the slot has none of that name."""
         column = self.columns[lower(name)] = self._renewed(name)
-        column.append(self.heap, 0, [None if one is None else (name, one) for one in expressions])
+        column.append(self.heap, 0, [None if expression is None else (name, expression) for expression in expressions])
         self.heap.strings.folded()
         self.version += 1
 
@@ -183,8 +183,8 @@ class SlotColumns:
         column = self.columns.get(lower(name))
         if column is None or not isinstance(column.kinds, np.ndarray):
             return np.full(self._rows, column is None or column.kinds == ABSENT)
-        found: Mask = column.kinds[: self._rows] == ABSENT
-        return found
+        mask: Mask = column.kinds[: self._rows] == ABSENT
+        return mask
 
     def expressions(self, name: str) -> list[Expression]:
         """Return the distinct expressions, without plain values, that slots have under a name."""
@@ -251,10 +251,10 @@ class SlotColumns:
             return Vector(kinds, value)
         count = self._rows
         if isinstance(kinds, np.ndarray):
-            whole = np.full(count, payload, np.int64) if not isinstance(payload, np.ndarray) else payload[:count]
+            payloads = np.full(count, payload, np.int64) if not isinstance(payload, np.ndarray) else payload[:count]
             if rows is None:
-                return Vector(kinds[:count], whole)
-            return Vector(kinds[:count][rows], whole[rows])
+                return Vector(kinds[:count], payloads)
+            return Vector(kinds[:count][rows], payloads[rows])
         assert isinstance(payload, np.ndarray)
         if kinds == BOOLEAN:
             data = column.derived("natural", lambda: payload[:count] != 0)
@@ -288,14 +288,14 @@ class SlotColumns:
         """Return the names that a slot's expression mentions, in any scope."""
         names = self._mentioned.get(id(expression))
         if names is None:
-            found: dict[str, None] = {}
+            seen: dict[str, None] = {}
             pending = [expression]
             while pending:
                 node = pending.pop()
                 if isinstance(node, Attribute):
-                    found[node.key] = None
+                    seen[node.key] = None
                 pending.extend(children(node))
-            names = self._mentioned[id(expression)] = tuple(found)
+            names = self._mentioned[id(expression)] = tuple(seen)
         return names
 
     def lacks(self, key: str) -> bool:
@@ -329,8 +329,8 @@ def _numbers(column: AttributeColumn) -> list[int]:
     if not isinstance(payload, np.ndarray):
         return [payload]
     there = payload if not isinstance(kinds, np.ndarray) else payload[: len(kinds)][kinds == OTHER]
-    found: list[int] = np.unique(there).tolist()
-    return found
+    numbers: list[int] = np.unique(there).tolist()
+    return numbers
 
 
 def _common(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:

@@ -42,10 +42,10 @@ def strays(expression: Expression, has: Callable[[str], object]) -> bool:
     So it is where a call of ``LEAVERS`` may leave the ad of the expression, which has the attributes ``has``; with
     random numbers; and where only the whole tells whether it is too tall.
     """
-    found = survey(expression)
-    if found.draws or found.height > MAX_DEPTH - 100:
+    facts = survey(expression)
+    if facts.draws or facts.height > MAX_DEPTH - 100:
         return True
-    for reference in found.leaving:
+    for reference in facts.leaving:
         if scope_of(reference) not in ("", "my") or reference.absolute or not has(reference.key) or has("my"):
             return True
     return False
@@ -56,10 +56,10 @@ def survey(expression: Expression) -> Survey:
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()
-    found: Survey | None = compiled.survey
-    if found is None:
-        found = compiled.survey = _survey(expression)
-    return found
+    facts: Survey | None = compiled.survey
+    if facts is None:
+        facts = compiled.survey = _survey(expression)
+    return facts
 
 
 def _survey(expression: Expression) -> Survey:

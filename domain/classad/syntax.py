@@ -78,12 +78,12 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
         place = f"line {row}, column {column + 1}" if row > 1 else f"column {column + 1}"
         super().__init__(f"{message} ({place})\n    {shown}\n    {' ' * (column - shown_from)}^")
 
-    def within(self, whole: str, line: str, number: int) -> ClassAdSyntaxError:
+    def within(self, text: str, line: str, number: int) -> ClassAdSyntaxError:
         """Return the same error placed in a text, of which ``line`` is the line of that number (from 0)."""
         start = 0
         for _ in range(number):
-            start = whole.index("\n", start) + 1
-        return ClassAdSyntaxError(self.message, whole, min(start + self.position, len(whole)))
+            start = text.index("\n", start) + 1
+        return ClassAdSyntaxError(self.message, text, min(start + self.position, len(text)))
 
     def __reduce__(self) -> tuple[type[ClassAdSyntaxError], tuple[str, str, int]]:
         return ClassAdSyntaxError, (self.message, self.text, self.position)
@@ -167,8 +167,8 @@ class _ExpressionParser:
             raise ClassAdSyntaxError(message, self.text, error.start) from None
 
     def _error(self, refused: _Refused) -> ClassAdSyntaxError:
-        found = next(islice(self.pattern.finditer(self.text), refused.index, None), None)
-        position = len(self.text) if found is None else found.start(1)
+        match = next(islice(self.pattern.finditer(self.text), refused.index, None), None)
+        position = len(self.text) if match is None else match.start(1)
         return ClassAdSyntaxError(refused.message, self.text, min(position, len(self.text)))
 
     # -- the whole text ------------------------------------------------------------------------------------------
@@ -416,14 +416,14 @@ class _ExpressionParser:
 
     # -- tokens --------------------------------------------------------------------------------------------------
 
-    def _name(self, wanted: str) -> str:
+    def _name(self, expected: str) -> str:
         token = self.tokens[self.i]
         first = token[:1]
         if first == "'":
             self.i += 1
             return string_of(token, self.old)
         if not first or first not in _NAME_START or token in BINARY_SPELLINGS or lower(token) in KEYWORDS:
-            raise self._unexpected(wanted)
+            raise self._unexpected(expected)
         self.i += 1
         return token
 
@@ -432,19 +432,19 @@ class _ExpressionParser:
         if self.depth > MAX_NESTING:
             raise _Refused(f"nested more deeply than ClassAds may be ({MAX_NESTING} levels)", self.i)
 
-    def _unexpected(self, wanted: str) -> _Refused:
+    def _unexpected(self, expected: str) -> _Refused:
         token = self.tokens[self.i]
         if token == TOO_MUCH:
             return _Refused(f"longer than an expression may be ({MAX_TOKENS:,} words and signs)", self.i)
         if token == "":
-            return _Refused(f"expected {wanted}, but the text ends here", self.i)
+            return _Refused(f"expected {expected}, but the text ends here", self.i)
         if token.startswith("/*"):
             return _Refused("this comment does not end", self.i)
         if token[0] in "\"'" and not ends(token, self.old):
             return _Refused(f"a string that starts with {token[0]} does not end", self.i)
         hint = _HINTS.get(token.lower())
         meant = "" if hint is None else f" (did you mean {hint} ?)"
-        return _Refused(f"expected {wanted}, but found {short(token)}{meant}", self.i)
+        return _Refused(f"expected {expected}, but found {short(token)}{meant}", self.i)
 
 
 _TIME_LITERALS = {"abstime": absolute_literal, "reltime": relative_literal}

@@ -47,9 +47,9 @@ def kinds(expression: Expression) -> str:
     inner = _bare(expression)
     if isinstance(inner, Literal) and inner.value == 0 and not isinstance(inner.value, bool):
         return "0"
-    found = {type(_VALUES[place]) for place in _values(inner)} - {Exceptional}
-    words = {_WORDS[kind] for kind in found}
-    return words.pop() if len(words) == 1 else "anything"
+    types = {type(_VALUES[place]) for place in _values(inner)} - {Exceptional}
+    descriptions = {_WORDS[kind] for kind in types}
+    return descriptions.pop() if len(descriptions) == 1 else "anything"
 
 
 def cause(culprit: Expression) -> str:
@@ -110,17 +110,17 @@ def _values(expression: Expression) -> Values:
     operands = [_values(part) for part in _operands(inner)]
     match inner:
         case Unary(op=op):
-            return _all(_yield(op, one) for one in operands[0])
+            return _all(_yield(op, value) for value in operands[0])
         case Binary(op=op) if operands:
             return _all(_yield(op, *pair) for pair in product(*operands))
         case Conditional() | Call() if operands:
             condition, then, otherwise = operands
-            return _all(_chosen(isinstance(inner, Call), one, then, otherwise) for one in condition)
+            return _all(_chosen(isinstance(inner, Call), value, then, otherwise) for value in condition)
     return _ANYTHING
 
 
-def _all(found: Iterable[Values]) -> Values:
-    return frozenset().union(*found)
+def _all(values: Iterable[Values]) -> Values:
+    return frozenset().union(*values)
 
 
 def _standing_for(value: Any) -> int:
@@ -131,13 +131,17 @@ def _standing_for(value: Any) -> int:
         value = (value > 0) - (value < 0)
     elif isinstance(value, str):
         value = value and "a"
-    return next(place for place, one in enumerate(_VALUES) if type(one) is type(value) and repr(one) == repr(value))
+    return next(
+        place
+        for place, candidate in enumerate(_VALUES)
+        if type(candidate) is type(value) and repr(candidate) == repr(value)
+    )
 
 
 def _of_its_kind(value: Any) -> Values:
     if isinstance(value, Exceptional):
         return frozenset({_standing_for(value)})
-    return frozenset(place for place, one in enumerate(_VALUES) if type(one) is type(value))
+    return frozenset(place for place, candidate in enumerate(_VALUES) if type(candidate) is type(value))
 
 
 @cache
@@ -156,7 +160,7 @@ def _branch(call: bool, place: int) -> Any:
 
 
 def _chosen(call: bool, condition: int, then: Values, otherwise: Values) -> Values:
-    found = _branch(call, condition)
-    if isinstance(found, Exceptional):
-        return _of_its_kind(found)
-    return then if found == 1 else otherwise
+    chosen = _branch(call, condition)
+    if isinstance(chosen, Exceptional):
+        return _of_its_kind(chosen)
+    return then if chosen == 1 else otherwise

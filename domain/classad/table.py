@@ -69,20 +69,20 @@ class SlotTable(SlotColumns):
         Return NaN where it is no number, 1 and 0 for true and false.
         """
         count = self._rows if among is None else len(among)
-        found = np.full(count, np.nan)
+        numbers = np.full(count, np.nan)
         if not count:
-            return found
+            return numbers
         run = Columnar(self, job, self.context, job_is_left=False)
         try:
             vector = run.whole(expression, SLOT, among)
             self.scalar_evaluations += run.scalar
         except GIVES_UP:
             value_in = partial(expression.evaluate, target=job, context=self.context)
-            return self._one_by_one(value_in, EvaluationError, among, found)
-        return _as_numbers(vector, found)
+            return self._one_by_one(value_in, EvaluationError, among, numbers)
+        return _as_numbers(vector, numbers)
 
     def _one_by_one(
-        self, value_of: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, found: Numbers
+        self, value_of: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
     ) -> Numbers:
         """Return ``found`` with the numbers that slots' ads yield; one that fails keeps what stands there."""
         places = range(self._rows) if among is None else among.tolist()
@@ -93,8 +93,8 @@ class SlotTable(SlotColumns):
             except failure:
                 continue
             if isinstance(value, int | float):
-                found[number] = value
-        return found
+                numbers[number] = value
+        return numbers
 
     def evaluate(self, expression: Expression, my: ClassAd | None = None) -> Cells:
         """Evaluate an expression of ``my`` with each slot as TARGET; raise EvaluationError where one fails."""
@@ -156,13 +156,13 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
     return out
 
 
-def _as_numbers(vector: Vector, found: Numbers) -> Numbers:
+def _as_numbers(vector: Vector, numbers: Numbers) -> Numbers:
     """Return ``found`` with the vector's numbers and booleans filled in."""
     if not vector.mixed:
         if vector.kind in (BOOLEAN, INTEGER, REAL):
-            found[:] = vector.data
-        return found
+            numbers[:] = vector.data
+        return numbers
     for kind in (BOOLEAN, INTEGER, REAL):
         here = vector.kind == kind
-        found[here] = natural(kind, vector.data)[here]
-    return found
+        numbers[here] = natural(kind, vector.data)[here]
+    return numbers

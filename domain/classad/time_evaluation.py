@@ -89,11 +89,11 @@ def time_evaluator_of(expression: Expression) -> Evaluator:
     """Return an expression's evaluator over time; cache it on the expression."""
     compiled = expression._compiled
     if compiled is None or compiled.time_evaluator is None:
-        found = survey(expression)
+        facts = survey(expression)
         compiled = expression._compiled
         assert compiled is not None
-        whole = found.nesting > _DEEPEST or found.height > MAX_DEPTH // 2 or _leaves(expression)
-        compiled.time_evaluator = opaque(expression) if whole else compile_over_time(expression)
+        is_opaque = facts.nesting > _DEEPEST or facts.height > MAX_DEPTH // 2 or _leaves(expression)
+        compiled.time_evaluator = opaque(expression) if is_opaque else compile_over_time(expression)
     return compiled.time_evaluator
 
 
@@ -132,11 +132,11 @@ def _enter(env: Any, thing: Any, ad: ClassAd, key: str) -> Any:
         env.circular += known[1] is not None
         return known[0]
     env.spend(ENTERING)
-    way, circular = frozenset(active), env.circular
+    path, circular = frozenset(active), env.circular
     active.add(mark)
     try:
         f = time_evaluator_of(thing)(env, ad)
-        env.followed[id(thing), id(ad)] = f, None if env.circular == circular else way, ad
+        env.followed[id(thing), id(ad)] = f, None if env.circular == circular else path, ad
         return f
     finally:
         active.discard(mark)
@@ -151,17 +151,17 @@ def _named(env: Any, ad: ClassAd, key: str) -> Any:
     if cell is not None:
         thing = cell[1]
         return thing.value if type(thing) is Literal else _enter(env, thing, ad, key)
-    found = lookup(env, ad, key)
-    return _MISSING if found is None else _enter(env, found[0], found[1], key)
+    attribute = lookup(env, ad, key)
+    return _MISSING if attribute is None else _enter(env, attribute[0], attribute[1], key)
 
 
 _MISSING = object()
 
 
 def _attribute(node: Attribute) -> Evaluator:
-    key, scope, whole = node.key, scope_of(node), opaque(node)
+    key, scope, is_opaque = node.key, scope_of(node), opaque(node)
     if node.absolute or scope not in ("", "my", "target"):
-        return whole
+        return is_opaque
     if scope == "":
 
         def unscoped(env: Any, ad: ClassAd | None) -> Any:
@@ -180,7 +180,7 @@ def _attribute(node: Attribute) -> Evaluator:
         if ad is None:
             return UNDEFINED
         if ad._find(name) is not None or ad._outer is not None:
-            return whole(env, ad)
+            return is_opaque(env, ad)
         place = ad if mine else env.other(ad)
         if place is None:
             return UNDEFINED
@@ -373,12 +373,12 @@ def _untold(node: Call) -> bool:
 
 def _meanings(env: Environment, key: str) -> list[Expression]:
     """Return the expressions under a name, in either ad or those around it."""
-    found = []
+    meanings = []
     for start in (env.root, env.left, env.right):
         ad = start
         while ad is not None:
             cell = ad._find(key)
             if cell is not None:
-                found.append(cell[1])
+                meanings.append(cell[1])
             ad = ad._outer
-    return found
+    return meanings

@@ -65,8 +65,8 @@ class StepFunction:
 
     def reaches(self, value: int) -> int:
         """Return the first instant, perhaps past, at which a value is reached or passed."""
-        way = value - self.offset if self.scale > 0 else self.offset - value
-        return self.origin - (-way // abs(self.scale)) * self.unit
+        distance = value - self.offset if self.scale > 0 else self.offset - value
+        return self.origin - (-distance // abs(self.scale)) * self.unit
 
 
 class MonotoneFunction:

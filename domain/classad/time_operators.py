@@ -235,13 +235,13 @@ def _direction(op: str, a: Any, b: Any) -> bool | None:
     if op in ("+", "-"):
         if op == "-" and ways[1] is not None:
             ways[1] = not ways[1]
-        known = {way for way in ways if way is not None}
+        known = {direction for direction in ways if direction is not None}
         return known.pop() if len(known) == 1 else None
     if op in ("*", "/"):
-        way, factor = (ways[0], b) if ways[0] is not None else (ways[1], a)
+        direction, factor = (ways[0], b) if ways[0] is not None else (ways[1], a)
         if (op == "/" and ways[0] is None) or type(factor) in TIME_FUNCTIONS or not (factor < 0 or factor > 0):
             return None
-        return way is (factor > 0)
+        return direction is (factor > 0)
     return None
 
 

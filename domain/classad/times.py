@@ -163,8 +163,8 @@ def _next_digit(text: str, at: int) -> int:
 
 
 def _leading_integer(text: str) -> int:
-    found = re.match(r"[ \t\n\r\f\v]*([+-]?[0-9]+)", text)
-    return int(found[1]) if found else 0
+    match = re.match(r"[ \t\n\r\f\v]*([+-]?[0-9]+)", text)
+    return int(match[1]) if match else 0
 
 
 def relative_literal(text: str) -> tuple[RelTime, bool] | None:
@@ -237,14 +237,14 @@ def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
     :param zone: the name that ``%Z`` shows
     """
 
-    def directive(found: re.Match[str]) -> str:
-        flags, width, _, code = found.groups()
+    def directive(match: re.Match[str]) -> str:
+        flags, width, _, code = match.groups()
         if code in _COMPOSED and code != "+":
             text, pad, least = format_time(_COMPOSED[code], t, epoch, zone), " ", 0
         else:
             field = _field(code, t, epoch, zone)
             if field is None:
-                return found[0]
+                return match[0]
             text, pad, least = field
         for flag in flags:
             if flag == "_":

@@ -152,9 +152,9 @@ def unescape(text: str) -> str:
         return text
     octal = False
 
-    def replaced(found: re.Match[str]) -> str:
+    def replaced(match: re.Match[str]) -> str:
         nonlocal octal
-        code = found[1]
+        code = match[1]
         if code[0] in "01234567":
             byte = int(code, 8)
             if byte == 0:

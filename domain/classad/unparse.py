@@ -133,8 +133,8 @@ def _pieces(node: Expression, old: bool) -> list[_Piece]:
     if isinstance(node, Attribute):
         if node.base is not None:
             # HTCondor writes 5.a, which nobody reads back: 5. begins a number.
-            whole = isinstance(node.base, Literal) and type(node.base.value) is int
-            return [node.base, _Text((" ." if whole else ".") + node.name)]
+            is_integer = isinstance(node.base, Literal) and type(node.base.value) is int
+            return [node.base, _Text((" ." if is_integer else ".") + node.name)]
         return [_Text(("." if node.absolute else "") + identifier(node.name))]
     if isinstance(node, Binary):
         if node.op == "[]":

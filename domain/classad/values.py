@@ -143,10 +143,10 @@ _STRTOD = re.compile(
 
 def strtod(text: str) -> float | None:
     """Return the number with which a string begins, as C's strtod reads it; None where there is none."""
-    found = _STRTOD.match(text)
-    if found is None:
+    match = _STRTOD.match(text)
+    if match is None:
         return None
-    sign, hexadecimal, decimal, infinite, _nan = found.groups()
+    sign, hexadecimal, decimal, infinite, _nan = match.groups()
     if decimal is not None:
         number = float(decimal)
     elif hexadecimal is not None:

@@ -169,8 +169,8 @@ def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
         if part.mixed:
             payload[places] = part.data
         elif part.kind not in (UNDEF, ERR):
-            whole = isinstance(part.data, np.ndarray)
-            payload[places] = payloads(part.kind, part.data, 0) if whole else payload_of(part.kind, part.data)
+            is_array = isinstance(part.data, np.ndarray)
+            payload[places] = payloads(part.kind, part.data, 0) if is_array else payload_of(part.kind, part.data)
     return settled(all_kinds, payload) if count else ALL_UNDEFINED
 
 

@@ -25,10 +25,12 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def misspelled(values: Values) -> Iterator[str]:
     """Yield a sentence for each setting of files and the environment that is probably misspelled."""
     written = {
-        key: one for key, one in values.definitions.items() if values.source(key).kind in ("file", "environment")
+        key: definition
+        for key, definition in values.definitions.items()
+        if values.source(key).kind in ("file", "environment")
     }
-    words = {word.lower() for one in values.definitions.values() for word in _WORD.findall(one.value)}
-    for key, one in written.items():
+    words = {word.lower() for definition in values.definitions.values() for word in _WORD.findall(definition.value)}
+    for key, definition in written.items():
         bare = without_prefix(key)
         if bare in words or key in words or _numberless(bare) in _known():
             continue
@@ -36,7 +38,7 @@ def misspelled(values: Values) -> Iterator[str]:
         if near is not None:
             source = values.source(key)
             place = f"{source.file}:{source.line}: " if source.line else f"{source.file}: "
-            yield f"{place}{one.name}: no such setting; did you mean {near}?"
+            yield f"{place}{definition.name}: no such setting; did you mean {near}?"
 
 
 def similar_setting(name: str) -> str | None:
@@ -52,7 +54,7 @@ def _numberless(name: str) -> str:
 def _known() -> dict[str, str]:
     chosen = [name.replace("<N>", "N") for name in without_default()]
     names = [name for name in chosen if "<" not in name]
-    names += [one.name.rpartition(".")[2] for one in defaults().values()]
+    names += [default.name.rpartition(".")[2] for default in defaults().values()]
     return {_numberless(name): name for name in names}
 
 
@@ -69,14 +71,14 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 def policy_errors(values: Values) -> Iterator[str]:
     """Yield a sentence for each policy expression that somebody set and that is an error for every job."""
-    whole = Configuration(values, ())
+    configuration = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
         of_jobs = key.startswith(_OF_JOBS) and not key.endswith(("_names", "_is_warning"))
         if source.kind == "detected" or not (is_expression(key) or of_jobs):
             continue
         try:
-            expression = whole.expression(key)
+            expression = configuration.expression(key)
         except ConfigError:
             if of_jobs:
                 continue  # who uses it says so

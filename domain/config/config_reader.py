@@ -114,9 +114,9 @@ class ConfigReader:
         else:
             self._include(between, self.values.expand(value), depth)
 
-    def _warned(self, place: _Place, words: str) -> None:
+    def _warned(self, place: _Place, warning: str) -> None:
         source = place.source()
-        self._warn(f"{source.file}:{source.line}: {words}")
+        self._warn(f"{source.file}:{source.line}: {warning}")
 
     def _set(self, name: str, operator: str, value: str, place: _Place) -> None:
         name = name if place.literal else self.values.expand(name)
@@ -133,9 +133,9 @@ class ConfigReader:
     def _include(self, between: str, name: str, depth: int) -> None:
         if depth + 1 >= MAX_DEPTH:
             raise ConfigError(f"include : {name}: files include each other more than {MAX_DEPTH} deep")
-        found = included(self._files, between, name, self.values.expand)
-        if found is not None:
-            self.file(*found, depth + 1)
+        text = included(self._files, between, name, self.values.expand)
+        if text is not None:
+            self.file(*text, depth + 1)
 
 
 def _parts(line: str) -> tuple[str, str, str, str]:
@@ -144,19 +144,19 @@ def _parts(line: str) -> tuple[str, str, str, str]:
     rest = line[len(name) :]
     if rest[:1] in ("=", ":"):
         return name, "", rest[0], rest[1:].lstrip()
-    found = _OPERATOR.match(rest)
-    if not rest or found is None:
+    match = _OPERATOR.match(rest)
+    if not rest or match is None:
         return name, "", "", ""
-    return name, found[1].strip(), found[2], rest[found.end() :].lstrip()
+    return name, match[1].strip(), match[2], rest[match.end() :].lstrip()
 
 
 def _until(tag: str, place: _Place) -> str:
     begun = place.source()
-    found: list[str] = []
+    body: list[str] = []
     while (line := place.next()) is not None:
         if line == f"@{tag}":
-            return "\n".join(found)
-        found.append(line)
+            return "\n".join(body)
+        body.append(line)
     raise ConfigError(f"the lines that '@={tag}' begins have no '@{tag}' at their end", begun.file, begun.line)
 
 
@@ -169,8 +169,8 @@ class _InFile:
         self._lines = lines
 
     def next(self) -> str | None:
-        found = self._lines.logical()
-        return None if found is None else found[1]
+        line = self._lines.logical()
+        return None if line is None else line[1]
 
     def source(self) -> SettingSource:
         return SettingSource(self._lines.name, self._lines.number)

@@ -89,10 +89,10 @@ class Configuration:
         key = self._key(name)
         return self._values.source(name.lower() if key is None else key)
 
-    def error(self, name: str, words: str) -> ConfigError:
+    def error(self, name: str, problem: str) -> ConfigError:
         """Return the error that a setting is wrong, with where it is set."""
         source = self.source(name)
-        return ConfigError(words, source.file, source.line)
+        return ConfigError(problem, source.file, source.line)
 
     def spelled(self, name: str) -> str:
         """Return the name under which a setting's value was found, as it was written: SLOT1_START for START."""
@@ -140,8 +140,8 @@ class Configuration:
         text = self._number_text(name)
         if not text:
             return default
-        found = re.fullmatch(r"\s*([+-]?[0-9]+)\s*", text)
-        value = int(found[1]) if found else whole_number(text)
+        match = re.fullmatch(r"\s*([+-]?[0-9]+)\s*", text)
+        value = int(match[1]) if match else whole_number(text)
         if value is None:
             raise self._error(name, f"{text} is no whole number; write one, or an expression that gives one")
         return int(self._ranged(name, value))
@@ -207,7 +207,9 @@ class Configuration:
     def names(self) -> list[str]:
         """Return the names that files, templates and the environment set, in the order in which each was set first."""
         sources = self._values.sources
-        return [one.name for key, one in self._values.definitions.items() if sources[key].kind != "detected"]
+        return [
+            definition.name for key, definition in self._values.definitions.items() if sources[key].kind != "detected"
+        ]
 
     def all_names(self) -> list[str]:
         """Return all names that have a value, defaults too, sorted; as a daemon's own where it has one of its own."""
@@ -226,9 +228,9 @@ class Configuration:
 
         :raises ConfigError: where it would; ``way_out`` says how to go on in spite of it
         """
-        found = [one for one in self.unsupported_settings() if one.unenforced]
-        if found:
-            raise ConfigError(f"{not_enforced(found)}. Leave them out, or {way_out}")
+        unenforced = [setting for setting in self.unsupported_settings() if setting.unenforced]
+        if unenforced:
+            raise ConfigError(f"{not_enforced(unenforced)}. Leave them out, or {way_out}")
 
     def changed(self, other: Configuration) -> list[str]:
         """Return the names whose expanded values differ in another configuration, sorted."""

@@ -56,8 +56,8 @@ _PREFIX = re.compile(r"(?:[a-z]+\.)?(?:slot[0-9]+_|slot_type_[0-9]+_)?(.+)", re.
 
 def without_prefix(name: str) -> str:
     """Return a name without ``STARTD.``, ``SLOT1_`` or ``SLOT_TYPE_1_``."""
-    found = _PREFIX.fullmatch(name)
-    return name if found is None else found[1]
+    match = _PREFIX.fullmatch(name)
+    return name if match is None else match[1]
 
 
 def is_expression(name: str) -> bool:

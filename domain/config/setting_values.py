@@ -33,7 +33,7 @@ class Values(Macros):
     def __init__(self, environment: Mapping[str, str], subsystem: str, local_name: str, seed: int) -> None:
         self.defaults = defaults()
         functions = {**FUNCTIONS, **drawing(by_text(seed))}
-        super().__init__({key: one.value for key, one in self.defaults.items()}, functions, environment)
+        super().__init__({key: default.value for key, default in self.defaults.items()}, functions, environment)
         self.sources: dict[str, SettingSource] = {}
         self._slot_prefixes: frozenset[str] | None = None
         self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)
@@ -77,8 +77,8 @@ class Values(Macros):
     def slot_prefixes(self) -> frozenset[str]:
         """Return the lower-case prefixes of slots and slot types under which anything is set."""
         if self._slot_prefixes is None:
-            found = map(_SLOT_PREFIX.match, self.definitions)
-            self._slot_prefixes = frozenset(one[1] for one in found if one is not None)
+            matches = map(_SLOT_PREFIX.match, self.definitions)
+            self._slot_prefixes = frozenset(match[1] for match in matches if match is not None)
         return self._slot_prefixes
 
     def source(self, key: str) -> SettingSource:
@@ -89,8 +89,8 @@ class Values(Macros):
         return self.definitions[key].name if key in self.definitions else self.defaults[key].name
 
     def _lookup(self, key: str) -> str | None:
-        found = self.resolved(key)
-        return None if found is None else super()._lookup(found)
+        definition = self.resolved(key)
+        return None if definition is None else super()._lookup(definition)
 
 
 def _same(default: str, value: str) -> bool:

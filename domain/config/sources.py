@@ -59,25 +59,25 @@ def read(
     :raises ConfigError: for unreadable text, circular macros, or an invalid policy expression; with file and line
     """
     given = dict(environment or {})
-    found = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
+    settings = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
     values = Values(given, subsystem, local_name, seed)
     warnings: list[str] = []
     reader = ConfigReader(values, files or NoConfigFiles(), warnings.append)
-    for name, value in found.items():
+    for name, value in settings.items():
         values.put(name, value, DETECTED)
-    physical = found.get("DETECTED_PHYSICAL_CPUS", "")
-    grants = {} if "DETECTED_CPUS_LIMIT" in found else given
+    physical = settings.get("DETECTED_PHYSICAL_CPUS", "")
+    grants = {} if "DETECTED_CPUS_LIMIT" in settings else given
     _limit_cores(values, physical, grants)
     sources = [("<text>", text_or_sources)] if isinstance(text_or_sources, str) else text_or_sources
     for name, text in sources:
         reader.file(name, text)
     _read_local(reader, files or NoConfigFiles())
     _read_environment(values, given)
-    for name, value in found.items():
+    for name, value in settings.items():
         if name.upper() in PREDEFINED:
             values.put(name, value, DETECTED)
     if Configuration(values, ()).boolean("COUNT_HYPERTHREAD_CPUS", True):
-        _limit_cores(values, found.get("DETECTED_CPUS", ""), grants)
+        _limit_cores(values, settings.get("DETECTED_CPUS", ""), grants)
     elif physical:
         values.put("DETECTED_CPUS", physical, DETECTED)
     _read_automatic(reader)
@@ -131,8 +131,8 @@ def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
             before = listed
             for folder in re.split(r"[,\s]+", listed.strip()):
                 paths = files.listing(folder) if folder else []
-                wanted = [path for path in paths if not (excluded and _matches(excluded, path))]
-                _read_all(reader, files, wanted, required)
+                included_paths = [path for path in paths if not (excluded and _matches(excluded, path))]
+                _read_all(reader, files, included_paths, required)
         elif not directories:
             _read_listed(reader, files, listed, required)
 
@@ -163,16 +163,16 @@ def _read_all(reader: ConfigReader, files: ConfigFiles, paths: Sequence[str], re
         except OSError as problem:
             if not required:
                 continue
-            words = f"{problem.strerror or problem}; REQUIRE_LOCAL_CONFIG_FILE = false does without it"
-            raise ConfigError(f"LOCAL_CONFIG_FILE: {path}: {words}") from None
+            problem_text = f"{problem.strerror or problem}; REQUIRE_LOCAL_CONFIG_FILE = false does without it"
+            raise ConfigError(f"LOCAL_CONFIG_FILE: {path}: {problem_text}") from None
         reader.file(path, text, 1)
 
 
 def _automatic(values: Values) -> Iterator[tuple[str, str, str]]:
     for key in (*values.definitions, *values.defaults):
-        found = re.fullmatch(r"auto_use_([a-z]+)_(.+)", key)
-        if found is not None:
-            yield key, found[1], found[2]
+        match = re.fullmatch(r"auto_use_([a-z]+)_(.+)", key)
+        if match is not None:
+            yield key, match[1], match[2]
 
 
 def _read_automatic(reader: ConfigReader) -> None:
@@ -192,7 +192,7 @@ def _read_automatic(reader: ConfigReader) -> None:
 
 def _check(values: Values) -> None:
     """Refuse circular macros and invalid policy expressions."""
-    whole = Configuration(values, ())
+    configuration = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
         try:
@@ -204,4 +204,4 @@ def _check(values: Values) -> None:
         except MacroError:
             continue  # an error when somebody asks for this name
         if source.kind != "detected" and is_expression(key):
-            whole.expression(key)
+            configuration.expression(key)

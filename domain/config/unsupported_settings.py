@@ -34,7 +34,7 @@ class UnsupportedSetting:
 
 def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
     """Return the settings that a person set and nothing follows, in the order in which they were written."""
-    found = []
+    unsupported = []
     used = _used(values)
     for key, definition in _by_a_person(values):
         source = values.source(key)
@@ -42,10 +42,10 @@ def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
             continue
         about = _unenforced(key, values)
         if about:
-            found.append(UnsupportedSetting(definition.name, source, about, True))
+            unsupported.append(UnsupportedSetting(definition.name, source, about, True))
         elif (not is_supported(key) and is_known(key)) or _lists_other_daemons(key, values):
-            found.append(UnsupportedSetting(definition.name, source, subject(without_prefix(key)), False))
-    return found
+            unsupported.append(UnsupportedSetting(definition.name, source, subject(without_prefix(key)), False))
+    return unsupported
 
 
 def _lists_other_daemons(key: str, values: Values) -> bool:
@@ -55,9 +55,9 @@ def _lists_other_daemons(key: str, values: Values) -> bool:
 
 def warning(values: Values) -> str:
     """Return one message that names all that a person set without effect; empty: there is nothing."""
-    found = unsupported_settings(values)
-    idle = [one for one in found if not one.unenforced]
-    unenforced = [one for one in found if one.unenforced]
+    unsupported = unsupported_settings(values)
+    idle = [setting for setting in unsupported if not setting.unenforced]
+    unenforced = [setting for setting in unsupported if setting.unenforced]
     parts = []
     if idle:
         what = "is a setting" if len(idle) == 1 else "are settings"
@@ -72,10 +72,10 @@ def warning(values: Values) -> str:
 
 def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
     """Return the definitions that stand in files, in templates that these use, and in the environment."""
-    found = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
+    definitions = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
     return [
         (key, definition)
-        for key, definition, source in found
+        for key, definition, source in definitions
         if source.kind in ("file", "environment") or (source.kind == "template" and source.line)
     ]
 
@@ -88,8 +88,8 @@ def _promised(values: Values) -> list[str]:
         if without_prefix(key).lower() in _LISTS
         for name in _WORD.findall(definition.value)
     }
-    said = {without_prefix(key).lower() for key in values.definitions}
-    return [name for key, name in listed.items() if ability(name) and key in said]
+    defined = {without_prefix(key).lower() for key in values.definitions}
+    return [name for key, name in listed.items() if ability(name) and key in defined]
 
 
 def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
@@ -97,8 +97,8 @@ def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
     own = {without_prefix(key).lower() for key in values.definitions}
     for key, definition in _by_a_person(values):
         if is_expression(key) and is_supported(key):
-            words = _WORD.findall(_TEXT.sub("", _expanded(values, key)))
-            read = [name for word in dict.fromkeys(words) if (name := unadvertised(word)) and word.lower() not in own]
+            names = _WORD.findall(_TEXT.sub("", _expanded(values, key)))
+            read = [name for word in dict.fromkeys(names) if (name := unadvertised(word)) and word.lower() not in own]
             if read:
                 yield definition.name, read
 
@@ -110,22 +110,22 @@ def _expanded(values: Values, key: str) -> str:
         return values.lookup(key) or ""  # the one who asks for it gets the error
 
 
-def not_enforced(found: list[UnsupportedSetting]) -> str:
+def not_enforced(unenforced: list[UnsupportedSetting]) -> str:
     """Describe settings all of which are ``unenforced``."""
-    *first, last = dict.fromkeys(one.about for one in found)
+    *first, last = dict.fromkeys(setting.about for setting in unenforced)
     about = f"{', '.join(first)} and {last}" if first else last
-    return f"{_names(found)}: Poolbook does not enforce {about} yet, and would let in what they keep out"
+    return f"{_names(unenforced)}: Poolbook does not enforce {about} yet, and would let in what they keep out"
 
 
 _OF_A_TEMPLATE = 2
 """The most settings named of one template."""
 
 
-def _names(found: list[UnsupportedSetting]) -> str:
+def _names(settings: list[UnsupportedSetting]) -> str:
     """Return the names, each once; a template that was used stands for those that came with it."""
     by_template: dict[str, list[str]] = {}
-    for one in found:
-        by_template.setdefault(one.source.used, []).append(one.name)
+    for setting in settings:
+        by_template.setdefault(setting.source.used, []).append(setting.name)
     own = by_template.pop("", [])
     return ", ".join([*own, *(f"use {template} ({_shortened(names)})" for template, names in by_template.items())])
 
@@ -138,7 +138,7 @@ def _shortened(names: list[str]) -> str:
 @lru_cache(maxsize=4096)
 def is_supported(name: str) -> bool:
     """Tell whether a setting has HTCondor's effect here, whatever daemon or slot its prefix names."""
-    return is_limit(name) or any(follower(one) is not None for one in _spellings(name))
+    return is_limit(name) or any(follower(spelling) is not None for spelling in _spellings(name))
 
 
 def is_limit(name: str) -> bool:
@@ -148,7 +148,7 @@ def is_limit(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_known(name: str) -> bool:
-    return any(one in _plain_names() or _patterns().get(one) for one in _spellings(name.lower()))
+    return any(spelling in _plain_names() or _patterns().get(spelling) for spelling in _spellings(name.lower()))
 
 
 def _spellings(name: str) -> Iterator[str]:

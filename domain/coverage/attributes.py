@@ -30,11 +30,11 @@ def _of_slots() -> list[DataSection]:
 @cache
 def attributes(kind: Literal["not acted on", "no effect"]) -> Mapping[str, frozenset[str]]:
     """Return the attributes of a kind, each with its texts that ask for nothing; an empty text: not in the ad."""
-    found = {}
+    table = {}
     for line in (line for section in _of_jobs() if section.kind == kind for line in section.lines):
         name, _, usual = line.partition(" = ")
-        found[name] = frozenset({"", "undefined", *usual.split(), *(["0"] if usual == "false" else [])})
-    return found
+        table[name] = frozenset({"", "undefined", *usual.split(), *(["0"] if usual == "false" else [])})
+    return table
 
 
 @cache

@@ -26,7 +26,7 @@ class EntryType(NamedTuple):
 def _entry_types(data: bytes | None) -> dict[int, EntryType]:
     assert data is not None
     lines = (line.split(" ", 2) for line in data.decode().splitlines() if not line.startswith("#"))
-    return {int(number): EntryType(name, words) for number, name, words in lines}
+    return {int(number): EntryType(name, description) for number, name, description in lines}
 
 
 ENTRIES: Final = _entry_types(get_data(__package__, "entry_types.txt"))
@@ -49,8 +49,8 @@ _TABLES: Final = {
 
 def _shape(text: str) -> re.Pattern[str]:
     """Compile a shape. A new line has any indentation (possessive: a lookahead behind it sees the first word)."""
-    whole = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
-    return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", whole))
+    expanded = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
+    return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", expanded))
 
 
 SHAPES: Final = {int(number): _shape(text) for number, text in _TABLES["shapes"].items()}
@@ -81,54 +81,54 @@ def facts(number: int, text: str) -> dict[str, str]:
     """Return the facts of an entry. ``words``, its first line, is always there; missing facts are absent."""
     text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) if _TRAILING.search(text) else text
     first, _, body = text.partition("\n")
-    found = {"words": first}
+    values = {"words": first}
     shape = SHAPES.get(number)
     if shape is not None and (match := shape.match(text)):
-        found |= {name: value for name, value in match.groupdict().items() if value is not None}
-    _tidy(number, found)
+        values |= {name: value for name, value in match.groupdict().items() if value is not None}
+    _tidy(number, values)
     if number in WITH_ATTRIBUTES:
         for name, value in _ATTRIBUTE.findall(body):
-            found.setdefault(name, value)
+            values.setdefault(name, value)
     if number in WITH_CPU:
-        _cpu_times(body, found)
+        _cpu_times(body, values)
     if number in WITH_AMOUNTS:
         for amount, name in _AMOUNT.findall(body):
             if name in _AMOUNTS:
-                found.setdefault(_AMOUNTS[name], amount)
+                values.setdefault(_AMOUNTS[name], amount)
     if number in WITH_TABLE and (table := _TABLE.search(body)):
-        _resources(table[1], table[2], found)
-    return found
+        _resources(table[1], table[2], values)
+    return values
 
 
-def _tidy(number: int, found: dict[str, str]) -> None:
+def _tidy(number: int, values: dict[str, str]) -> None:
     """Convert facts whose text is not yet their value."""
-    if "notes" in found:
-        found["notes"] = "\n".join(line.strip() for line in found["notes"].strip().split("\n"))
-        if not found["notes"]:
-            del found["notes"]
-    if number == 4 and "checkpointed" in found:
-        found["checkpointed"] = "true" if found["checkpointed"] == "1" else "false"
-        found["requeued"] = "true" if "requeued" in found else "false"
-    if number == 21 and "reason" in found:
-        found["reason"] = re.sub(r"\n(?:\t| +)", "\n", found["reason"])
+    if "notes" in values:
+        values["notes"] = "\n".join(line.strip() for line in values["notes"].strip().split("\n"))
+        if not values["notes"]:
+            del values["notes"]
+    if number == 4 and "checkpointed" in values:
+        values["checkpointed"] = "true" if values["checkpointed"] == "1" else "false"
+        values["requeued"] = "true" if "requeued" in values else "false"
+    if number == 21 and "reason" in values:
+        values["reason"] = re.sub(r"\n(?:\t| +)", "\n", values["reason"])
 
 
-def _cpu_times(body: str, found: dict[str, str]) -> None:
+def _cpu_times(body: str, values: dict[str, str]) -> None:
     for *numbers, name in _CPU.findall(body):
         if name in _TABLES["cpu"]:
             for fact, parts in zip(_TABLES["cpu"][name].split(), (numbers[:4], numbers[4:]), strict=True):
                 days, hours, minutes, seconds = map(int, parts)
-                found.setdefault(fact, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
+                values.setdefault(fact, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
 
 
-def _resources(heading: str, rows: str, found: dict[str, str]) -> None:
+def _resources(heading: str, rows: str, values: dict[str, str]) -> None:
     """Read the table of resources.
 
     A column's value ends where the column's name ends, counted from the colon; only the assigned resources begin where
     their column's name begins, and end with the line.
     """
-    words = [word for word in re.finditer(r"\w+", heading) if word[0] in _COLUMNS]
-    ends = [(_COLUMNS[word[0]], word.start(), word.end()) for word in words]
+    headings = [word for word in re.finditer(r"\w+", heading) if word[0] in _COLUMNS]
+    ends = [(_COLUMNS[word[0]], word.start(), word.end()) for word in headings]
     for row in rows.split("\n"):
         label, colon, cells = row.partition(":")
         if not colon:
@@ -139,4 +139,4 @@ def _resources(heading: str, rows: str, found: dict[str, str]) -> None:
             cell = cells[start:] if column == "assigned" else cells[begin:end]
             begin = end
             if cell.strip():
-                found.setdefault(f"{name}_{column}", cell.strip())
+                values.setdefault(f"{name}_{column}", cell.strip())

@@ -109,18 +109,18 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
     """Return the packed ads and their index, as ``AdsKept`` keeps them; `groups` are those of these ads, if known."""
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
-    told: dict[str, list[str]] = {}
+    indexed: dict[str, list[str]] = {}
     of = [0] * len(ads)
-    for number, (prefixes, own, members, found) in enumerate(groups):
+    for number, (prefixes, own, members, group_columns) in enumerate(groups):
         for member in members:
             of[member] = number
-        for place, (prefix, column) in enumerate(zip(prefixes, found, strict=True)):
+        for place, (prefix, column) in enumerate(zip(prefixes, group_columns, strict=True)):
             columns.append((prefix, number, place, column))
             name = _indexed(prefix)
             if name and (place < own or name[0] == HEAD):
-                whole = told.setdefault(name, [""] * len(ads))
+                column_values = indexed.setdefault(name, [""] * len(ads))
                 for member, value in zip(members, column.values(len(members)), strict=True):
-                    whole[member] = value
+                    column_values[member] = value
     columns.sort()  # no two columns agree in all fields before the column itself
     names = {name: number for number, name in enumerate(dict.fromkeys(column[0] for column in columns))}
     head = {
@@ -128,7 +128,7 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
         "names": list(names),
         "groups": [[group.own, *[names[prefix] for prefix in group.prefixes]] for group in groups],
     }
-    return _joined(head, [column[3] for column in columns]), _packed_index(ads, told)
+    return _joined(head, [column[3] for column in columns]), _packed_index(ads, indexed)
 
 
 _INDEXED: Final = frozenset(name.lower() for names in FIELDS.values() for name in names)
@@ -196,13 +196,13 @@ def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = Fa
 
 def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
     """Yield the groups of ads that only look alike."""
-    found: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
+    groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
-        prefixes = next((p for p in found if "" not in p and all(map(str.startswith, lines, p))), None)
-        known = found.setdefault(prefixes or tuple(map(_prefix, lines)), ([], []))
+        prefixes = next((p for p in groups if "" not in p and all(map(str.startswith, lines, p))), None)
+        known = groups.setdefault(prefixes or tuple(map(_prefix, lines)), ([], []))
         known[0].append(member)
         known[1].append(lines)
-    for prefixes, (some, lines_of) in found.items():
+    for prefixes, (some, lines_of) in groups.items():
         yield AdGroup(prefixes, own, some, _columns(prefixes, lines_of, like=True) or [])
 
 
@@ -276,17 +276,17 @@ class Unpacked:
     def ad(self, number: int, line: int) -> KeptAd:
         """Return an ad, which began at that line of its source."""
         lines, own = self._lines(number)
-        head = {name: value for name, _, value in (said[len(HEAD) :].partition(BETWEEN) for said in lines[own:])}
+        head = {name: value for name, _, value in (entry[len(HEAD) :].partition(BETWEEN) for entry in lines[own:])}
         return KeptAd(line, "\n".join(lines[:own]), head)
 
     def chosen(self, names: Collection[str]) -> Chosen:
         """Return for each group the places of some attributes, found in any case, under their names as asked for."""
-        wanted = {name.lower(): name for name in names}
+        requested = {name.lower(): name for name in names}
         return [
             [
-                (wanted[prefix[: -len(BETWEEN)].lower()], column)
+                (requested[prefix[: -len(BETWEEN)].lower()], column)
                 for prefix, column in zip(prefixes[:own], columns, strict=False)
-                if prefix[: -len(BETWEEN)].lower() in wanted
+                if prefix[: -len(BETWEEN)].lower() in requested
             ]
             for prefixes, own, columns in zip(self.prefixes, self.own, self.columns, strict=True)
         ]
@@ -315,14 +315,14 @@ def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
 
 def attributes(text: str, names: Collection[str]) -> dict[str, str]:
     """Return the expressions of an ad's attributes, found in any case, under the names asked for; omit missing ones."""
-    wanted, pattern = _pattern(tuple(names))
-    return {wanted[name.lower()]: value for name, value in pattern.findall(text)}
+    requested, pattern = _pattern(tuple(names))
+    return {requested[name.lower()]: value for name, value in pattern.findall(text)}
 
 
 @lru_cache(maxsize=64)
 def _pattern(names: tuple[str, ...]) -> tuple[dict[str, str], re.Pattern[str]]:
-    words = "|".join(map(re.escape, names))
-    return {name.lower(): name for name in names}, re.compile(rf"^({words}) = (.*)$", re.M | re.I)
+    alternatives = "|".join(map(re.escape, names))
+    return {name.lower(): name for name in names}, re.compile(rf"^({alternatives}) = (.*)$", re.M | re.I)
 
 
 # -- The index ---------------------------------------------------------------------------------------------------------
@@ -369,12 +369,12 @@ class Index(NamedTuple):
         if column is None:
             return [0] * len(self.lines)
         try:
-            found = list(map(int, column)) if times == 1 else [round(float(text) * times) for text in column]
+            numbers = list(map(int, column)) if times == 1 else [round(float(text) * times) for text in column]
         except (ValueError, OverflowError):
-            found = [_number(text, times) for text in column]
-        if min(found) > -_MOST and max(found) < _MOST:
-            return found
-        return [number if -_MOST < number < _MOST else 0 for number in found]
+            numbers = [_number(text, times) for text in column]
+        if min(numbers) > -_MOST and max(numbers) < _MOST:
+            return numbers
+        return [number if -_MOST < number < _MOST else 0 for number in numbers]
 
 
 def plain(text: str) -> str:
@@ -414,7 +414,7 @@ def index(event: AdsKept) -> Index:
     return Index(lines, columns)
 
 
-def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes:
+def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> bytes:
     """Pack the index of the attributes in `told` (lower-case).
 
     A GlobalJobId is kept as "#" and its first part where the rest repeats other fields. Rubbish that begins with "#"
@@ -428,11 +428,11 @@ def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes
     if ads:
         columns["line"] = steps
     for name, sources in FIELDS.items():
-        found = [told[source.lower()] for source in sources if source.lower() in told]
-        if found:
-            columns[name] = found[0]
-            if len(found) > 1 and "" in found[0]:
-                columns[name] = [first or second for first, second in zip(*found, strict=True)]
+        present = [indexed[source.lower()] for source in sources if source.lower() in indexed]
+        if present:
+            columns[name] = present[0]
+            if len(present) > 1 and "" in present[0]:
+                columns[name] = [first or second for first, second in zip(*present, strict=True)]
     if "job" in columns:
         none = [""] * len(ads)
         parts = zip(columns["job"], *(columns.get(name, none) for name in ("cluster", "proc", "qdate")), strict=True)

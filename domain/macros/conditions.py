@@ -59,10 +59,10 @@ class Conditions:
 
     def take(self, text: str, line: int) -> bool:
         """Process a line with one of the four keywords, else return False; raise MacroError for an error in it."""
-        found = _KEYWORD.fullmatch(text)
-        if found is None:
+        match = _KEYWORD.fullmatch(text)
+        if match is None:
             return False
-        word, condition = found[1].lower(), (found[2] or "").strip()
+        word, condition = match[1].lower(), (match[2] or "").strip()
         if word == "if":
             if len(self._blocks) == MAX_NESTING:
                 raise MacroError(f"if blocks nest more than {MAX_NESTING} deep", line)

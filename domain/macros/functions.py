@@ -166,16 +166,16 @@ def _parts(path: str, letters: str) -> str:
     name_at = path.rfind("/") + 1
     dot = path.rfind(".", name_at + 1)
     stem_end = len(path) if dot < 0 else dot
-    depth, whole, name, extension, bare = (letters.count("d"), *(letter in letters for letter in "pnxb"))
+    depth, keep_all, name, extension, bare = (letters.count("d"), *(letter in letters for letter in "pnxb"))
     if not name_at and (name or extension):
-        depth, whole = 0, False
-    if not (depth or whole or name or extension):
+        depth, keep_all = 0, False
+    if not (depth or keep_all or name or extension):
         return path
     if depth:
-        folders = [found.end() for found in re.finditer(r"[/\\]", path)] if name_at else [0]
+        folders = [match.end() for match in re.finditer(r"[/\\]", path)] if name_at else [0]
         begin = folders[-1 - depth] if len(folders) > depth else 0
-    elif whole or name:
-        begin = 0 if whole else name_at
+    elif keep_all or name:
+        begin = 0 if keep_all else name_at
     else:
         begin = stem_end + (bare and dot >= 0)
     end = len(path) if extension else stem_end if name else max(name_at - bare, 0)
@@ -235,7 +235,7 @@ def _drawn(text: str, among: int) -> int:
 
 def _random_integer(draw: Draw, macros: Macros, function: str, body: str) -> str:
     macros.draws()
-    numbers = [int(found[0]) if (found := re.match(r"[+-]?[0-9]{1,18}", part)) else None for part in _items(body, ",")]
+    numbers = [int(match[0]) if (match := re.match(r"[+-]?[0-9]{1,18}", part)) else None for part in _items(body, ",")]
     least, most, step = [*numbers, 1][:3] if len(numbers) >= 2 else (None, None, None)
     if least is None or most is None or step is None or step < 1 or least > most:
         rule = "write $RANDOM_INTEGER(least, most) or $RANDOM_INTEGER(least, most, step) with whole numbers"

@@ -93,8 +93,8 @@ def included(files: IncludedFiles, between: str, name: str, expand: Callable[[st
     except (OSError, ValueError) as problem:
         if optional:
             return None
-        words = getattr(problem, "strerror", None) or str(problem)
-        raise MacroError(f"include : {name}: {words}; 'include ifexist' does without it") from None
+        problem_text = getattr(problem, "strerror", None) or str(problem)
+        raise MacroError(f"include : {name}: {problem_text}; 'include ifexist' does without it") from None
 
 
 def _kept(files: IncludedFiles, into: str, name: str) -> tuple[str, str]:
@@ -111,9 +111,9 @@ def _kept(files: IncludedFiles, into: str, name: str) -> tuple[str, str]:
 
 def _options(between: str) -> tuple[bool, bool, str]:
     """Return the options behind ``include``: the file may be missing, it is a command, which file keeps its output."""
-    words = between.split()
-    optional = words[:1] in (["ifexist"], ["ifexists"])
-    rest = words[1:] if optional else words
+    options = between.split()
+    optional = options[:1] in (["ifexist"], ["ifexists"])
+    rest = options[1:] if optional else options
     command = rest[:1] in (["command"], ["output"])
     rest = rest[1:] if command else rest
     into = ""
@@ -122,6 +122,6 @@ def _options(between: str) -> tuple[bool, bool, str]:
             raise MacroError(f"include {between} : wants a file's name after 'into'")
         into, rest = rest[1], rest[2:]
     if rest and not command:
-        wanted = "'ifexist', 'command', and 'into FILE' behind 'command'"
-        raise MacroError(f"include {between} : '{rest[0]}' is no word for include; there are {wanted}")
+        expected = "'ifexist', 'command', and 'into FILE' behind 'command'"
+        raise MacroError(f"include {between} : '{rest[0]}' is no word for include; there are {expected}")
     return optional, command, into

@@ -27,15 +27,15 @@ def templates_used(category: str, text: str) -> Iterator[tuple[str, str]]:
     :raises MacroError: where a bracket has no end
     """
     at, arguments = 0, ""
-    while (found := _NAME.match(text, at)) is not None:
-        at = found.end()
+    while (match := _NAME.match(text, at)) is not None:
+        at = match.end()
         if text[at : at + 1] == "(":
             end = closing(text, at)
             if end is None:
-                raise MacroError(f"use {category} : {text}: the bracket after {found[1]} has no end; write NAME(a, b)")
+                raise MacroError(f"use {category} : {text}: the bracket after {match[1]} has no end; write NAME(a, b)")
             arguments = text[at + 1 : end]
             at = end + 1
-        yield found[1], arguments
+        yield match[1], arguments
 
 
 def closing(text: str, at: int, depth: int = MAX_BRACKETS) -> int | None:
@@ -66,25 +66,25 @@ def expanded(title: str, text: str, arguments: str) -> list[str]:
     for _ in range(MAX_REPLACED):
         if len(text) > MAX_LENGTH:
             break
-        found = _ARGUMENT.search(text, at)
-        if found is None:
+        match = _ARGUMENT.search(text, at)
+        if match is None:
             return text.split("\n")
-        end = found.end() - 1 if found[3] == ")" else _default_end(text, found.end())
-        at = found.end()
+        end = match.end() - 1 if match[3] == ")" else _default_end(text, match.end())
+        at = match.end()
         if end is not None:
-            default = text[found.end() : end]
-            at = found.start()
-            text = text[:at] + _argument(int(found[1]), found[2], default, arguments, given) + text[end + 1 :]
+            default = text[match.end() : end]
+            at = match.start()
+            text = text[:at] + _argument(int(match[1]), match[2], default, arguments, given) + text[end + 1 :]
     raise MacroError(f"{title}: its arguments lead to ever more; they cannot hold $(1) and its like")
 
 
 def _default_end(text: str, at: int) -> int | None:
     """Return where the bracket that ends a default stands; skip one pair of brackets at a time."""
-    while (found := _BRACKET.search(text, at)) is not None:
-        if found[0] == ")":
-            return found.start()
-        close = text.find(")", found.end())
-        at = found.end() if close < 0 else close + 1
+    while (match := _BRACKET.search(text, at)) is not None:
+        if match[0] == ")":
+            return match.start()
+        close = text.find(")", match.end())
+        at = match.end() if close < 0 else close + 1
     return None
 
 

@@ -274,7 +274,7 @@ class Macros:
             return value
         if name in self._expanding:
             circle = [*self._expanding[self._expanding.index(name) :], name]
-            raise CircleError(f"macros lead back to themselves: {' -> '.join(f'$({one})' for one in circle)}")
+            raise CircleError(f"macros lead back to themselves: {' -> '.join(f'$({macro})' for macro in circle)}")
         self._expanding.append(name)
         try:
             return self._expand_but_dollars(value)

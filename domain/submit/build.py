@@ -103,9 +103,9 @@ class Builder:
 
     def _expand_commands(self, values: dict[str, str]) -> None:
         """Expand each command for the first job; put those that vary into ``varying`` with all their values."""
-        wanted = {command for section in self.sections for command in section.commands}
+        commands = {command for section in self.sections for command in section.commands}
         defined = {*self.macros.definitions, *self.open[: len(self.items.variables)]}
-        for command in sorted(wanted & defined):
+        for command in sorted(commands & defined):
             try:
                 text = f"$({command})" if command in self.open else self.macros.definitions[command].value
                 self._expand_command(command, text, values)
@@ -151,14 +151,14 @@ class Builder:
 
     def _expanded_one_by_one(self, text: str) -> Column:
         columns = [self._variable(index) for index in range(len(self.open))]
-        found = []
+        expanded = []
         try:
             for values in zip(*columns, strict=True):
                 self.macros.set_variables(dict(zip(self.open, values, strict=True)))
-                found.append(self.macros.expand(text))
+                expanded.append(self.macros.expand(text))
         finally:
             self.macros.set_variables({})
-        return found
+        return expanded
 
     def _variable(self, index: int) -> Sequence[str]:
         known = self._variables.get(index)
@@ -260,9 +260,9 @@ def _run(section: Section, job: Job, before: Mapping[str, str]) -> dict[str, str
 def _needed(section: Section, chain: list[Section]) -> list[Section]:
     """Return, in order, the sections whose attributes this one reads, directly or through others; itself the last."""
     needed = [section]
-    for one in reversed(chain[:-1]):
-        if any(later.reads_any(set(one.sets)) for later in needed):
-            needed.insert(0, one)
+    for earlier in reversed(chain[:-1]):
+        if any(later.reads_any(set(earlier.sets)) for later in needed):
+            needed.insert(0, earlier)
     return needed
 
 

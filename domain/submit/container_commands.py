@@ -75,8 +75,8 @@ def _credentials(job: Job) -> None:
     command = job.given("docker_send_credentials", "dockersendcredentials")
     path = f"{job.facts.environment.get('HOME', '')}/.docker/config.json"
     if job.boolean(command) and job.files.size(path) is None:
-        words = f"Cannot locate docker credentials file {path}: No such file or directory"
-        raise job.wrong(command, f"{words}; docker login makes it")
+        problem = f"Cannot locate docker credentials file {path}: No such file or directory"
+        raise job.wrong(command, f"{problem}; docker login makes it")
 
 
 def _kind(image: str) -> str:
@@ -153,9 +153,9 @@ def _services(job: Job) -> None:
     for service in filter(None, re.split(r"[,\s]+", value)):
         port = evaluated(job.value(f"{service.lower()}{_PORT}") or "")
         if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= _LAST_PORT:
-            words = f"Requested container service '{service}' was not assigned a port"
+            problem = f"Requested container service '{service}' was not assigned a port"
             way_out = f"write {service}{_PORT} = 8080"
-            raise job.wrong(command, f"{words}, or the assigned port was not valid; {way_out}")
+            raise job.wrong(command, f"{problem}, or the assigned port was not valid; {way_out}")
         job.made[f"{service}_ContainerPort"] = str(port)
 
 

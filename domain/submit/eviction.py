@@ -91,22 +91,22 @@ def _sequence(job: Job, command: str, line: str, amount: Amount) -> tuple[list[i
     rest = line.strip()
     while rest:
         first, _, behind = rest.partition(",")
-        found = amount(first)
-        if found is None:
+        megabytes = amount(first)
+        if megabytes is None:
             try:
                 return numbers, expression_text(rest)
             except ClassAdSyntaxError:
                 raise job.wrong(command, f"'{rest}' is neither a number nor an expression") from None
-        if (numbers and found[0] <= numbers[-1]) or found[0] <= 0:
+        if (numbers and megabytes[0] <= numbers[-1]) or megabytes[0] <= 0:
             least = numbers[-1] if numbers else 0
-            rule = f"this must be an increasing sequence of values, but {found[0]} is not greater than {least}"
+            rule = f"this must be an increasing sequence of values, but {megabytes[0]} is not greater than {least}"
             raise job.wrong(command, rule)
         missing = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
-        if missing and not found[1]:
+        if missing and not megabytes[1]:
             if missing == "error":
                 raise job.wrong(command, "this pool wants a unit after each number: K, M, G or T")
             job.warn(f"{command} = {line.strip()} should have a unit after each number: K, M, G or T")
-        numbers.append(found[0])
+        numbers.append(megabytes[0])
         rest = behind.strip()
     return numbers, ""
 
@@ -133,11 +133,11 @@ def _body(job: Job, retries: Retries, numbers: list[int], last: str, increase: s
 def _step(job: Job, retries: Retries, increase: str, amount: Amount) -> str:
     """Return the expression of the next request."""
     rule = f"this must be a positive number, or an expression that references {retries.attribute}"
-    found = amount(increase)
-    if found is not None:
-        if found[0] <= 0:
+    megabytes = amount(increase)
+    if megabytes is not None:
+        if megabytes[0] <= 0:
             raise job.wrong(retries.increase, rule)
-        return f"{retries.attribute} + {found[0]}"
+        return f"{retries.attribute} + {megabytes[0]}"
     text = job.expression(retries.increase)
     read = references_found(read_expression(text), ClassAd()).external
     if retries.attribute.lower() not in {name.lower() for name in read}:

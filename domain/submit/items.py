@@ -39,28 +39,28 @@ class ItemTable:
 
 def table_of(options: str, line: int | None) -> ItemTable:
     """Return the table that the words in the brackets behind ``table`` describe."""
-    found = ItemTable()
+    table = ItemTable()
     for option in filter(None, (part.strip() for part in options.split(","))):
         name, equals, text = (part.strip() for part in option.partition("="))
         key = name.lower()
         number = int(text) if re.fullmatch("[0-9]{1,9}", text) else None
         truth = _WORDS.get(text.lower())
         if not equals and key in ("csv", "standard"):
-            found = ItemTable(header=None)
+            table = ItemTable(header=None)
         elif key == "header" and (number is not None or text.lower() == "none"):
-            found = evolve(found, header=number)
+            table = evolve(table, header=number)
         elif key == "skip" and number is not None:
-            found = evolve(found, skip=number)
+            table = evolve(table, skip=number)
         elif key == "trim" and truth is not None:
-            found = evolve(found, trim=truth)
+            table = evolve(table, trim=truth)
         elif key == "comma_sep" and truth is not None:
-            found = evolve(found, separator="," if truth else "")
+            table = evolve(table, separator="," if truth else "")
         elif key == "sep" and text:
-            found = evolve(found, separator=text[0])
+            table = evolve(table, separator=text[0])
         else:
             known = "header=N, header=none, skip=N, trim=true, comma_sep=true, sep=C and csv"
             raise SubmitError(f"'{option}' is no option of a table; there are {known}", line)
-    return found
+    return table
 
 
 def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
@@ -135,27 +135,27 @@ def listed(how: str, text: str, line: int | None, sources: ItemSources) -> list[
         if text.endswith(")") and how == "from":
             return [text[1:-1].strip(" \t\r")]  # one item, be it empty
         if text.endswith(")"):
-            found = [text[1:-1]]
+            lines = [text[1:-1]]
         elif sources.lines is None:
             raise SubmitError("this list has no closing bracket; write ( ) in one line here", line)
         else:
-            found = [text[1:], *_bracketed(sources.lines, line)]
+            lines = [text[1:], *_bracketed(sources.lines, line)]
     elif how == "from":
-        found = _text_of(text, line, sources).split("\n")
+        lines = _text_of(text, line, sources).split("\n")
     else:
-        found = [text]
+        lines = [text]
     if how == "from":
-        return [item.strip(" \t\r") for item in found if item.strip()]
-    return [item for one in found for item in BETWEEN.split(one) if item]
+        return [item.strip(" \t\r") for item in lines if item.strip()]
+    return [item for one in lines for item in BETWEEN.split(one) if item]
 
 
 def _bracketed(lines: Lines, line: int | None) -> list[str]:
-    found: list[str] = []
+    items: list[str] = []
     while (text := lines.physical()) is not None:
         if text.startswith(")"):
-            return found
+            return items
         if not text.startswith("#"):
-            found.append(text)
+            items.append(text)
     raise SubmitError("the list of this queue statement has no closing bracket on a line of its own", line)
 
 

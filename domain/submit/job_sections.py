@@ -114,8 +114,8 @@ def truth_of(value: str) -> bool | None:
 
 def leading_integer(value: str) -> int:
     """Return the integer with which a value begins, 0 where it begins with none, as C's atoi does."""
-    found = re.match(r"\s*[+-]?[0-9]{1,9}", value)
-    return int(found[0]) if found else 0
+    match = re.match(r"\s*[+-]?[0-9]{1,9}", value)
+    return int(match[0]) if match else 0
 
 
 def _first_line(problem: Exception) -> str:
@@ -164,6 +164,6 @@ class Section:
     def reads_any(self, attributes: set[str]) -> bool:
         return any(
             name in attributes
-            or (name[-1] == "*" and any(one.lower().startswith(name[:-1].lower()) for one in attributes))
+            or (name[-1] == "*" and any(attribute.lower().startswith(name[:-1].lower()) for attribute in attributes))
             for name in self.reads
         )

@@ -58,8 +58,8 @@ class Items:
 
 def arguments_of(line: str) -> str | None:
     """Return the text after the word queue (or iterate) in a line; None where the line is no queue statement."""
-    found = _STATEMENT.fullmatch(line)
-    return found[1] if found else None
+    match = _STATEMENT.fullmatch(line)
+    return match[1] if match else None
 
 
 def read_queue(text: str, line: int | None, sources: ItemSources) -> Items:
@@ -80,17 +80,17 @@ def read_queue(text: str, line: int | None, sources: ItemSources) -> Items:
             raise SubmitError(f"'{name}' cannot name a variable; names have letters, digits and _ only", line)
     how = keyword[1].lower()
     asked, rest = _qualifiers(how, rest, line)
-    found = listed(how, rest.strip(), line, sources)
+    table = listed(how, rest.strip(), line, sources)
     if how == "matching":
-        found = matching(found, asked.which if asked.named else sources.matching().directories, sources, line)
+        table = matching(table, asked.which if asked.named else sources.matching().directories, sources, line)
     elif asked.table is not None:
-        headings, found = split_header(asked.table, found, line)
+        headings, table = split_header(asked.table, table, line)
         names = headings or names
     names = names or ["Item"]
-    indexes = range(len(found))[asked.cut]
+    indexes = range(len(table))[asked.cut]
     if count * len(indexes) > MAX_JOBS:
         raise SubmitError(f"{count * len(indexes)} jobs are more than one submission may have ({MAX_JOBS})", line)
-    chosen = found if asked.cut == slice(None) else found[asked.cut]
+    chosen = table if asked.cut == slice(None) else table[asked.cut]
     return Items(count, tuple(names), columns(chosen, len(names), asked.table), indexes)
 
 
@@ -116,15 +116,15 @@ class _Qualifiers:
 
 def _qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifiers, str]:
     """Return the qualifiers, and the text behind them."""
-    found = _Qualifiers()
+    qualified = _Qualifiers()
     while True:
         if (word := _QUALIFIER.match(text)) is not None:
             kind, text = word[0].strip().lower(), text[word.end() :]
             if how == "from" and kind == "table":
                 options, text = _bracket(text, line)
-                found = evolve(found, table=table_of(options, line))
+                qualified = evolve(qualified, table=table_of(options, line))
             elif how == "matching" and kind in _MATCHES:
-                found = evolve(found, which=_MATCHES[kind], named=True)
+                qualified = evolve(qualified, which=_MATCHES[kind], named=True)
             else:
                 raise SubmitError(f"'{kind}' has no meaning after '{how}'; it belongs after {_BELONGS[kind]}", line)
         elif text.startswith("["):
@@ -134,10 +134,10 @@ def _qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifiers, str
             start, end, step = (int(part) if part else None for part in piece.groups())
             if step is not None and step <= 0:
                 raise SubmitError("a slice's step must be positive", line)
-            found = evolve(found, cut=slice(start, end, step))
+            qualified = evolve(qualified, cut=slice(start, end, step))
             text = text[piece.end() :]
         else:
-            return found, text
+            return qualified, text
 
 
 def _bracket(text: str, line: int | None) -> tuple[str, str]:

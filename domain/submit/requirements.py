@@ -50,14 +50,14 @@ def _spoken_of(job: Job, text: str) -> set[str]:
         return set()
     ad = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})
     try:
-        found = parse(expression_text(text)).references(ad)
+        references = parse(expression_text(text)).references(ad)
     except ClassAdSyntaxError as problem:
         raise job.wrong("requirements", f"this must be an expression, but {problem}") from None
     except EvaluationError:
         job.warn(f"Could not get attribute references from Requirements: {text}")
         return set()
-    outside = {re.split(r"[.\[]", re.sub(r"^(target|other)\.", "", name.lower()))[0] for name in found.external}
-    if "requirements" in outside or "Requirements" in found.internal:
+    outside = {re.split(r"[.\[]", re.sub(r"^(target|other)\.", "", name.lower()))[0] for name in references.external}
+    if "requirements" in outside or "Requirements" in references.internal:
         raise job.wrong("requirements", "it refers to itself; did you intend to use $(Requirements)?")
     return outside
 
@@ -176,8 +176,8 @@ def _methods(job: Job) -> list[str]:
     plugins = (literal_string(job.attribute("TransferPlugins")) or "").split(";")
     brought = {name.strip().lower() for plugin in plugins for name in plugin.partition("=")[0].split(",")}
     schemes = [re.split(r"[.+-]", url[1])[-1] for text in urls if (url := _URL.match(text))]
-    found = {scheme.lower(): scheme for scheme in reversed(schemes)}  # as it is first written
-    return [found[scheme] for scheme in sorted(found.keys() - brought)]
+    by_name = {scheme.lower(): scheme for scheme in reversed(schemes)}  # as it is first written
+    return [by_name[scheme] for scheme in sorted(by_name.keys() - brought)]
 
 
 REQUIREMENTS = Section(

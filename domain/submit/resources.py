@@ -36,16 +36,16 @@ _ALIKE = 0.85
 
 def amount(text: str, unit: int) -> tuple[int, bool] | None:
     """Return an amount in units of ``unit`` bytes, rounded up, and whether it names its unit; None: an expression."""
-    found = _AMOUNT.fullmatch(text)
-    if found is None or (found[1] is None and not found[2]):
+    match = _AMOUNT.fullmatch(text)
+    if match is None or (match[1] is None and not match[2]):
         return None
-    number = int(found[1] or 0) + int((found[2] or "0").ljust(3, "0")) / 1000
-    factor = _UNITS[found[3].upper()] if found[3] else unit
+    number = int(match[1] or 0) + int((match[2] or "0").ljust(3, "0")) / 1000
+    factor = _UNITS[match[3].upper()] if match[3] else unit
     if abs(number * factor) >= 1 << 63:
         return None
-    exact = int(number * factor) if found[2] else int(found[1] or 0) * factor
+    exact = int(number * factor) if match[2] else int(match[1] or 0) * factor
     size = exact + unit - 1
-    return size // unit if size >= 0 else -(-size // unit), bool(found[3])
+    return size // unit if size >= 0 else -(-size // unit), bool(match[3])
 
 
 def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
@@ -55,8 +55,8 @@ def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
         name = job.given(command, attribute.lower())
         value = job.value(name)
         if value is None:
-            found = amount(job.facts.setting(setting), unit) if unit else None
-            if default := str(found[0]) if found is not None else job.default(setting):
+            quantity = amount(job.facts.setting(setting), unit) if unit else None
+            if default := str(quantity[0]) if quantity is not None else job.default(setting):
                 job.made[attribute] = default
         elif value.lower() != "undefined":
             first = value.partition(",")[0] if retries and amount(value.partition(",")[0], unit) else value
@@ -70,10 +70,10 @@ def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
 
 
 def _requested(job: Job, command: str, value: str, unit: int) -> str:
-    found = amount(value, unit) if unit else None
-    if found is None:
+    quantity = amount(value, unit) if unit else None
+    if quantity is None:
         return job.expression(command)
-    number, named = found
+    number, named = quantity
     missing = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
     if missing and not named:
         if missing == "error":
@@ -146,12 +146,12 @@ def _gpus(job: Job) -> None:
         value = job.value(name)
         if value is None:
             continue
-        found = amount(value, 1024**2) if name == "gpus_minimum_memory" else None
+        megabytes = amount(value, 1024**2) if name == "gpus_minimum_memory" else None
         version = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?", value) if name == "gpus_minimum_runtime" else None
         if version is not None:
             job.made[attribute] = str(int(version[1]) * 1000 + int(version[2] or 0) * 10)
         else:
-            job.made[attribute] = job.expression(name) if found is None else str(found[0])
+            job.made[attribute] = job.expression(name) if megabytes is None else str(megabytes[0])
         if condition.split()[0].lower() not in given:
             clauses.append(condition)
     if clauses:
@@ -211,7 +211,7 @@ def _list(job: Job, command: str) -> list[str] | None:
     value = job.value(command, command.replace("_", ""))
     if value is None:
         return None
-    return [name for name in (one.strip() for one in stripped(value).split(",")) if name]
+    return [name for name in (part.strip() for part in stripped(value).split(",")) if name]
 
 
 def _should_and_when(job: Job) -> tuple[str, str]:
@@ -261,10 +261,10 @@ def _folder(job: Job) -> str:
 def _kilobytes_given(job: Job, *commands: str) -> int | None:
     for command in commands:
         if (value := job.value(command)) is not None:
-            found = amount(value, 1024)
-            if found is None or found[0] < 1:
+            kilobytes = amount(value, 1024)
+            if kilobytes is None or kilobytes[0] < 1:
                 raise job.wrong(command, "this must be a positive number of kilobytes, or have K, M, G or T after it")
-            return found[0]
+            return kilobytes[0]
     return None
 
 

@@ -54,8 +54,8 @@ def _universe(job: Job) -> None:
         raise job.wrong(command, f"only the universes {there_are} run here; {way_out}", tool)
     deferral = job.given("deferral_time", "deferraltime")
     if number == SCHEDULER and job.value(deferral) is not None:
-        words = "DeferralTime does not work for scheduler universe jobs"
-        raise job.wrong(deferral, f"{words}; consider submitting this job using the local universe, instead")
+        problem = "DeferralTime does not work for scheduler universe jobs"
+        raise job.wrong(deferral, f"{problem}; consider submitting this job using the local universe, instead")
     job.made["JobUniverse"] = str(number)
     if number != SCHEDULER:
         container_commands.want(job, name.lower())
@@ -128,11 +128,11 @@ def _environment(job: Job) -> None:
         if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
             raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
         patterns = "" if everything else wanted
-        found = argument_syntax.imported(patterns, job.facts.environment)
+        variables = argument_syntax.imported(patterns, job.facts.environment)
         if old_only:  # HTCondor leaves out what the old syntax cannot express, even beside the new one
-            found = {name: text for name, text in found.items() if ";" not in text}
-        _warn_of_secrets(job, patterns, found)
-        own = {**found, **own}
+            variables = {name: text for name, text in variables.items() if ";" not in text}
+        _warn_of_secrets(job, patterns, variables)
+        own = {**variables, **own}
     if old_form:
         job.set_string("Env", argument_syntax.old_environment_text(own))
         job.made["EnvDelim"] = '";"'
@@ -140,16 +140,16 @@ def _environment(job: Job) -> None:
         job.set_string("Environment", argument_syntax.environment_text(own))
 
 
-def _warn_of_secrets(job: Job, patterns: str, found: Mapping[str, str]) -> None:
+def _warn_of_secrets(job: Job, patterns: str, variables: Mapping[str, str]) -> None:
     """Warn of what is copied that hardly anybody means: HTCondor copies it, into the ad that all may read."""
-    secrets = argument_syntax.unnamed_secrets(patterns, found)
+    secrets = argument_syntax.unnamed_secrets(patterns, variables)
     if not secrets and patterns.strip(",; ") not in ("", "*"):
         return
     more = " and others like it" if len(secrets) > 3 else ""
     shown = f", also {', '.join(secrets[:3])}{more}" if secrets else ""
-    whole = "" if patterns else "all of "
+    extent = "" if patterns else "all of "
     job.warn(
-        f"getenv = {patterns or 'true'} copies {whole}your environment into the job's ad and the log{shown}; "
+        f"getenv = {patterns or 'true'} copies {extent}your environment into the job's ad and the log{shown}; "
         "list what the job needs: getenv = PATH, HOME"
     )
 
@@ -353,7 +353,7 @@ def _text(job: Job, name: str, value: str, kind: CommandType) -> str:
     if kind is CommandType.UNQUOTED:
         return string_text(stripped(value))
     if kind is CommandType.LIST:
-        return string_text(",".join(one for one in re.split(r"[,\s]+", value) if one))
+        return string_text(",".join(word for word in re.split(r"[,\s]+", value) if word))
     if kind is CommandType.PATH:
         return string_text(full_path(value, literal_string(job.attribute("Iwd")) or "/"))
     return string_text(value)

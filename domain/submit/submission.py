@@ -187,8 +187,8 @@ class _SubmittedCluster:
         written = {key: definition.name for key, definition in definitions.items()} | self.variables
         spelled = {key: f"+{name[3:]}" if key.startswith("my.") else name for key, name in written.items()}
         expressions = {name: self.macros.value(name) or "" for name in EXPRESSIONS if name in definitions}
-        if told := message(batch, spelled, expressions):
-            self.warn(told)
+        if warning := message(batch, spelled, expressions):
+            self.warn(warning)
 
     def _warn_of_the_unused(self) -> None:
         known, used = known_commands(), self.macros.used

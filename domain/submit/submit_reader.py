@@ -46,8 +46,8 @@ class SubmitReader:
 
     def read(self, lines: Lines, depth: int = 0) -> None:
         conditions = Conditions(self.macros, self.facts.version)
-        while (found := lines.logical()) is not None:
-            number, text = found
+        while (line := lines.logical()) is not None:
+            number, text = line
             if self.statements and not depth and self.facts.setting("SUBMIT_PREVENT_MULTI_QUEUE").lower() == "true":
                 raise SubmitError("Extra data found after queue statement; this pool takes one queue statement", number)
             if text.startswith(":") and (conditions.inside or text[1:3] == "if"):
@@ -73,11 +73,11 @@ class SubmitReader:
     def _matching(self, number: int | None) -> Matching:
         def truth(name: str, default: bool) -> bool:
             value = self.macros.value(f"submit_{name}") or self.macros.value(f"submit{name.replace('_', '')}")
-            found = truth_of(value) if value else default
-            if found is None:
-                told = f"submit_{name}={value} is invalid, must eval to a boolean."
-                raise SubmitError(f"submit_{name} = {value}: this must eval to a boolean", number, tool=told)
-            return found
+            truth_value = truth_of(value) if value else default
+            if truth_value is None:
+                problem = f"submit_{name}={value} is invalid, must eval to a boolean."
+                raise SubmitError(f"submit_{name} = {value}: this must eval to a boolean", number, tool=problem)
+            return truth_value
 
         which = self.macros.value("submit_match_directories") or self.macros.value("submitmatchdirectories") or "yes"
         if which.lower() not in _DIRECTORIES:
@@ -92,10 +92,10 @@ class SubmitReader:
 
     def _appended(self, text: str) -> None:
         lines = Lines(text, "an appended line")
-        while (found := lines.logical()) is not None:
-            if arguments_of(found[1]) is not None:
+        while (line := lines.logical()) is not None:
+            if arguments_of(line[1]) is not None:
                 raise SubmitError("an appended line cannot be a queue statement; give it as the queue argument")
-            self._statement(found[1], None, lines, MAX_INCLUDES)
+            self._statement(line[1], None, lines, MAX_INCLUDES)
 
     def _statement(self, text: str, number: int | None, lines: Lines, depth: int) -> None:
         name = _NAME.match(text)
@@ -104,8 +104,8 @@ class SubmitReader:
             self._direct(_directive(name[1]), "", text[operator.end() :].strip(), number, depth, lines)
         elif name is not None and operator is not None and operator[0] != ":" and name[1].lower() != "queue":
             self._define(name[1], operator[0], text[operator.end() :].strip(), number, lines)
-        elif (words := re.match(r"@?(include|use|error|warning)\s+([^:=]*):", text, re.IGNORECASE)) is not None:
-            self._direct(words[1].lower(), words[2].strip(), text[words.end() :].strip(), number, depth, lines)
+        elif (keyword := re.match(r"@?(include|use|error|warning)\s+([^:=]*):", text, re.IGNORECASE)) is not None:
+            self._direct(keyword[1].lower(), keyword[2].strip(), text[keyword.end() :].strip(), number, depth, lines)
         elif (arguments := arguments_of(text)) is None:
             shown = text if len(text) <= 60 else f"{text[:57]}..."
             raise SubmitError(f"'{shown}' is no command; write 'name = value', or a queue statement", number)
@@ -128,9 +128,9 @@ class SubmitReader:
     def _include(self, option: str, name: str, number: int | None, depth: int) -> None:
         if depth + 1 >= MAX_INCLUDES:
             raise SubmitError(f"files include each other more than {MAX_INCLUDES} deep", number)
-        found = included(self.files, option, name, self.macros.expand)
-        if found is not None:
-            self.read(Lines(found[1], found[0]), depth + 1)
+        text = included(self.files, option, name, self.macros.expand)
+        if text is not None:
+            self.read(Lines(text[1], text[0]), depth + 1)
 
     def _use(self, category: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
         """Read the lines of templates, as if they stood here."""
@@ -157,11 +157,11 @@ class SubmitReader:
         self.macros.define(Definition(name, value, number, lines.name))
 
     def _until(self, tag: str, number: int | None, lines: Lines) -> str:
-        found: list[str] = []
+        body: list[str] = []
         while (line := lines.logical()) is not None:
             if line[1] == f"@{tag}":
-                return "\n".join(found)
-            found.append(line[1])
+                return "\n".join(body)
+            body.append(line[1])
         raise SubmitError(f"the lines that this '@={tag}' begins have no '@{tag}' at their end", number)
 
 

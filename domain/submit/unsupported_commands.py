@@ -109,12 +109,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[str, str]) -> list[str]:
     """Return, as spelled, the commands that set an attribute of ``table`` to a text that asks for something."""
-    found: dict[str, None] = {}
+    spellings: dict[str, None] = {}
     for attribute, nothing in table.items():
         if not nothing.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
             names = (*COMMANDS_OF.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
-            found |= dict.fromkeys(written[name] for name in names if name in written)
-    return list(found)
+            spellings |= dict.fromkeys(written[name] for name in names if name in written)
+    return list(spellings)
 
 
 def _in_vain(batch: Batch) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Template(NamedTuple):
 @lru_cache(maxsize=1)
 def defaults() -> Mapping[str, Default]:
     """Return all defaults by lower-case name; those of one daemon alone as ``daemon.name``."""
-    found: dict[str, Default] = {}
+    table: dict[str, Default] = {}
     rest = iter(lines(get_data(__package__, "defaults.conf")))
     for line in rest:
         name, _, value = line.partition(" ")
@@ -40,8 +40,8 @@ def defaults() -> Mapping[str, Default]:
             value = "\n".join(inner.strip() for inner in takewhile("@end".__ne__, rest))
         else:
             value = value.removeprefix("=").removeprefix(" ")
-        found[name.lower()] = Default(name, value)
-    return MappingProxyType(found)
+        table[name.lower()] = Default(name, value)
+    return MappingProxyType(table)
 
 
 @lru_cache(maxsize=1)
@@ -53,10 +53,10 @@ def without_default() -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def templates() -> Mapping[tuple[str, str], Template]:
     """Return all templates by category and name in lower case."""
-    found: dict[tuple[str, str], Template] = {}
+    table: dict[tuple[str, str], Template] = {}
     text = "\n".join(lines(get_data(__package__, "templates.conf")))
     for block in text.removeprefix("[").split("\n["):
         title, *inner = block.split("\n")
         category, _, name = title.removesuffix("]").partition(":")
-        found[category.lower(), name.lower()] = Template(category, name, tuple(inner))
-    return MappingProxyType(found)
+        table[category.lower(), name.lower()] = Template(category, name, tuple(inner))
+    return MappingProxyType(table)
