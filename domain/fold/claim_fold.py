@@ -8,7 +8,7 @@ from .. import events as e
 from ..names import AccountName, JobId
 from ..state import slot_fold
 from ..state.job_ad import unquoted
-from ..state.state import Claim, Earmark, Slot, State
+from ..state.state import Claim, Earmark, Matched, Slot, State
 
 # What folds of several topics keep: the jobs that slots are promised to, what matches and claims hold of concurrency
 # limits, and why jobs got nothing.
@@ -20,9 +20,16 @@ def unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
         del state.reserved[job]
 
 
-def leave_match_limits(state: State, slot: str) -> None:
-    """Give back what a slot's match holds of concurrency limits."""
-    state.hold_limits(state.matched_limits.pop(slot, ""), -1)
+def end_match(state: State, slot: str, job: tuple[int, int]) -> Matched | None:
+    """A slot's match with a job was claimed or voided; return it, if there was one."""
+    matches = state.matches.get(slot, {})
+    matched = matches.pop(job, None)
+    if matched is not None:
+        if not matches:
+            del state.matches[slot]
+        unpromise(state, slot, job)
+        state.hold_limits(matched.limits, -1)
+    return matched
 
 
 def leave_limits(state: State, *claims: Claim | None) -> None:
@@ -74,11 +81,20 @@ def _user(state: State, event: e.ClaimMade | e.ClaimQueued, job: tuple[int, int]
     return unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
 
 
+def _end_claimed_match(
+    state: State, slot: Slot, job: tuple[int, int] | None
+) -> tuple[tuple[int, int] | None, Matched | None]:
+    """End the match of which a claim is made, of the slot or of the one it was carved from; return its job, too."""
+    own = next(iter(state.matches.get(slot.name, ())), None)
+    if own is not None:
+        return own, end_match(state, slot.name, own)
+    return job, None if job is None else end_match(state, slot.parent, job)
+
+
 def _claim_made(state: State, event: e.ClaimMade) -> None:
     slot, job = state.slots[event.slot], job_of(event)
-    matched = state.matches.pop(event.slot, None)
-    for before in (matched, awaited(slot)):
-        unpromise(state, event.slot, before)
+    matched_job, matched = _end_claimed_match(state, slot, job)
+    unpromise(state, event.slot, awaited(slot))
     if event.holder:
         state.claims.pop(event.slot, None)
     else:
@@ -87,31 +103,27 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
         state.claim_ready[event.slot], state.reserved[job] = job, event.slot
     account = str(AccountName(event.negotiator, event.submitter))
     state.submitter(account, event.factor).take(event.weight, event.at)
-    state.matched_by.pop(event.slot, None)
-    leave_match_limits(state, event.slot)
     leave_limits(state, slot.claim, slot.waiting)
     state.hold_limits(event.limits, 1)
     state.slot_changes.append(event.slot)
-    slot_fold.claimed(slot, event, state.position, _user(state, event, job or matched))
+    slot_fold.claimed(slot, event, state.position, _user(state, event, job or matched_job))
     if slot.claim is not None and matched is not None:
-        slot.claim.regrouped = event.slot in state.regrouped
+        slot.claim.regrouped = matched.regrouped
 
 
 def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     slot, job = state.slots[event.slot], job_of(event)
     unpromise(state, event.slot, awaited(slot))
-    regrouped = event.slot in state.matches and event.slot in state.regrouped
+    matched = None
     if job is not None:
-        unpromise(state, event.slot, state.matches.pop(event.slot, None))
+        matched = _end_claimed_match(state, slot, job)[1]
         state.reserved[job] = event.slot
-    if job is not None:
-        leave_match_limits(state, event.slot)
     leave_limits(state, slot.waiting)
     state.hold_limits(event.limits, 1)
     state.slot_changes.append(event.slot)
     slot_fold.claim_waits(slot, event, state.position, _user(state, event, job))
     if slot.waiting is not None:
-        slot.waiting.regrouped = regrouped
+        slot.waiting.regrouped = matched is not None and matched.regrouped
 
 
 def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:

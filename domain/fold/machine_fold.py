@@ -8,7 +8,7 @@ from .. import events as e
 from ..state import slot_fold
 from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
 from ..state.state import BackfillClient, Machine, State
-from .claim_fold import awaited, leave_limits, leave_match_limits, unpromise
+from .claim_fold import awaited, end_match, leave_limits, unpromise
 
 MATCHED = "Matched/Idle"
 UNCLAIMED = "Unclaimed/Idle"
@@ -126,11 +126,11 @@ def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
     state.slot_changes.append(event.slot)
-    state.matched_by.pop(event.slot, None)
     state.claims.pop(event.slot, None)
-    for job in (state.matches.pop(event.slot, None), state.claim_ready.pop(event.slot, None), awaited(slot)):
-        unpromise(state, event.slot, job)
-    leave_match_limits(state, event.slot)
+    for job in list(state.matches.get(event.slot, ())):
+        end_match(state, event.slot, job)
+    for promised in (state.claim_ready.pop(event.slot, None), awaited(slot)):
+        unpromise(state, event.slot, promised)
     if slot is not None:
         leave_limits(state, slot.claim, slot.waiting)
     state.matched.pop(event.slot, None)

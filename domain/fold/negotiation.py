@@ -6,30 +6,20 @@ from collections.abc import Callable
 
 from .. import events as e
 from ..names import AccountName, JobId
-from ..state.state import State
-from .claim_fold import forget_rejection, leave_match_limits, note_rejections, unpromise
+from ..state.state import Matched, State
+from .claim_fold import end_match, forget_rejection, note_rejections
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:
-    limited = state.matched_limits
+    regrouped = set(event.regrouped)
     for match in event.matches:
         job = JobId.parse(match.job)
         forget_rejection(state, job)
-        unpromise(state, match.slot, state.matches.get(match.slot))
-        state.matches[match.slot] = job
+        matched = Matched(match.limits, match.preempts, event.negotiator, match.job in regrouped)
+        state.matches.setdefault(match.slot, {})[job] = matched
         state.reserved[job] = match.slot
-        if match.slot in limited:
-            leave_match_limits(state, match.slot)
-        if match.limits:
-            limited[match.slot] = match.limits
-            state.limits_in_use[match.limits] += 1
+        state.hold_limits(match.limits, 1)
         state.slots_matched.append(match.slot)
-        if event.negotiator:
-            state.matched_by[match.slot] = event.negotiator
-        if match.job in event.regrouped:
-            state.regrouped.add(match.slot)
-        else:
-            state.regrouped.discard(match.slot)
     state.cycles.note_cycle(event, state.position)
     for group in event.remainders:
         state.remainders[group] = event.at
@@ -46,9 +36,7 @@ def _quotas_assigned(state: State, event: e.QuotasAssigned) -> None:
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
-    unpromise(state, event.slot, state.matches.pop(event.slot, None))
-    state.matched_by.pop(event.slot, None)
-    leave_match_limits(state, event.slot)
+    end_match(state, event.slot, JobId.parse(event.job))
     state.slot_changes.append(event.slot)
 
 

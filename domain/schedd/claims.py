@@ -47,17 +47,18 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
     """Claim each slot that was matched, and activate the claim for its job; where the slot is claimed, the claim may
     wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
     state = draft.state
-    for name, (number, proc) in list(state.matches.items()):
+    matches = [(name, *one) for name, jobs in state.matches.items() for one in jobs.items()]
+    for name, (number, proc), matched in matches:
         cluster = _waits(state, number, proc)
         if cluster is None:
             draft.send(DropMatch(name, "match_void"))
             continue
         claim, ad = f"{name}#{draft.now}#{state.position + 1}", cluster.attributes(proc)
-        whose, limits = state.matched_by.get(name, ""), state.matched_limits.get(name, "")
         job = job_id(number, proc)
         request = RequestClaim(
-            draft.stimulus, name, claim, "", cluster.submitter, job, ad, limits=limits, negotiator=whose
-        )
+            draft.stimulus, name, claim, "", cluster.submitter, job, ad, limits=matched.limits,
+            negotiator=matched.negotiator,
+        )  # fmt: skip
         if draft.send(request):
             begin(draft, name, cluster, proc)
     for name, (number, proc) in list(state.claim_ready.items()):

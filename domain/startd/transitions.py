@@ -295,7 +295,6 @@ def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) 
 
 
 def void_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    """Void the slot's match, if any: it will not be claimed."""
-    job = draft.state.matches.get(slot.name)
-    if job is not None:
+    """Void the slot's matches, if any: they will not be claimed."""
+    for job in list(draft.state.matches.get(slot.name, ())):
         draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))

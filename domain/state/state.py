@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from attrs import define, field
 
@@ -101,6 +101,19 @@ class Activation:
 
     def _until(self, now: int) -> int:
         return self.since or self.halted or now
+
+
+class Matched(NamedTuple):
+    """A match of a slot with a job that is not yet claimed: see ``events.Match``."""
+
+    limits: str = ""  #: what it holds of concurrency limits
+    preempts: tuple[str, ...] = ()  #: the dynamic slots that go for it
+    negotiator: str = ""  #: which of several made it (empty: NEGOTIATOR)
+    regrouped: bool = False  #: whether it was negotiated by autoregroup
+
+
+SlotMatches = dict[tuple[int, int], Matched]
+"""A slot's matches, by their jobs in the order of the cycle."""
 
 
 @define
@@ -325,12 +338,8 @@ class AccessPoint(LogState):
     idle_local: int = 0  #: how many jobs of the local universe wait
     next_cluster: int = 1  #: the lowest cluster number that was never given out
     unused_cluster_ids: set[int] = field(factory=set)  #: numbers below it that were given out and not yet used
-    matches: dict[str, tuple[int, int]] = field(factory=dict)
-    """Slots that were matched and not yet claimed, each with its job."""
-    matched_by: dict[str, str] = field(factory=dict)
-    """The negotiators that matched them, where these are further ones."""
-    matched_limits: dict[str, str] = field(factory=dict)
-    """Slots that were matched and not yet claimed, each with what its match holds of concurrency limits."""
+    matches: dict[str, SlotMatches] = field(factory=dict)
+    """Slots that were matched and not yet claimed, each with its jobs: several of a partitionable slot."""
     reserved: dict[tuple[int, int], str] = field(factory=dict)
     """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
     claims: dict[str, ClaimMade] = field(factory=dict)
@@ -408,8 +417,8 @@ class ExecutionPoint(LogState):
     keep them up to date."""
     machines: dict[str, Machine] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)  #: by their names, in the order of their births
-    matches: dict[str, tuple[int, int]] = field(factory=dict)
-    """The slots that it was told were matched and that are not yet claimed, each with its job."""
+    matches: dict[str, SlotMatches] = field(factory=dict)
+    """Slots that were matched and not yet claimed, each with its jobs."""
     matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
     preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
@@ -444,14 +453,13 @@ class Manager(LogState):
     claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
     cooling: dict[tuple[int, int], int] = field(factory=dict)
     job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
-    matches: dict[str, tuple[int, int]] = field(factory=dict)
+    matches: dict[str, SlotMatches] = field(factory=dict)
     has_further_accounts: bool = False  #: whether there are, or were, accounts of others than NEGOTIATOR
     submitters: dict[str, Submitter] = field(factory=dict)
     """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""
     priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
     accounted: dict[str, int] = field(factory=dict)
     """The same of the accountings of further negotiators, by their names."""
-    regrouped: set[str] = field(factory=set)  #: of the slots that were matched, those by autoregroup
     limits_in_use: Counter[str] = field(factory=Counter)
     """How many matches and claims hold the same of concurrency limits, by its text (``concurrency_limits.asked``)."""
     quotas: tuple[GroupQuota, ...] = ()  #: what the accounting groups may have, as a cycle has said last

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ...domain import events as e
 from ...domain.state.pool_settings import seconds_of
 from ...domain.state.slot_fold import OF_ITS_JOB
-from ...domain.state.state import Claim, Earmark, Slot
+from ...domain.state.state import Claim, Earmark, Matched, Slot
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
 from ..narration.formatting import interval
@@ -17,7 +17,7 @@ from .accounting_checks import begins
 from .job_checks import known_cluster
 from .judged_pool import JudgedPool, has_wishes, job_name, job_of, known_slot, policy, rule, rule_of
 from .machine_checks import may_wait
-from .match_checks import as_its_ad_says, claimed, keeps_limits
+from .match_checks import as_its_ad_says, claimed, keeps_limits, match_of
 from .run_checks import begins_on, leaves, waits_for_a_slot, wrong_order
 
 MOST_DIGITS = 12  #: the most digits of a number of seconds
@@ -31,12 +31,13 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         pool.report(slot, "claim", f"it is claimed, by {slot.claim.submitter}")
     waited = slot.waiting
     takes_over = waited is not None and waited.id == event.claim
-    job = pool.state.matches.get(event.slot)
+    match = match_of(pool, slot, event.job)
+    job = None if match is None else match[0]
     if event.cause == "coalesced":
         coalesced(pool, slot, event)
         job = job_of(event.job)
     elif not event.holder and not takes_over:
-        _as_matched(pool, slot, event)
+        _as_matched(pool, slot, event, match and match[1])
     if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
         words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report(slot, "waiting", words)
@@ -60,13 +61,13 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         pool.expected[slot.name] = job
 
 
-def _as_matched(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
+def _as_matched(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: Matched | None) -> None:
     """Check that a claim of the pool's own schedd is of a slot that it was given, on the terms of that."""
-    if slot.name not in pool.state.matches:
+    if matched is None:
         pool.report(slot, "match", "it is claimed without a match")
-    elif event.negotiator != pool.state.matched_by.get(slot.name, ""):
+    elif event.negotiator != matched.negotiator:
         pool.report(slot, "match", "the claim counts for another negotiator than matched it")
-    keeps_limits(pool, event)
+    keeps_limits(pool, event, "" if matched is None else matched.limits)
 
 
 def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
@@ -105,13 +106,13 @@ def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
 
 def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     """Check that the pool's own schedd waits for a slot it was given; its job gets no other until then."""
-    keeps_limits(pool, event)
-    job = pool.state.matches.get(slot.name)
+    job, matched = match_of(pool, slot, event.job) or (None, Matched())
+    keeps_limits(pool, event, matched.limits)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
         pool.report(slot, "match", f"job {event.job} waits for it, but it was not matched with that job")
     elif not waits_for_a_slot(pool, *job):
         pool.report(slot, "match", f"job {event.job} waits for it, but not for a slot")
-    if event.negotiator != pool.state.matched_by.get(slot.name, ""):
+    if event.negotiator != matched.negotiator:
         pool.report(slot, "match", "the claim that waits for it counts for another negotiator than matched it")
     if slot.claim is not None and event.rank < slot.claim.rank:
         words = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"

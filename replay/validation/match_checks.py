@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from ...domain import events as e
 from ...domain.classad.tree import Literal
 from ...domain.concurrency_limits import LIMITS, Amount, amount_text, most, requested_amounts
+from ...domain.decision.draft import job_id
 from ...domain.names import SlotName
 from ...domain.state.caches import expression
-from ...domain.state.state import Slot
+from ...domain.state.state import Matched, Slot
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
 from .judged_pool import JudgedPool, has_wishes, job_of, known_slot, policy, rule, rule_of
@@ -63,14 +64,24 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
         pool.report_slot(match.slot, "match", words)
 
 
+def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], Matched] | None:
+    """Return the match of which a claim for a job is made, of the slot or of the one that it was carved from."""
+    for own in pool.state.matches.get(slot.name, {}).items():
+        return own
+    named = job_of(job)
+    matched = pool.state.matches.get(slot.parent, {}).get(named) if named else None
+    return None if named is None or matched is None else (named, matched)
+
+
 @rule_of(e.MatchVoided, known_slot)
 def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
-    job = pool.state.matches.get(event.slot)
     if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
         words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"
         pool.report_slot(event.slot, "match", words)
-    if job is None or f"{job[0]}.{job[1]}" != event.job:
+    matches = pool.state.matches.get(event.slot, {})
+    if job_of(event.job) not in matches:
         pool.report_slot(event.slot, "match", f"it was not matched with {event.job}")
+        pool.folds = next((replace(event, job=job_id(*job)) for job in matches), None)
 
 
 # Concurrency limits
@@ -102,9 +113,8 @@ def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.A
         pool.report_slot(event.slot, "limit", words)
 
 
-def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
+def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, given: str) -> None:
     """Check that a claim of the pool's own schedd holds what its match was given."""
-    given = pool.state.matched_limits.get(event.slot, "")
     if event.limits != given:
         words = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {given or 'nothing'}"
         pool.report_slot(event.slot, "limit", words)

@@ -202,10 +202,9 @@ def cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
 def settle_slot(pool: JudgedPool, name: str) -> None:
     slot = pool.state.slots.get(name)
     if slot is None:
-        job = pool.state.matches.pop(name, None)
-        if job is not None:
-            pool.state.reserved.pop(job, None)
-            pool.report_slot(name, "match", f"job {_job(job)} is matched with no slot of the pool")
+        for matched in pool.state.matches.pop(name, {}):
+            pool.state.reserved.pop(matched, None)
+            pool.report_slot(name, "match", f"job {_job(matched)} is matched with no slot of the pool")
         return
     activation, waiting = slot.activation, slot.waiting
     needs = NEEDS.get(slot.state_activity)

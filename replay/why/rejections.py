@@ -51,7 +51,7 @@ def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
     """Return who holds a limit, by its name in small letters: jobs, else slots, in their order, each with its units."""
     held = [(_of_claim(slot, one), one.limits) for slot in state.slots.values() for one in (slot.claim, slot.waiting)
             if one is not None]  # fmt: skip
-    held += [(str(JobId(*state.matches[slot])), limits) for slot, limits in state.matched_limits.items()]
+    held += [(str(JobId(*job)), one.limits) for jobs in state.matches.values() for job, one in jobs.items()]
     found = [(holder, one.units) for holder, limits in held for one in requested_amounts(limits) if one.name == name]
     return sorted(found, key=lambda one: _order(one[0]))
 

@@ -56,4 +56,5 @@ def waiting(state: State) -> dict[tuple[int, int], str]:
 
 def promises(state: State) -> dict[tuple[int, int], str]:
     """The jobs that wait for a slot which they have been given, with the slots: what ``promised`` has to say."""
-    return waiting(state) | {job: name for given in (state.matches, state.claim_ready) for name, job in given.items()}
+    matched = {job: name for name, jobs in state.matches.items() for job in jobs}
+    return waiting(state) | matched | {job: name for name, job in state.claim_ready.items()}

@@ -180,7 +180,8 @@ class LimitedPool(RuleBasedStateMachine):
         self.books.read(list(self.log.read(self.books.seen)))
         held = Counter(text for text in self.books.held.values() if text)
         assert self.pool.state.limits_in_use == held
-        assert set(self.pool.state.matched_limits) == {
+        matches = self.pool.state.matches.items()
+        assert {name for name, jobs in matches if any(one.limits for one in jobs.values())} == {
             slot for (slot, kind), text in self.books.held.items() if kind == "match" and text
         }
 

@@ -454,7 +454,7 @@ def _is_matched(pool: Pool, dice: random.Random) -> None:
     taken = pool.state.matches
     if taken and dice.random() < 0.5:
         voided = dice.choice(list(taken))
-        pool.tell(e.MatchVoided, "told", voided, "{}.{}".format(*taken[voided]))
+        pool.tell(e.MatchVoided, "told", voided, "{}.{}".format(*next(iter(taken[voided]))))
         return
     name = _some(pool, dice, lambda slot: slot.claim is None and slot.name not in taken)
     for cluster in pool.state.clusters.values():

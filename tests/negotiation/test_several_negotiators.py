@@ -168,7 +168,9 @@ def test_what_one_has_given_another_does_not_give_again() -> None:
     first = cycle_of(pool, GPU).held
     assert first is not None and [match.slot for match in first.matches] == ["slot1@h"]
     pool.append(first)
-    assert pool.state.matched_by == {"slot1@h": GPU}
+    assert {name: [one.negotiator for one in jobs.values()] for name, jobs in pool.state.matches.items()} == {
+        "slot1@h": [GPU]
+    }
     assert cycle_of(pool, "").held is None
 
 
