@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ...domain.ports.action_results import ActionResult
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
 from ..condor_tools.options import Arguments, UsageError, command_table, parse, sections
 from ..condor_tools.tool_options import ToolEnded, tool
 from ..condor_tools.tool_options import read as read_words
 from ..runtime.pool_client import ask, change_jobs
 from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
-from ..runtime.requests import ActionAnswer, RequestRefused
+from ..runtime.requests import RequestRefused
 from .common import CommandOutput, called_tool, log_of, pool_log
 
 # -- results -------------------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ def result_of(kind: str, result: str) -> int:
     return _BY_STATUS.get((kind, result), BAD_STATUS) if known is None else known
 
 
-def _count(kind: str, outcomes: Iterable[ActionAnswer]) -> dict[int, int]:
+def _count(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
     counts: Counter[int] = Counter()
     for outcome in outcomes:
         counts[result_of(kind, outcome.result)] += max(1, sum(last - first + 1 for first, last in outcome.procs))

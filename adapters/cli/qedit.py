@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...domain.ports.action_results import ActionResult
 from ..bounded_text import read_input, read_text
 from ..condor_tools.job_selection import ClusterOrJob, read_job_id
 from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
 from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of
 from ..runtime.pool_client import change_jobs
-from ..runtime.requests import IMMUTABLE, SECURE, ActionAnswer, RequestRefused
+from ..runtime.requests import IMMUTABLE, SECURE, RequestRefused
 from .common import CommandOutput, log_of
 
 COMMAND = command_table("qedit")
@@ -192,7 +193,7 @@ def qedit(argv: Sequence[str]) -> int:
 # What is printed
 
 
-def answer(request: EditRequest, outcomes: Sequence[ActionAnswer]) -> CommandOutput:
+def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
     """Return what condor_qedit prints."""
     done = [one for one in outcomes if one.result == "done"]
     count = sum(last - first + 1 for one in done for first, last in one.procs)
@@ -203,7 +204,7 @@ def answer(request: EditRequest, outcomes: Sequence[ActionAnswer]) -> CommandOut
     return CommandOutput(text, "", 0)
 
 
-def failed(request: EditRequest, outcomes: Sequence[ActionAnswer] = (), why: str = "") -> CommandOutput:
+def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), why: str = "") -> CommandOutput:
     """Return what condor_qedit prints if nothing was set; ``why`` comes before it."""
     name = next(iter(request.changes))
     wrong = [one for one in outcomes if one.result != "done"]

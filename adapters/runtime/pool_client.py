@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ...domain.ports.action_results import ActionResult
 from ...domain.ports.log import LogError
 from ..machine.host import user_name
 from ..sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
 from .requests import (
     LONGEST_DESCRIPTION,
-    ActionAnswer,
     Request,
     RequestRefused,
     SubmitDescription,
@@ -58,9 +58,9 @@ def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) 
     return _asked(url, create, lambda door: door.ask(known))
 
 
-def change_jobs(url: str, request: Request) -> list[ActionAnswer]:
+def change_jobs(url: str, request: Request) -> list[ActionResult]:
     """Execute a command about jobs and return what became of them. Raise as `ask`."""
-    return [ActionAnswer(**one) for one in ask(url, request)]
+    return [ActionResult(**one) for one in ask(url, request)]
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -83,20 +83,6 @@ class RequestRefused(Exception):
         """Return what a server answers."""
         more = {"warnings": self.warnings, "code": self.code, "tool": self.tool}
         return {"refusal": str(self), **{name: value for name, value in more.items() if value}}
-
-
-class ActionAnswer(NamedTuple):
-    """What became of some jobs of a cluster, in ranges (none: of the cluster itself), as the pool answers it
-    (``job_commands.ActionResult``)."""
-
-    cluster: int
-    procs: Sequence[tuple[int, int]]
-    result: str  #: "done", or why not
-    changes: Mapping[str, str]  #: what an edit set
-
-    def jobs(self) -> Iterator[int]:
-        """Yield the numbers of the processes."""
-        return (proc for first, last in self.procs for proc in range(first, last + 1))
 
 
 def view_of_disk(folder: str) -> list[str]:

@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from typing import Any, Generic, TypeVar, overload
 
+import msgspec
 from msgspec.structs import replace
 
 from ..classad import Context
 from ..classad.allowance import Allowance
 from ..errors import PoolbookError
-from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
+from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, RequestAnswered, SlotTransitioned
 from ..fold.evolve import evolve
 from ..ports.messages import Answer, Message
 from ..ports.sensor_readings import Sense, nothing
-from ..ports.stimuli import SlotMessage
+from ..ports.stimuli import Command, SlotMessage
 from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
@@ -213,3 +214,9 @@ def ranges(procs: Sequence[int]) -> Procs:
 
 def job_id(cluster: int, proc: int) -> str:
     return f"{cluster}.{proc}"
+
+
+def answer(draft: Draft[LogState], command: Command, request: str, arguments: str, value: object) -> None:
+    """Write down what was asked and what is answered."""
+    text = msgspec.json.encode(value).decode()
+    draft.emit(RequestAnswered(*draft.why("answered"), command.user, request, arguments, text))

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal
+from ..decision.draft import Draft, Refusal, answer
 from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
 from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter

@@ -13,8 +13,7 @@ from attrs import asdict, frozen
 from msgspec.structs import replace
 
 from ..classad import Context
-from ..decision.command_results import answer
-from ..decision.draft import Draft, job_id, ranges
+from ..decision.draft import Draft, answer, job_id, ranges
 from ..events import Ad, JobsTransformed, Procs, SubmissionRefused
 from ..ports.messages import ShowHost
 from ..ports.stimuli import Submit

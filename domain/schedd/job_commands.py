@@ -10,12 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from attrs import Factory, frozen
 
 from ..classad import ClassAdSyntaxError, Expression, parse
-from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal, ranges
-from ..events import Ad, Procs
+from ..decision.draft import Draft, Refusal, answer, ranges
+from ..ports.action_results import ActionResult
 from ..ports.messages import PauseJob, ShowSlot, VacateClaim
 from ..ports.stimuli import (
     Continue,
@@ -40,18 +38,6 @@ from .job_actions import SPOOLING, ActionReason, hold, release, remove
 HELD_BY_USER = 1
 PROTECTED_HOLD_CODES = ("1", SPOOLING)
 """HoldReasonCodes of jobs that cannot be held again: by users, and until their input files are there."""
-
-
-@frozen
-class ActionResult:
-    """What became of some jobs of a cluster, in ranges (none: of the cluster itself): ``done``, or the reason why not
-    (``not found``, ``permission denied``, ``release limit``, or the status that the command does not apply to).
-    ``changes``: what an edit set."""
-
-    cluster: int
-    procs: Procs
-    result: str
-    changes: Ad = Factory(dict)
 
 
 # Selecting
@@ -139,7 +125,7 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
             done = rule(draft, command, cluster, group, status, running)
             outcomes += outcomes_of(cluster, group, "done" if done else status)
     arguments = msgspec.json.encode(command.selection).decode()
-    answer(draft, command, command.action, arguments, outcomes)
+    answer(draft, command, command.action, arguments, [one.as_answer() for one in outcomes])
 
 
 def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from ..classad import ClassAd, ClassAdSyntaxError, parse
-from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal, ranges
+from ..decision.draft import Draft, Refusal, answer, ranges
 from ..events import Ad, JobsEdited
+from ..ports.action_results import ActionResult
 from ..ports.stimuli import Edit
 from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
@@ -24,7 +24,7 @@ from ..state.pool_settings import GUARDED, super_users
 from ..state.state import AccessPoint
 from .crontab import ATTRIBUTES
 from .factories import KEPT, PAUSED
-from .job_commands import ActionResult, allowed, constraint_of, missing, outcomes_of, selected
+from .job_commands import allowed, constraint_of, missing, outcomes_of, selected
 from .submitted_job import text_in
 from .waiting_claims import withdraw_better_matches
 
@@ -151,7 +151,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
                 schedule(draft, cluster, [proc for proc in group if cluster.status_of(proc) == "Idle"])
     outcomes += [ActionResult(cluster.id, ranges(group), "done", changes) for cluster, changes, group in edits]
-    answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
+    answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), [one.as_answer() for one in outcomes])
 
 
 def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:

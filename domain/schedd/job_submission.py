@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ..classad import EvaluationError
 from ..classad.evidence import integer
-from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal, ranges
+from ..decision.draft import Draft, Refusal, answer, ranges
 from ..events import Ad, ClusterSubmitted
 from ..ports.messages import OpenAccount
 from ..ports.stimuli import Submit

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ..classad.matching import requirements_met
-from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal, job_id
+from ..decision.draft import Draft, Refusal, answer, job_id
 from ..events import ClaimsEarmarked, EarmarkEnded
 from ..ports.messages import CarveSlot, ShowAd, ShowSlot, SlotSeen, TellLikeness
 from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
 from ..classad.evidence import truth
-from ..decision.command_results import answer
-from ..decision.draft import NOT_FOUND, Draft, Refusal
+from ..decision.draft import NOT_FOUND, Draft, Refusal, answer
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..ports.messages import BeginDrain, EndDrain

@@ -5,8 +5,7 @@ When its last claim has ended, its slots and the machine leave the pool.
 
 from __future__ import annotations
 
-from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal
+from ..decision.draft import Draft, Refusal, answer
 from ..events import (
     BackfillExited,
     ClaimDeactivated,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from poolbook.adapters.cli import qedit
-from poolbook.adapters.runtime.requests import IMMUTABLE, SECURE, ActionAnswer
+from poolbook.adapters.runtime.requests import IMMUTABLE, SECURE
 from poolbook.domain.events import JobsEdited
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.action_results import ActionResult
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.validation import examine
 
@@ -56,7 +57,7 @@ def said(found: PolicyPool, argv: list[str], user: str = "alice") -> str:
     body.pop("kind")
     answer = found.handle(s.Edit(found.id(), user, chosen, **body))
     if not answer.refusal:
-        printed = qedit.answer(request, [ActionAnswer(**one) for one in answer.value])
+        printed = qedit.answer(request, [ActionResult(**one) for one in answer.value])
     elif answer.code in (IMMUTABLE, SECURE):
         return f"{answer.refusal}\n{qedit.NOTHING_SET}"
     else:
