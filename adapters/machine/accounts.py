@@ -16,8 +16,9 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ...domain.classad import ClassAd, EvaluationError, Expression
-from ...domain.config import ConfigError, Configuration
+from ...domain.config import Configuration
 from ...domain.events import Ad
+from ...domain.settings_classes import setting
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from .execution import UnixAccount
@@ -47,9 +48,9 @@ class JobAccountSettings:
     """The settings that decide as whom jobs run. Without any, all run as their owners."""
 
     allow: Expression | None = None  #: STARTER_ALLOW_RUNAS_OWNER; None: it is true
-    domain: str = ""  #: UID_DOMAIN of the machine; empty: that of the pool
+    domain: str = field(default="", metadata=setting("UID_DOMAIN", str))  #: of the machine; empty: that of the pool
     trusted: bool = True  #: whether the pool is believed to be of the domain that it claims
-    soft: bool = False  #: SOFT_UID_DOMAIN: whether an owner may be unknown to this machine
+    soft: bool = field(default=False, metadata=setting("SOFT_UID_DOMAIN", bool))  #: an owner need not be known here
     slots: Mapping[str, str] = field(factory=dict)  #: SLOT<N>_USER, by the slot's name in capital letters
     nobodys: tuple[str, ...] = ()  #: NOBODY_SLOT_USER, cut where the slot's name belongs; empty: it is not set
     dedicated: re.Pattern[str] | None = None  #: the accounts whose processes are all a job's
@@ -64,18 +65,16 @@ class JobAccountSettings:
                 slots[name.upper().removesuffix("_USER")] = get(name)
         nobodys = configuration.raw(_NOBODYS) or ""
         _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_NOBODYS] if nobodys else [])])
-        domain = get("UID_DOMAIN")
         believed = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True) or configuration.boolean(
             "TRUST_UID_DOMAIN", False
         )
         return cls(
-            configuration.expression(ALLOW) if configuration.defined(ALLOW) else None,
-            domain,
-            believed or _is_within(host_name(), domain),
-            configuration.boolean("SOFT_UID_DOMAIN", False),
-            slots,
-            tuple(configuration.expanded(part) for part in _SLOT_NAME.split(nobodys)) if nobodys else (),
-            _dedicated(configuration),
+            **configuration.values_of(cls),
+            allow=configuration.expression(ALLOW) if configuration.defined(ALLOW) else None,
+            trusted=believed or _is_within(host_name(), get("UID_DOMAIN")),
+            slots=slots,
+            nobodys=tuple(configuration.expanded(part) for part in _SLOT_NAME.split(nobodys)) if nobodys else (),
+            dedicated=_dedicated(configuration),
         )
 
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
@@ -152,18 +151,16 @@ def _dedicated(configuration: Configuration) -> re.Pattern[str] | None:
     try:
         return re.compile(f"^{pattern}$")
     except re.error as error:
-        source = configuration.source(_DEDICATED)
-        raise ConfigError(f"{_DEDICATED} = {pattern}: {error}", source.file, source.line) from None
+        raise configuration.error(_DEDICATED, f"{_DEDICATED} = {pattern}: {error}") from None
 
 
 def _check_root(configuration: Configuration, names: list[str]) -> None:
     if names and os.geteuid() != 0:
-        source = configuration.source(names[0])
-        raise ConfigError(
+        raise configuration.error(
+            names[0],
             f"{names[0]} = {configuration.get(names[0])}: only a pool that root serves can run jobs as other users; "
             "serve it as root, or leave this out",
-            source.file, source.line,
-        )  # fmt: skip
+        )
 
 
 def _is_within(host: str, domain: str) -> bool:

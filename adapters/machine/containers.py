@@ -21,6 +21,7 @@ from attrs import field, frozen
 
 from ...domain.config import Configuration
 from ...domain.events import Ad
+from ...domain.settings_classes import setting
 from ...domain.state.job_ad import quoted
 
 _PATIENCE_S, _TRIAL_S = 120, 20
@@ -54,34 +55,28 @@ class Containers:
     singularity: str = ""  #: the runtime's program
     texts: Mapping[str, str] = field(factory=dict)  #: by name: expressions, and what is taken as it stands
     volumes: tuple[DockerVolume, ...] = ()
-    init: bool = True  #: DOCKER_RUN_UNDER_INIT
-    silent: bool = True  #: DOCKER_LOG_DRIVER_NONE
-    trusts: bool = False  #: DOCKER_TRUST_LOCAL_IMAGES
+    init: bool = field(default=True, metadata=setting("DOCKER_RUN_UNDER_INIT", bool))
+    silent: bool = field(default=True, metadata=setting("DOCKER_LOG_DRIVER_NONE", bool))
+    trusts: bool = field(default=False, metadata=setting("DOCKER_TRUST_LOCAL_IMAGES", bool))
     architecture: bool = True  #: not DOCKER_SKIP_IMAGE_ARCH_CHECK
-    images: int = 8  #: DOCKER_IMAGE_CACHE_SIZE
+    images: int = field(default=8, metadata=setting("DOCKER_IMAGE_CACHE_SIZE", int))
     seconds: int = 5  #: POLLING_INTERVAL
-    test: bool = True  #: SINGULARITY_RUN_TEST_BEFORE_JOB
-    only_present: bool = False  #: SINGULARITY_IGNORE_MISSING_BIND_TARGET
-    rocm: bool = False  #: SINGULARITY_ADD_ROCM_FLAG
+    test: bool = field(default=True, metadata=setting("SINGULARITY_RUN_TEST_BEFORE_JOB", bool))
+    only_present: bool = field(default=False, metadata=setting("SINGULARITY_IGNORE_MISSING_BIND_TARGET", bool))
+    rocm: bool = field(default=False, metadata=setting("SINGULARITY_ADD_ROCM_FLAG", bool))
 
     @classmethod
     def configured(cls, configuration: Configuration) -> Containers:
         """Read the configuration. Raise `ConfigError` where a number or a truth value is none."""
         names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
         return cls(
+            **configuration.values_of(cls),
             docker=_docker(configuration),
             singularity=_singularity(configuration),
             texts={name: configuration.get(name) for name in (*_EXPRESSIONS, *_TEXTS)},
             volumes=tuple(volume for name in names if (volume := _volume(configuration, name)) is not None),
-            init=configuration.boolean("DOCKER_RUN_UNDER_INIT", True),
-            silent=configuration.boolean("DOCKER_LOG_DRIVER_NONE", True),
-            trusts=configuration.boolean("DOCKER_TRUST_LOCAL_IMAGES", False),
             architecture=not configuration.boolean("DOCKER_SKIP_IMAGE_ARCH_CHECK", False),
-            images=configuration.integer("DOCKER_IMAGE_CACHE_SIZE", 8),
             seconds=max(1, configuration.integer("POLLING_INTERVAL", 5)),
-            test=configuration.boolean("SINGULARITY_RUN_TEST_BEFORE_JOB", True),
-            only_present=configuration.boolean("SINGULARITY_IGNORE_MISSING_BIND_TARGET", False),
-            rocm=configuration.boolean("SINGULARITY_ADD_ROCM_FLAG", False),
         )
 
 

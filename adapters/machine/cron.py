@@ -97,8 +97,7 @@ def _period(configuration: Configuration, name: str, text: str, mode: str) -> in
 
 def _wrong(configuration: Configuration, name: str, what: str, words: str) -> ConfigError:
     setting = f"STARTD_CRON_{name}_{what}"
-    source = configuration.source(setting)
-    return ConfigError(f"{setting}: {words}", source.file, source.line)
+    return configuration.error(setting, f"{setting}: {words}")
 
 
 @define

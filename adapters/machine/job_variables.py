@@ -16,6 +16,7 @@ from attrs import field, frozen
 from ...domain.classad import EvaluationError, parse
 from ...domain.config import Configuration
 from ...domain.events import Ad
+from ...domain.settings_classes import setting
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from .execution.activation import CPU_COUNTS
@@ -24,7 +25,6 @@ COUNTS: Final = "STARTER_NUM_THREADS_ENV_VARS"
 INHERITS: Final = "JOB_INHERITS_STARTER_ENVIRONMENT"
 _NAMES: Final = "ENVIRONMENT_FOR_Assigned"
 _NONE: Final = "ENVIRONMENT_VALUE_FOR_UnAssigned"
-_NVIDIA: Final = "AUTO_SET_NVIDIA_VISIBLE_DEVICES"
 _DIGITS: Final = frozenset({"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"})
 """Variables that have the numbers of what is assigned, where nothing says how its names become theirs."""
 _UUIDS: Final = 'join(",", evalInEachContext({}, AvailableGPUs))'
@@ -37,12 +37,12 @@ class JobVariables:
 
     counts: tuple[str, ...] = CPU_COUNTS
     """STARTER_NUM_THREADS_ENV_VARS: what has the number of cores, where the job sets nothing else."""
-    chirps: str = "Chirp*"  #: CHIRP_DELAYED_UPDATE_PREFIX
-    home: bool = True  #: STARTER_SETS_HOME_ENV
+    chirps: str = field(default="Chirp*", metadata=setting("CHIRP_DELAYED_UPDATE_PREFIX", str))
+    home: bool = field(default=True, metadata=setting("STARTER_SETS_HOME_ENV", bool))
     inherits: Mapping[str, str] = field(factory=dict)  #: of this process's variables those that jobs inherit
     assigned: Mapping[str, tuple[str, str]] = field(factory=dict)
     """By a custom resource's name in small letters ENVIRONMENT_FOR_Assigned<name>, and its value where none is."""
-    nvidia: bool = True  #: AUTO_SET_NVIDIA_VISIBLE_DEVICES
+    nvidia: bool = field(default=True, metadata=setting("AUTO_SET_NVIDIA_VISIBLE_DEVICES", bool))
 
     @classmethod
     def configured(cls, configuration: Configuration) -> JobVariables:
@@ -51,14 +51,12 @@ class JobVariables:
             name[len(_NAMES) :] for name in configuration.all_names() if name.lower().startswith(_NAMES.lower())
         }
         return cls(
+            **configuration.values_of(cls),
             counts=tuple(get(COUNTS).replace(",", " ").split()),
-            chirps=get("CHIRP_DELAYED_UPDATE_PREFIX", "Chirp*"),
-            home=configuration.boolean("STARTER_SETS_HOME_ENV", True),
             inherits=_inherited(get(INHERITS), os.environ),
             assigned={
                 each.lower(): (get(_NAMES + each), get(_NONE + each)) for each in resources if get(_NAMES + each)
             },
-            nvidia=configuration.boolean(_NVIDIA, True),
         )
 
     def of(self, slot: Ad) -> dict[str, str]:
@@ -156,15 +154,7 @@ def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_BOOLEANS: Final[Mapping[str, bool]] = {
-    "": False,
-    "false": False,
-    "f": False,
-    "0": False,
-    "true": True,
-    "t": True,
-    "1": True,
-}
+_BOOLEANS: Final = dict.fromkeys(("", "false", "f", "0"), False) | dict.fromkeys(("true", "t", "1"), True)
 
 
 def _is_one(name: str, patterns: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final
 
-from ...domain.config import ConfigError, Configuration
+from ...domain.config import Configuration
 from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job_rows import LEFT
 from .execution import UnixAccount
@@ -45,8 +45,7 @@ class Spool:
     def configure(self, configuration: Configuration) -> None:
         """Use the directory that SPOOL names. Raise `ConfigError` if it cannot be used, or files are kept in another
         one."""
-        source = configuration.source(SPOOL)
-        if source.kind == "default":
+        if configuration.source(SPOOL).kind == "default":
             return
         named = configuration.get(SPOOL)
         try:
@@ -54,7 +53,7 @@ class Spool:
             self._place(own)
         except OSError as error:
             words = f"{SPOOL} = {named}: {error.strerror}: jobs' files are kept below it; make it, or name another"
-            raise ConfigError(words, source.file, source.line) from None
+            raise configuration.error(SPOOL, words) from None
 
     def _place(self, own: str) -> None:
         """Make the spool a link to this directory, unless it is that already. Raise `OSError`."""

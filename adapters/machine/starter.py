@@ -12,9 +12,10 @@ from typing import Final
 from attrs import field, frozen
 
 from ...domain.classad import EvaluationError, Expression
-from ...domain.config import ConfigError, Configuration
+from ...domain.config import Configuration
 from ...domain.events import Ad
 from ...domain.schedd.job_edits import unsettable
+from ...domain.settings_classes import setting
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.caches import ad_of
 from ...domain.state.pool_settings import GUARDED
@@ -53,10 +54,10 @@ class Starter:
     renice: Expression | None = None  #: JOB_RENICE_INCREMENT; None: it is not set
     execute: Mapping[int, str] = field(factory=dict)
     """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""
-    urls: bool = True  #: ENABLE_URL_TRANSFERS
+    urls: bool = field(default=True, metadata=setting(ENABLED, bool))
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
     """By schemes of URLs the commands that move their files."""
-    plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
+    plugin_seconds: int = field(default=72_000, metadata=setting("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", int))
     accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: as whom jobs run
     containers: Containers = field(factory=Containers)  #: in what they run
     variables: JobVariables = field(factory=JobVariables)  #: what it adds to jobs' environments
@@ -74,15 +75,13 @@ class Starter:
             try:
                 execute[number] = own_part(directory, folder)
             except OSError as error:
-                source = configuration.source(name)
                 words = f"{name} = {directory}: {error.strerror}: jobs run below it; make it, or name another directory"
-                raise ConfigError(words, source.file, source.line) from None
+                raise configuration.error(name, words) from None
         return cls(
-            renice,
-            execute,
-            urls=configuration.boolean(ENABLED, True),
+            **configuration.values_of(cls),
+            renice=renice,
+            execute=execute,
             plugins=plugins_by_method(configuration),
-            plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
             accounts=JobAccountSettings.configured(configuration),
             containers=Containers.configured(configuration),
             variables=JobVariables.configured(configuration),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from ...domain.config import ConfigError, Configuration
+from ...domain.config import Configuration
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import (
     ActivationChirped,
@@ -56,17 +56,15 @@ def _check_owner(configuration: Configuration) -> None:
     if os.geteuid() != 0 or not configuration.boolean("ENABLE_BACKFILL", False):
         return
     name = f"{system}_Owner"
-    owner, source = configuration.get(name), configuration.source(name)
+    owner = configuration.get(name)
     if not owner:
-        raise ConfigError(
-            f"{name} is not set: a pool of root's has to be told the user that its backfill client runs as",
-            source.file, source.line,
-        )  # fmt: skip
+        words = f"{name} is not set: a pool of root's has to be told the user that its backfill client runs as"
+        raise configuration.error(name, words)
     try:
         pwd.getpwnam(owner)
     except KeyError:
         words = f"{name} = {owner}: there is no such user on this machine; name one who may write {system}_InitialDir"
-        raise ConfigError(words, source.file, source.line) from None
+        raise configuration.error(name, words) from None
 
 
 _MOVELESS = (execution.Usage, execution.Lost)

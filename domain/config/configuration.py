@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.syntax import parse_old_value
 from ..macros.functions import whole_number
 from ..macros.macro_errors import MacroError
+from ..settings_classes import values
 from .config_errors import ConfigError, SettingSource
 from .param_info import RANGES, is_expression
 from .setting_values import Values
 from .tables import defaults
 from .unsupported_settings import UnsupportedSetting, not_enforced, unsupported_settings
+
+if TYPE_CHECKING:
+    from attrs import AttrsInstance
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -171,6 +176,11 @@ class Configuration:
         if not isinstance(value, (bool, int, float)):
             raise self._error(name, f"{text} is neither true nor false; write one of them")
         return bool(value)
+
+    def values_of(self, kind: type[AttrsInstance]) -> dict[str, Any]:
+        """Return the values of a class's fields that are settings: texts, whole numbers and truth values."""
+        readers: dict[type, Callable[..., Any]] = {str: self.get, int: self.integer, bool: self.boolean}
+        return values(kind, lambda name, read, default: readers[read](name, default))
 
     def _number_text(self, name: str) -> str:
         text = self.get(name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ..coverage.settings import DAEMON_LIST, daemons
 from ..coverage.settings import DEFRAG as DAEMON
 from ..events import Ad
+from ..settings_classes import setting, values
 from ..state.pool_settings import DEFRAG, NOTHING, unfit
 
 if TYPE_CHECKING:
@@ -24,18 +25,18 @@ class DefragPolicy:
     """The settings in force (``domain/state/settings.txt`` says what each means). Expressions are texts; an empty
     one is not asked. Maxima of -1 are none."""
 
-    name: str
-    interval: int
-    update_interval: int
-    per_hour: float
-    requirements: str
-    cancel: str
-    whole: str
-    rank: str
-    start: str
-    schedule: str
-    most_draining: int
-    most_whole: int
+    name: str = field(metadata=setting("DEFRAG_NAME", str))
+    interval: int = field(metadata=setting("DEFRAG_INTERVAL", int))
+    update_interval: int = field(metadata=setting("DEFRAG_UPDATE_INTERVAL", int))
+    per_hour: float = field(metadata=setting("DEFRAG_DRAINING_MACHINES_PER_HOUR", float))
+    requirements: str = field(metadata=setting("DEFRAG_REQUIREMENTS", str))
+    cancel: str = field(metadata=setting("DEFRAG_CANCEL_REQUIREMENTS", str))
+    whole: str = field(metadata=setting("DEFRAG_WHOLE_MACHINE_EXPR", str))
+    rank: str = field(metadata=setting("DEFRAG_RANK", str))
+    start: str = field(metadata=setting("DEFRAG_DRAINING_START_EXPR", str))
+    schedule: str = field(metadata=setting("DEFRAG_DRAINING_SCHEDULE", str.capitalize))
+    most_draining: int = field(metadata=setting("DEFRAG_MAX_CONCURRENT_DRAINING", int))
+    most_whole: int = field(metadata=setting("DEFRAG_MAX_WHOLE_MACHINES", int))
 
     @property
     def reason(self) -> str:
@@ -45,28 +46,14 @@ class DefragPolicy:
 
 def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
     """Return the policy that these settings of a pool make; None: it does not defragment."""
-    name = settings.get("DEFRAG_NAME", "").strip()
-    if not name:
+    if not settings.get("DEFRAG_NAME", "").strip():
         return None
 
-    def text(setting: str) -> str:
-        found = settings.get(setting)
-        return DEFRAG[setting].default if found is None else found.strip()
+    def text(name: str) -> str:
+        found = settings.get(name)
+        return DEFRAG[name].default if found is None else found.strip()
 
-    return DefragPolicy(
-        name=name,
-        interval=int(text("DEFRAG_INTERVAL")),
-        update_interval=int(text("DEFRAG_UPDATE_INTERVAL")),
-        per_hour=float(text("DEFRAG_DRAINING_MACHINES_PER_HOUR")),
-        requirements=text("DEFRAG_REQUIREMENTS"),
-        cancel=text("DEFRAG_CANCEL_REQUIREMENTS"),
-        whole=text("DEFRAG_WHOLE_MACHINE_EXPR"),
-        rank=text("DEFRAG_RANK"),
-        start=text("DEFRAG_DRAINING_START_EXPR"),
-        schedule=text("DEFRAG_DRAINING_SCHEDULE").capitalize(),
-        most_draining=int(text("DEFRAG_MAX_CONCURRENT_DRAINING")),
-        most_whole=int(text("DEFRAG_MAX_WHOLE_MACHINES")),
-    )
+    return DefragPolicy(**values(DefragPolicy, lambda name, read, _: read(text(name))))
 
 
 def followed(configuration: Configuration) -> Ad:
@@ -78,8 +65,8 @@ def followed(configuration: Configuration) -> Ad:
     if DAEMON not in daemons(configuration.get(DAEMON_LIST)):
         return {}
     found = {"DEFRAG_NAME": _daemon_name(configuration)}
-    for name, setting in DEFRAG.items():
-        if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != setting.default:
+    for name, known in DEFRAG.items():
+        if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != known.default:
             found[name] = text or NOTHING
     return found
 

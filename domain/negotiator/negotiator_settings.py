@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ..classad import Expression
 from ..concurrency_limits import SUFFIX
 from ..events import Ad
 from ..names import NEGOTIATOR as SOLE
+from ..settings_classes import setting, values
 from ..state.accounting_groups import named_groups
 from ..state.caches import Caches, expression
 from ..state.negotiators import NEGOTIATORS, is_name, wrong
@@ -24,29 +25,41 @@ if TYPE_CHECKING:
     from ..config import Configuration
 
 
+def _truth(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def _meaning(text: str) -> Expression | None:
+    return expression(text) if text.strip() else None
+
+
+def _number_in(text: str) -> float:
+    return float(text or 0)
+
+
 @frozen
 class Negotiator:
     """The settings in force; ``domain/state/settings.txt`` says what each means. An expression that is not set is
     None."""
 
-    consider_preemption: bool
-    consider_early_preemption: bool
-    use_slot_weights: bool
-    ignore_user_priorities: bool
-    cross_slot_prios: bool
-    all_jobs: bool
-    slot_constraint: Expression | None
-    poolsize_constraint: Expression | None
-    job_constraint: Expression | None
-    pre_job_rank: Expression | None
-    post_job_rank: Expression | None
-    preemption_requirements: Expression | None
-    preemption_requirements_stable: bool
-    preemption_rank: Expression | None
-    preemption_rank_stable: bool
-    allow_pslot_preemption: bool
-    match_limits: bool
-    most_matches: float
+    consider_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_PREEMPTION", _truth))
+    consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _truth))
+    use_slot_weights: bool = field(metadata=setting("NEGOTIATOR_USE_SLOT_WEIGHTS", _truth))
+    ignore_user_priorities: bool = field(metadata=setting("NEGOTIATOR_IGNORE_USER_PRIORITIES", _truth))
+    cross_slot_prios: bool = field(metadata=setting("NEGOTIATOR_CROSS_SLOT_PRIOS", _truth))
+    all_jobs: bool = field(metadata=setting("NEGOTIATE_ALL_JOBS_IN_CLUSTER", _truth))
+    slot_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_SLOT_CONSTRAINT", _meaning))
+    poolsize_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", _meaning))
+    job_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_JOB_CONSTRAINT", _meaning))
+    pre_job_rank: Expression | None = field(metadata=setting("NEGOTIATOR_PRE_JOB_RANK", _meaning))
+    post_job_rank: Expression | None = field(metadata=setting("NEGOTIATOR_POST_JOB_RANK", _meaning))
+    preemption_requirements: Expression | None = field(metadata=setting("PREEMPTION_REQUIREMENTS", _meaning))
+    preemption_requirements_stable: bool = field(metadata=setting("PREEMPTION_REQUIREMENTS_STABLE", _truth))
+    preemption_rank: Expression | None = field(metadata=setting("PREEMPTION_RANK", _meaning))
+    preemption_rank_stable: bool = field(metadata=setting("PREEMPTION_RANK_STABLE", _truth))
+    allow_pslot_preemption: bool = field(metadata=setting("ALLOW_PSLOT_PREEMPTION", _truth))
+    match_limits: bool = field(metadata=setting("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", _truth))
+    most_matches: float = field(metadata=setting("MAX_CONCURRENT_UPLOADS_PER_USER", _number_in))
     tree: GroupTree  #: the accounting groups
     quotas: QuotaRules
     accounting: AccountantSettings
@@ -80,31 +93,8 @@ def read(settings: Mapping[str, str]) -> Negotiator:
         found = settings.get(name)
         return NEGOTIATOR[name].default if found is None else found
 
-    def truth(name: str) -> bool:
-        return text(name).lower() == "true"
-
-    def meaning(name: str) -> Expression | None:
-        return expression(text(name)) if text(name).strip() else None
-
     return Negotiator(
-        consider_preemption=truth("NEGOTIATOR_CONSIDER_PREEMPTION"),
-        consider_early_preemption=truth("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
-        use_slot_weights=truth("NEGOTIATOR_USE_SLOT_WEIGHTS"),
-        ignore_user_priorities=truth("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
-        cross_slot_prios=truth("NEGOTIATOR_CROSS_SLOT_PRIOS"),
-        all_jobs=truth("NEGOTIATE_ALL_JOBS_IN_CLUSTER"),
-        slot_constraint=meaning("NEGOTIATOR_SLOT_CONSTRAINT"),
-        poolsize_constraint=meaning("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
-        job_constraint=meaning("NEGOTIATOR_JOB_CONSTRAINT"),
-        pre_job_rank=meaning("NEGOTIATOR_PRE_JOB_RANK"),
-        post_job_rank=meaning("NEGOTIATOR_POST_JOB_RANK"),
-        preemption_requirements=meaning("PREEMPTION_REQUIREMENTS"),
-        preemption_requirements_stable=truth("PREEMPTION_REQUIREMENTS_STABLE"),
-        preemption_rank=meaning("PREEMPTION_RANK"),
-        preemption_rank_stable=truth("PREEMPTION_RANK_STABLE"),
-        allow_pslot_preemption=truth("ALLOW_PSLOT_PREEMPTION"),
-        match_limits=truth("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS"),
-        most_matches=float(text("MAX_CONCURRENT_UPLOADS_PER_USER") or 0),
+        **values(Negotiator, lambda name, read, _: read(text(name))),
         tree=group_tree(named_groups(settings), _groups(settings)),
         quotas=_quota_rules(settings, text),
         accounting=terms(settings),
@@ -159,8 +149,8 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
     return QuotaRules(
         None if is_default else expression(order),
         oversubscribes == "true" if oversubscribes.strip() else None,
-        text("NEGOTIATOR_USE_WEIGHTED_DEMAND").lower() == "true",
-        text("NEGOTIATOR_STRICT_ENFORCE_QUOTA").lower() == "true",
+        _truth(text("NEGOTIATOR_USE_WEIGHTED_DEMAND")),
+        _truth(text("NEGOTIATOR_STRICT_ENFORCE_QUOTA")),
         round(float(text("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS"))),
         float(text("GROUP_QUOTA_ROUND_ROBIN_RATE")),
     )
@@ -234,11 +224,11 @@ def offered(configuration: Configuration) -> Ad:
     :raises ConfigError: a value that cannot be taken, with where it stands
     """
     found: Ad = {}
-    for name, setting in NEGOTIATOR.items():
+    for name, known in NEGOTIATOR.items():
         if name in _BY_DIALECT and configuration.source(name).kind == "default":
             continue
-        text = _told(configuration, name, setting.kind)
-        if text != setting.default:
+        text = _told(configuration, name, known.kind)
+        if text != known.default:
             found[name] = text
     for name in configuration.names():
         if prefix := family_of(name):
