@@ -13,7 +13,7 @@ from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.imported_log import is_imported
 from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import ValidationResult, Violation, validate
-from ...replay.validation.native_audit import audit_native_log
+from ...replay.validation.validator import audit_native_log
 from ..stores.opening import open_log, verify_seal
 from ..stores.verification import Problem
 from .damage import ALTERED

@@ -30,7 +30,7 @@ from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
-from ...domain.schedd.job_ends import to_be_asked
+from ...domain.schedd.leave_queue import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import initial_ad
 from ...domain.state.pool_settings import MOST_MOVED

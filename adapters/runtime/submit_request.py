@@ -17,7 +17,7 @@ from ...domain.state.job_ad import quoted, unquoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.state.proc_ads import pack
 from ...domain.submit import Submission, SubmitError, SubmitFacts, from_mapping, parse_submit
-from ...domain.submit.spooling import held_for_spooling
+from ...domain.submit.submission import held_for_spooling
 from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
 from .config_sources import config_files, environment_settings
 from .disk import Disk

@@ -9,7 +9,6 @@ uses them imports them itself.
 """
 
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)
-    attribute_compilers,
     functions_environments,
     functions_expressions,
     functions_lists,

@@ -15,7 +15,7 @@ from attrs import define
 
 from ..decision.draft import Draft
 from ..decision.moment import Moment
-from ..defrag.poll_schedule import next_poll
+from ..defrag.poll import next_poll
 from ..events import CycleHeld
 from ..negotiator.schedule import CycleSchedules, paused
 from ..ports import stimuli as s

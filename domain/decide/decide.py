@@ -24,7 +24,7 @@ from ..schedd import (
     periodic_policy,
     run_now,
 )
-from ..startd import backfill, draining, machines, policy_rounds, shutdown, slot_commands
+from ..startd import backfill, draining, machines, policy_rounds, shutdown, vacating
 from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import State
@@ -74,9 +74,9 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.SetSubmitter: submitter_commands.set_submitter,
     s.ResetUsage: submitter_commands.reset_usage,
     s.DeleteSubmitter: submitter_commands.delete_submitter,
-    s.VacateSlot: slot_commands.vacate_slot,
-    s.SuspendClaim: slot_commands.suspend_slot,
-    s.ContinueClaim: slot_commands.continue_slot,
+    s.VacateSlot: vacating.vacate_slot,
+    s.SuspendClaim: vacating.suspend_slot,
+    s.ContinueClaim: vacating.continue_slot,
     **SLOT_MESSAGES,
     s.EvaluatePolicies: policy_rounds.evaluate_policies,
     s.BackfillRunning: backfill.client_running,

@@ -2,6 +2,5 @@
 Dynamic Slots"; the reference's ``src/defrag/defrag.cpp``).
 
 ``defrag_settings`` reads the policy that is in force, ``drain_candidates`` asks the policy of the slots' published ads,
-``choice`` decides which machines are drained and how many, and ``poll`` does it. ``poll_schedule`` says when the next
-poll is due.
+``choice`` decides which machines are drained and how many, and ``poll`` does it, and says when the next one is due.
 """

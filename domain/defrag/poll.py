@@ -150,3 +150,12 @@ def _cancel(notes: _Notes, asked: Questions, chosen: Chosen, context: Context) -
     assert asked.cancel is not None
     evidence = notes.take(*asked.cancel.evidence(chosen.seen, "true", context))
     return DefragCancel(chosen.seen.machine, chosen.seen.slot, evidence, chosen.refused)
+
+
+def next_poll(state: Manager) -> int | None:
+    """Return when the next poll is due, in microseconds; None: there is none."""
+    policy = policy_in_force(state.settings)
+    if policy is None or policy.interval <= 0:
+        return None
+    last = state.defrag.last_poll
+    return last + policy.interval * SECOND if last else state.at

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 
-from ..classad import ClassAd
+from ..classad import ClassAd, symmetric_match
 from ..classad.evidence import truth
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
@@ -30,8 +30,8 @@ from ..requests.match_evidence import ReadsOfKinds, evidence, job_ad
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
+from ..state.job_limits import evaluated
 from ..state.state import RUNS, AccessPoint, Activation
-from .claim_reuse import fits, takes_the_same
 from .expansion import expanded_by
 from .job_deferral import deferral, sleeps
 from .local_jobs import start_local_jobs
@@ -224,3 +224,45 @@ def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
         return vacate_reason(message.why)
     draft.move_jobs(cluster, ranges([proc]), "hold", "held_by_machine", status, hold_reason(message.why))
     return None
+
+
+# The access point's own matching: whether one of its jobs fits a slot that it has claimed already
+
+_FITS_KEPT = 10_000
+_CONSIDERS_LIMITS = "CLAIM_RECYCLING_CONSIDER_LIMITS"
+
+
+class _Fits(dict[tuple[Signature, str, int, int], bool]):
+    """By the job's signature, the slot's name and version, and the second."""
+
+
+def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
+    """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second, and the
+    job's ad is not put together for it.
+
+    :param version: another one when the slot's own ad has changed
+    """
+    kept = draft.caches.of(_Fits)
+    key = (signature, slot, version, draft.now // 1_000_000)
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= _FITS_KEPT:
+            kept.clear()
+        slot_now = draft.send(ShowAd(slot, words(signature)))
+        found = kept[key] = symmetric_match(job(), slot_now, draft.context)
+    return found
+
+
+def takes_the_same(
+    draft: Draft[AccessPoint], slot: str, wish: str, job: Callable[[], ClassAd], signature: Signature
+) -> bool:
+    """Return whether a job takes of concurrency limits what the slot's claim holds: else the claim is none for it. As
+    in the reference, the text has to be the same (CLAIM_RECYCLING_CONSIDER_LIMITS).
+
+    :param wish: the job's ConcurrencyLimits, as it stands in its ad
+    """
+    holds = draft.state.claims[slot].limits
+    if not (wish or holds) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
+        return True
+    takes = evaluated(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if wish else ""
+    return takes.lower() == holds.lower()

@@ -13,15 +13,15 @@ from ..classad import Context
 from ..classad.allowance import AHEAD, Allowance
 from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, context_at, ranges
-from ..events import Procs
+from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
 from ..ports.stimuli import LeaveQueue
 from ..state.agenda import Agenda
 from ..state.caches import ad_of, expression
 from ..state.cluster import MANY_RANGES, OVER, Cluster
-from ..state.job_ad import STATUS_NAMES, parse_whole
+from ..state.job_ad import STATUS_NAMES, TERMINAL, parse_whole
+from ..state.job_procs import job_procs
 from ..state.state import AccessPoint
 from ..units import SECOND
-from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
 
 ASKED_EVERY = 60 * SECOND
@@ -126,3 +126,27 @@ class StayingJobs:
 
 def _members(procs: Procs) -> Iterable[int]:
     return (proc for first, last in procs for proc in range(first, last + 1))
+
+
+Jobs = tuple[tuple[int, Procs], ...]
+"""Jobs, by their clusters."""
+
+
+def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
+    """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
+    found: dict[int, list[Procs]] = {}
+    for event in events:
+        ends = isinstance(event, JobsTransitioned) and event.target in TERMINAL
+        if not (ends or isinstance(event, JobExited | JobsEdited)):
+            continue
+        number, procs = job_procs(event) or (0, ())
+        cluster = state.clusters.get(number)
+        if cluster is not None and cluster.over:
+            found.setdefault(number, []).append(procs)
+    return tuple((number, _union(several)) for number, several in found.items())
+
+
+def _union(several: list[Procs]) -> Procs:
+    if len(several) == 1:
+        return several[0]
+    return ranges(sorted({proc for procs in several for first, last in procs for proc in range(first, last + 1)}))

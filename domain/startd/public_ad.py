@@ -21,14 +21,21 @@ from ..ports.slot_ads import SlotAds
 from ..state.caches import Caches, expression
 from ..state.state import ExecutionPoint, Machine, Slot
 from ..units import SECOND
-from . import pslot_rollup
 from .drain_estimates import DrainEstimates
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, OF_EVENTS, SlotSnapshot, moving_attributes, unclaimed_in_drains
 from .slot_ad import attributes_of_other_slots, compiled_ad, drain_start
-from .slot_resources import Cutter, cutter, left_of
+from .slot_resources import Cutter, cutter, left_of, resources
 from .startd_settings import PRIVATE, setting
 from .time_limits import drain_left, retirement_left
+
+COUNT: Final = "NumDynamicSlots"
+ROLLED_UP: Final = "PslotRollupInformation"
+"""True in the ads of slots that tell, and of those that are told of."""
+LEFT: Final = "retirementtimeremaining"
+"""The one attribute that a slot has for its parent alone, in small letters."""
+_ALWAYS: Final = ("Name", "DSlotId", "CurrentRank", "RemoteUser", "RemoteOwner", "AccountingGroup", "State", "Activity",
+                  "EnteredCurrentState", "RetirementTimeRemaining")  # fmt: skip
 
 _USUAL: Final = "Start && WithinResourceLimits"
 REFUSING: Final = frozenset({"Matched", "Preempting"})
@@ -146,7 +153,7 @@ class PublishedSlots(SlotAds):
         found = m.slot.ad.keys() | m.slot.public.keys()
         found.update(name for name, _ in self.of_others(m).values())
         if m.slot.kind != "static":
-            found.update(pslot_rollup.told_names(self.state, m.slot))
+            found.update(told_names(self.state, m.slot))
         return found
 
     def is_published(self, name: str) -> bool:
@@ -176,10 +183,11 @@ class PublishedSlots(SlotAds):
         return drain_left(self.policy_of(slot)) > 0
 
     def is_rolled(self, key: str) -> bool:
-        return pslot_rollup.is_rolled(key)
+        """Tell whether an attribute, in small letters, may tell of dynamic slots."""
+        return key.startswith("child") or key == COUNT.lower()
 
     def rolls_up(self, slot: Slot) -> bool:
-        return pslot_rollup.rolls_up(self.state, slot)
+        return rolls_up(self.state, slot)
 
     def left_of(self, slot: Slot) -> dict[str, float]:
         return left_of(slot.ad)
@@ -218,7 +226,7 @@ class PublishedSlots(SlotAds):
         yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if own or key in OF_EVENTS)
         yield from m.slot.public
         yield from (name for name, _ in self.of_others(m).values())
-        yield from pslot_rollup.told_names(self.state, m.slot)
+        yield from told_names(self.state, m.slot)
 
     def _refuses(self, slot: Slot) -> bool:
         """Tell whether the slot must not be matched: nor is it where its machine ends, or drains without a START."""
@@ -245,14 +253,14 @@ class PublishedSlots(SlotAds):
 
     def _rolled_up(self, slot: Slot, key: str) -> Expression | None:
         """Return what a slot tells because it was carved, or may be, by the name in small letters."""
-        if key == pslot_rollup.ROLLED_UP.lower():
-            return self._literal(True) if pslot_rollup.rolls_up(self.state, slot) else None
-        if slot.kind != "partitionable" or not pslot_rollup.is_rolled(key):
+        if key == ROLLED_UP.lower():
+            return self._literal(True) if rolls_up(self.state, slot) else None
+        if slot.kind != "partitionable" or not self.is_rolled(key):
             return None
         carved = self._carved.get(slot.name, [])
-        if key == pslot_rollup.COUNT.lower():
+        if key == COUNT.lower():
             return self._literal(len(carved))
-        name = pslot_rollup.rolled_names(self.state, slot).get(key)
+        name = rolled_names(self.state, slot).get(key)
         if name is None:
             return None
         return ClassAd({name: [self._value_of(one, name) for one in carved]})[name]
@@ -260,7 +268,7 @@ class PublishedSlots(SlotAds):
     def _value_of(self, slot: Slot, name: str) -> Any:
         """Return the value of an attribute of a dynamic slot, as its parent tells it."""
         key = name.lower()
-        if key == pslot_rollup.LEFT:
+        if key == LEFT:
             return self.retires_for(slot) // SECOND
         found = self.attribute(self.snapshot(slot), key)
         if found is None and key == "name":
@@ -293,3 +301,37 @@ class PublishedSlots(SlotAds):
         if known is None:
             known = self._literals[type(value), value] = Literal(value)
         return known
+
+
+# What a partitionable slot tells of the slots that were carved from it: NumDynamicSlots, and Child<attribute> lists.
+# Source: the manual's ADVERTISE_PSLOT_ROLLUP_INFORMATION and STARTD_PARTITIONABLE_SLOT_ATTRS, and the real startd's
+# publishDynamicChildSummaries for the order: by the numbers of the dynamic slots.
+
+
+def rolls_up(state: ExecutionPoint, slot: Slot) -> bool:
+    """Tell whether a slot tells of those carved from it, or is told of (ADVERTISE_PSLOT_ROLLUP_INFORMATION)."""
+    said = setting(state, state.machines.get(slot.machine), "ADVERTISE_PSLOT_ROLLUP_INFORMATION")
+    return slot.kind != "static" and said.lower() == "true"
+
+
+def rolled_names(state: ExecutionPoint, slot: Slot) -> Mapping[str, str]:
+    """Return the attributes that are rolled up in the ad of a partitionable slot, by the names in small letters of the
+    lists; none where it does not tell."""
+    if slot.kind != "partitionable" or not rolls_up(state, slot):
+        return {}
+    further = setting(state, state.machines.get(slot.machine), "STARTD_PARTITIONABLE_SLOT_ATTRS")
+    return _names(resources(slot.ad), further)
+
+
+def told_names(state: ExecutionPoint, slot: Slot) -> list[str]:
+    """Return all attributes that a slot has because it was carved, or may be."""
+    found = [f"Child{name}" for name in rolled_names(state, slot).values()]
+    if slot.kind == "partitionable":
+        found.insert(0, COUNT)
+    return [*found, ROLLED_UP] if rolls_up(state, slot) else found
+
+
+@lru_cache(1000)
+def _names(resources: tuple[str, ...], further: str) -> Mapping[str, str]:
+    names = (*_ALWAYS, *resources, *further.replace(",", " ").split())
+    return {f"child{name.lower()}": name for name in reversed(names)}

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..classad.old_form import printed
 from ..macros.functions import FUNCTIONS, drawing, in_turn
 from ..macros.lines import Lines
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macros
+from ..state.job_ad import quoted
 from ..suggestions import close_names
 from .build import NAME as JOB_SET
 from .build import Batch, Builder, known_commands
@@ -303,3 +304,23 @@ _OF_EACH_JOB = ("ProcId", "JobStatus")
 def _lines(ad: dict[str, str]) -> Iterator[str]:
     for name in sorted(ad, key=lambda name: (len(name), name.lower())):
         yield f"{name}={printed(ad[name])}"
+
+
+SPOOLING: Final = 16  #: HoldReasonCode SpoolingInput
+LEAVE: Final = (
+    "JobStatus == 4 && (time() - (CompletionDate ?: time())) < 864000 && (StageOutFinish ?: 0) < EnteredCurrentStatus"
+)
+"""LeaveJobInQueue of jobs that say nothing of it: they stay for ten days, or until their output was fetched."""
+
+
+def held_for_spooling(parsed: Submission) -> Submission:
+    """Return the submission as its jobs wait for their files. Raise `SubmitError` if they are to be held anyway."""
+    if parsed.ad.get("JobStatus") == "5":
+        raise SubmitError("Cannot set hold to 'true' when using -remote or -spool")
+    held = {
+        "JobStatus": "5",
+        "HoldReason": quoted("Spooling input data files"),
+        "HoldReasonCode": str(SPOOLING),
+    }
+    leaves = {"LeaveJobInQueue": LEAVE} if parsed.ad.get("LeaveJobInQueue") == "false" else {}
+    return evolve(parsed, ad={**parsed.ad, **held, **leaves})

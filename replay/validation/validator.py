@@ -8,9 +8,13 @@ from collections.abc import Iterable, Iterator
 from attrs import define, field
 
 from ...domain import events as e
+from ...domain.ports.log import EventStore
 from ...domain.state_machines import LEFT
+from ..audit_result import Audit, AuditFinding, count_transitions
+from ..narration.sentence_tables import CAUSES
 from . import claim_checks, job_checks, machine_checks, match_checks, slot_checks
 from .judged_pool import RULES_OF, JudgedPool, Violation
+from .run_checks import LOST
 from .submission_checks import settle_submissions
 from .transition_rules import ASKED
 
@@ -140,3 +144,19 @@ def examine(events: Iterable[tuple[int, e.Event]]) -> ValidationResult:
     verdict = ValidationResult()
     verdict.violations = list(validate(events, verdict))
     return verdict
+
+
+def audit_native_log(log: EventStore, name: str = "") -> Audit:
+    """Audit a native log. The stores check its seal. `name` stands for the file in findings."""
+    audit = Audit()
+    verdict = ValidationResult()
+    for one in validate(log.read(), verdict):
+        audit.violations.append(AuditFinding(one.thing, one.rule, one.words, one.at, name, one.position, one.story))
+    audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
+    audit.began, audit.ended = verdict.began, verdict.ended
+    count_transitions(audit, verdict.steps)
+    audit.jobs = {status.lower(): jobs for status, jobs in sorted(verdict.became.items()) if jobs > 0}
+    for position, event in verdict.lost:  # no rule is broken
+        words = f"{CAUSES[LOST]}, on {event.slot}"
+        audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, name, position, ()))
+    return audit

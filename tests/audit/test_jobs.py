@@ -18,8 +18,7 @@ from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.replay.audit_result import Audit, AuditFinding
-from poolbook.replay.forensics.audit.entry_rules import ENTRY_RULES
-from poolbook.replay.forensics.audit.event_log_rules import EventLogAuditor
+from poolbook.replay.forensics.audit.event_log_rules import ENTRY_RULES, EventLogAuditor
 from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.forensics.imported_log import Sources, single_entries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.submit.spooling import SPOOLING
+from poolbook.domain.submit.submission import SPOOLING
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 

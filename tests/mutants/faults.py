@@ -27,12 +27,12 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "execution": ("adapters/machine/execution",),
     "permissions": (
         "adapters/runtime/config_sources.py", "adapters/runtime/requests.py", "adapters/runtime/connections.py",
-        "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/startd/slot_commands.py",
+        "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/startd/vacating.py",
         "domain/negotiator/submitter_commands.py", "adapters/stores/sqlite_files.py",
         "adapters/machine/execution/supervisor/server.py",
     ),
     "timers": (
-        "domain/decide/timers.py", "domain/startd/time_limits.py", "domain/startd/next_evaluation.py",
+        "domain/decide/timers.py", "domain/startd/time_limits.py", "domain/startd/round_schedule.py",
         "domain/negotiator/schedule.py", "adapters/runtime/round_schedule.py", "adapters/runtime/leave_in_queue.py",
     ),
     "order and fsync": ("adapters/runtime", "adapters/stores", "adapters/machine/execution"),

@@ -28,7 +28,7 @@ from poolbook.replay.audit_result import (
     UnreadRecord,
 )
 from poolbook.replay.forensics.imported_log import IMPORTED
-from poolbook.replay.validation.native_audit import audit_native_log
+from poolbook.replay.validation.validator import audit_native_log
 
 from .real import Folder
 
