@@ -23,11 +23,12 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -219,10 +220,12 @@ def _serve(connection: socket.socket) -> None:
             importlib.import_module(module.name)
     for name in _LATE:
         importlib.import_module(name)
+    _call_commands()
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
     sensors = importlib.import_module("poolbook.adapters.machine.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
     gc.enable()
+    gc.collect()
     gc.freeze()  # or the first collection of each child would copy all of it
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -252,6 +255,23 @@ def _serve(connection: socket.socket) -> None:
                     with suppress(BrokenPipeError):  # nobody waits for this one
                         os.write(told, _NUMBER.pack(code))
                     os.close(told)
+
+
+def _call_commands() -> None:
+    """Call the commands that tests call most, here: what they read and compile once, their processes then have."""
+    main = importlib.import_module("poolbook.adapters.cli.main").main
+    home, environment = os.getcwd(), dict(os.environ)
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+        os.chdir(folder)
+        os.environ["POOLBOOK_LOG"] = "pool.db"
+        Path("job.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+        with redirect_stdout(nowhere), redirect_stderr(nowhere):
+            # No job runs: this process starts no other.
+            for words in ("submit job.sub", "resume", "q", "status", "history", "why 1.0", "hold 1", "release 1"):
+                main(words.split())
+        os.chdir(home)
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
