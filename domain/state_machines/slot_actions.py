@@ -70,7 +70,7 @@ class SlotTransitions(Protocol):
 
 
 def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
-    """End claim and match on arrival in Owner. The real startd asks IS_OWNER before anything else there."""
+    """End the claim and the match. HTCondor's startd evaluates IS_OWNER before anything else in Owner."""
     slot.end_claim(cause)
     slot.withdraw_better_match(cause)
     slot.void_match(cause)
@@ -81,7 +81,7 @@ def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
 
 
 def retire_what_is_to_end(slot: SlotTransitions, cause: str) -> bool:
-    """Retire a job that goes on, or begins, on a claim that is to end, unless the claim was accepted during a drain."""
+    """Retire the job if its claim is ending, unless the claim was accepted during a drain."""
     policy = slot.policy
     if policy.has_flag("late") or not policy.in_retirement:
         return False
@@ -97,12 +97,12 @@ def suspend_job(slot: SlotTransitions, cause: str) -> bool:
 
 
 def resume_job(slot: SlotTransitions, cause: str) -> None:
-    """Let the job's processes continue."""
+    """Continue the job's processes."""
     slot.resume_job(cause)
 
 
 def vacate_without_job(slot: SlotTransitions, cause: str) -> bool:
-    """Go on at once without a job: there is nothing to wait for."""
+    """Leave Retiring immediately if there is no job to wait for."""
     if slot.has_job:
         return False
     slot.transition(SlotRow.VACATE, cause, VACATING)
@@ -110,7 +110,7 @@ def vacate_without_job(slot: SlotTransitions, cause: str) -> bool:
 
 
 def evict_softly(slot: SlotTransitions, cause: str) -> bool:
-    """Tell the job to end in its own way; without a job, end the claim."""
+    """Send the job its kill signal; without a job, end the claim."""
     return _evict(slot, cause, "soft")
 
 
@@ -138,7 +138,7 @@ def start_client(slot: SlotTransitions, cause: str) -> bool:
 
 
 def end_client(slot: SlotTransitions, cause: str) -> bool:
-    """End the client with its last slot; any other slot goes on at once."""
+    """End the client if this is its last slot; any other slot leaves immediately."""
     return not slot.awaits_client(cause) and slot.client_gone()
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/execution-point.md, drawn from the rules, the triggers and the settings."""
+"""The tables of docs/execution-point.md, generated from the rules, the triggers and the settings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _rules(dialect: str) -> str:
     for pair, rules in DIALECTS[dialect].rules.items():
         for number, rule in enumerate(rules):
             rows.append((pair if not number else "", rule.when, _destination(rule), CAUSES[rule.cause]))
-    return markdown_tables.table(("in", "if", "row", "the log says"), rows)
+    return markdown_tables.table(("state/activity", "condition", "row", "cause in the log"), rows)
 
 
 def _destination(rule: Rule) -> str:
     if not rule.row:
-        return "(marked, stays)"
+        return "(stays; marked as preempted)"
     row = f"{rule.row}, to Killing {rule.killing}" if rule.killing else rule.row
     return f"{row} by WANT_VACATE" if rule.target == EVICTED else row
 
@@ -32,7 +32,7 @@ def _triggers(dialect: str) -> str:
         for number, (pair, steps) in enumerate(by_pair.items()):
             chain = ", then ".join(step.row + (f" to {step.target}" if step.target else "") for step in steps)
             rows.append((happening if not number else "", pair, chain))
-    return markdown_tables.table(("told", "in", "row"), rows)
+    return markdown_tables.table(("trigger", "state/activity", "row"), rows)
 
 
 def _conditions() -> str:
@@ -42,16 +42,16 @@ def _conditions() -> str:
             f"{'' if test.expected else 'not '}`{f'{test.question} {test.of}'.strip()}`" for test in condition.tests
         ]
         rows.append((name, ", ".join(tests), ", ".join(condition.expressions)))
-    return markdown_tables.table(("condition", "holds if", "reads"), rows)
+    return markdown_tables.table(("condition", "tests", "expressions read"), rows)
 
 
 def _facts() -> str:
-    return markdown_tables.table(("fact", "says"), [(f"`{name}`", meaning) for name, meaning in FACTS.items()])
+    return markdown_tables.table(("fact", "meaning"), [(f"`{name}`", meaning) for name, meaning in FACTS.items()])
 
 
 def _actions() -> str:
     return markdown_tables.table(
-        ("on", "state/activity", "action", "does"),
+        ("on", "state/activity", "action", "effect"),
         [
             (on, pair, f"`{action.__name__}`", " ".join(str(action.__doc__).split()))
             for on, actions in (("entering", ENTRY_ACTIONS), ("leaving", EXIT_ACTIONS))
@@ -62,7 +62,7 @@ def _actions() -> str:
 
 def _expressions() -> str:
     return markdown_tables.table(
-        ("expression", "unless set"), [(f"`{name}`", f"`{text}`") for name, text in EXPRESSIONS.items()]
+        ("expression", "default"), [(f"`{name}`", f"`{text}`") for name, text in EXPRESSIONS.items()]
     )
 
 
@@ -73,9 +73,9 @@ def _settings() -> str:
 
 
 def fill(page: str) -> str:
-    """Return docs/execution-point.md with each of its tables drawn anew."""
+    """Return docs/execution-point.md with each of its tables generated again."""
     drawn = {"expressions": _expressions(), "settings": _settings()}
     drawn |= {"conditions": _conditions(), "facts": _facts(), "actions": _actions()}
     for name in DIALECTS:
-        drawn |= {f"rules-{name}": _rules(name), f"told-{name}": _triggers(name)}
+        drawn |= {f"rules-{name}": _rules(name), f"triggers-{name}": _triggers(name)}
     return markdown_tables.fill(page, drawn)
