@@ -1,4 +1,4 @@
-"""The tables of rules and facts in docs/import.md, drawn from what the audit compares."""
+"""The tables of rules and facts in docs/import.md, generated from what the audit compares."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ RULES_OF: Final = tables(get_data("poolbook.replay.forensics.audit", "rules.txt"
 """The rules that records of an import can break, by name, by what they are about."""
 RULES: Final = {name for rules in RULES_OF.values() for name in rules}
 _UNITS: Final[dict[str, str]] = {
-    "text": "the same text",
-    "instant": "instants whose ranges meet",
-    "time": "amounts of time whose ranges meet",
-    "count": "numbers whose ranges meet",
+    "text": "equal text",
+    "instant": "overlapping times",
+    "time": "overlapping durations",
+    "count": "overlapping numbers",
 }
 _TITLES: Final = {"slots": "StartLog", "jobs": "job event logs", "facts": "ads", "logs": "all files"}
 
 
 def fill(page: str) -> str:
-    """Return docs/import.md with each of its tables drawn anew."""
+    """Return docs/import.md with each of its tables generated again."""
     return markdown_tables.fill(page, {"rules": _rules(), "facts": _facts(), "kinds": _kinds()})
 
 
 def _rules() -> str:
     rows = [(title, f"`{name}`", words) for of, title in _TITLES.items() for name, words in RULES_OF[of].items()]
-    return markdown_tables.table(("of", "rule", "what must hold"), rows)
+    return markdown_tables.table(("files", "rule", "what must hold"), rows)
 
 
 def _kinds() -> str:
@@ -43,7 +43,7 @@ def _kinds() -> str:
 
 
 def _facts() -> str:
-    return markdown_tables.table(("of", "fact", "sources", "states it by"), _rows())
+    return markdown_tables.table(("subject", "fact", "sources", "where it is stated"), _rows())
 
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
