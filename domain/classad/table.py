@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import columnar_functions, columnar_operators  # noqa: F401 (they register their handlers)
+from . import columnar_operators  # noqa: F401 (it registers its handlers)
 from .ad import ClassAd
 from .columnar import JOB, SLOT, Columnar
 from .columns import BOOLEAN, INTEGER, OTHER, REAL, STRING, CellType, Integers

@@ -34,8 +34,7 @@ from .candidates import (
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .held_slots import HeldSlots
 from .negotiator_settings import Negotiator
-from .pslot_preemption import Offer, PslotPreemption
-from .pslot_remainders import Remainder, Remainders
+from .pslot_preemption import Offer, PslotPreemption, Remainder, Remainders
 from .share_limits import EASING, QUOTA, SpinLimits
 from .slot_table import Mask, PublicAds
 

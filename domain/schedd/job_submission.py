@@ -18,11 +18,11 @@ from ..state.cluster import Cluster
 from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
 from ..state.proc_ads import pack, unpack
 from ..state.state import AccessPoint
+from ..state_machines import dialect_named
 from .admission import admit
 from .crontab import ATTRIBUTES
 from .factories import LIMIT, makes_factory
 from .policy_kinds import attributes_read, kinds
-from .warnings import heading, warnings_text
 
 # For whom a submission counts: by default its user, else what AccountingGroup says (``accounting_group``,
 # ``accounting_group_user`` and ``nice_user`` in a submit description), each with the pool's UID_DOMAIN behind it.
@@ -259,3 +259,19 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
             if not _PLAIN.fullmatch(text) and expression(text) is None:
                 raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
     return columns
+
+
+def warnings_text(warnings: Sequence[str], dialect: str) -> str:
+    """What the user is told of warnings, without the heading: the last one, as the manual has it; all of them, the last
+    one first, as HTCondor 25 writes its stack of errors."""
+    if not warnings:
+        return ""
+    if dialect_named(dialect).tells_last_warning_alone:
+        return warnings[-1].rstrip("\n")
+    return "|".join(f"QMGMT:0:{text}" for text in reversed(warnings))
+
+
+def heading(dialect: str) -> str:
+    """What stands before warnings."""
+    plural = "" if dialect_named(dialect).tells_last_warning_alone else "(s)"
+    return f"Committed job submission into the queue with the following warning{plural}:"

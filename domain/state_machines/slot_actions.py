@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from .slot_policy import SlotPolicy
 from .slot_rows import BACKFILL_BUSY, BACKFILL_KILLING, KILLING, VACATING, SlotRow
+from .slot_rules import SlotPolicy
 
 
 class BetterMatch(NamedTuple):

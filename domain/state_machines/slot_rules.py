@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pkgutil import get_data
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from ..package_data import sections
-from .slot_policy import SlotPolicy
 from .slot_rows import SlotRow
 
 EVICTED: Final = "evicted"
@@ -211,3 +210,34 @@ def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule
         if CONDITIONS[rule.when].holds(policy):
             return rule
     return None
+
+
+class SlotPolicy(Protocol):
+    """A slot's expressions, and the facts of its claim, its job, its machine and the machine's drain."""
+
+    verdict: Any
+    """The last expression that was asked and its value: the evidence of what follows from it."""
+
+    def true(self, name: str) -> bool:
+        """Return True if the expression is true."""
+
+    def locally_false(self, name: str) -> bool:
+        """Return True if the expression is false whatever the job."""
+
+    def set_to_false(self, name: str) -> bool:
+        """Return True if the expression is the constant false."""
+
+    def has_flag(self, flag: str) -> bool:
+        """Return True if the slot's claim has this one of ``events.CLAIM_FLAGS``."""
+
+    @property
+    def state_activity(self) -> str: ...
+
+    @property
+    def better_match_waits(self) -> bool: ...
+
+    @property
+    def in_retirement(self) -> bool: ...
+
+    @property
+    def machine_drains(self) -> bool: ...

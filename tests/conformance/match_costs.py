@@ -14,7 +14,7 @@ from attrs import define, field
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.pslot_remainders import Remainders
+from poolbook.domain.negotiator.pslot_preemption import Remainders
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_resources import consumes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....domain import events as e
-from ....domain.schedd.warnings import heading, warnings_text
+from ....domain.schedd.job_submission import heading, warnings_text
 from ....domain.state.job_ad import began_in_vain, quoted, unquoted
 from ....domain.state_machines import LEFT
 from ....domain.state_machines.hold_codes import (
