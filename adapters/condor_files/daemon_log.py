@@ -44,7 +44,7 @@ DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
     (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_version"),
     (r"\*\* PID = (?P<pid>\d+).*", "_pid"),
-    (r"\*\*\*\* \S+ \((?P<daemon>\w+)\) pid (?P<pid>\d+) EXITING WITH STATUS (?P<status>\d+)", "_exiting"),
+    (r"\*\*\*\* \S+(?: \(\w+\))?(?: pid (?P<pid>\d+))? EXITING WITH STATUS (?P<status>-?\d+)", "_exiting"),
     (r"Our parent process \(pid (?P<parent>\d+)\) went away; shutting down fast", "_remember"),
     (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_remember"),
     (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
@@ -80,6 +80,7 @@ class DaemonLog:
         state = state or {}
         self.line = line
         self.source = source
+        self.machine = source.machine
         self._lines = LogLines(source, state.get("lines"), line)
         self._remembered: State = state.get("books", {})
         self._events: list[Event] = []
@@ -133,7 +134,7 @@ class DaemonLog:
 
     def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0, daemon: str = "") -> None:
         place, daemon = self.source.place(line or said.line), daemon or self.DAEMON
-        self._events.append(DaemonReported(said.at, "reported", place, self.source.machine, daemon, what, facts))
+        self._events.append(DaemonReported(said.at, "reported", place, self.machine, daemon, what, facts))
 
     def _starting(self, said: LogMessage) -> None:
         self._forget()
@@ -153,10 +154,11 @@ class DaemonLog:
         self._remembered |= said.facts()
 
     def _exiting(self, said: LogMessage) -> None:
-        how = self._remembered.get("how") or f"status {said['status']}"
-        orphaned = {"orphaned": parent} if (parent := self._remembered.get("parent")) else {}
+        how, orphaned = (self._remembered.get(name, "") for name in ("how", "parent"))
+        how = how or f"status {said['status']}"
+        facts = {"how": how, "status": said["status"], "pid": said["pid"], "orphaned": orphaned}
         self._forget()
-        self._daemon(said, "ended", {"how": how, "status": said["status"], "pid": said["pid"]} | orphaned)
+        self._daemon(said, "ended", {name: text for name, text in facts.items() if text})
 
     def _reconfigured(self, said: LogMessage) -> None:
         self._daemon(said, "reconfigured", {})

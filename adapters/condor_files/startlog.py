@@ -16,7 +16,8 @@ from attrs import Factory, define
 from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
 from ...domain.names import SlotName
 from ...domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify
-from .daemon_log_lines import GAP, LogLines
+from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
+from .daemon_log_lines import GAP
 from .source_reader import SourceFile, State, without_secrets
 from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
@@ -57,7 +58,6 @@ LEAVING: Final = ("Claimed/Retiring", "Preempting/", "Owner/")
 
 
 CAUSE: Final = "reported"
-DAEMON: Final = "startd"
 REASONS: Final = 8  #: the number of reasons that are kept for the next transition: the last ones
 UNREADABLE: Final = "a transition that cannot be read"
 GENERAL: Final = 1_000_000  #: microseconds for which a message about the machine is the reason of its transitions
@@ -67,13 +67,16 @@ _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL
 _NEW = re.compile(r"New (?:broken |backfill )*([dp]?)[Ss]lot|New machine resource")
 _AMOUNT = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
 _ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
-_EXIT = re.compile(r"(?: pid (\d+))? EXITING WITH STATUS (-?\d+)")
-_ORPHANED = re.compile(r"Our parent process \(pid (\d+)\) went away; shutting down fast")
-_STARTER = re.compile(r"Starter pid (\d+) (exited with status|died on signal) (-?\d+)")
 _CLAIM = re.compile(r"(<[^>]*>#\d+#\d+)")
 _KINDS: Final = {"": "static", "p": "partitionable", "d": "dynamic"}
 _TYPES: Final = {"static": "Static", "partitionable": "Partitionable", "dynamic": "Dynamic"}
 _NAMED: Final = {"Swap": "VirtualMemory"}
+STARTD: Rows = (
+    (r'ERROR "(?P<words>.*)', "_failed"),
+    (r"DaemonCore: .*command socket at.*", "_address"),
+    (r"Starter pid (?P<starter>\d+) (?:exited with status (?P<status>-?\d+)|died on signal (?P<signal>-?\d+)).*",
+     "_starter_gone"),
+)  # fmt: skip
 
 
 @define
@@ -105,13 +108,15 @@ class _NewSlot(NamedTuple):
     kind: str
 
 
-class StartLogReader:
+class StartLogReader(DaemonLog):
     """Reads StartLogs. Refuses a line of a transition that does not say from where to where."""
 
+    PATTERNS = table(DAEMON_LIFE, STARTD)
+    DAEMON = "startd"
+
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
+        super().__init__(source, state, line)
         state = state or {}
-        self.lines = LogLines(source, state.get("lines"), line)
-        self.source = source
         self.machine = str(state.get("machine", source.machine))
         self._fresh = bool(state.get("fresh", False))  #: true if everything that this startd's slots did was read
         self._slots = {
@@ -120,22 +125,17 @@ class StartLogReader:
         }
         self._starters: dict[str, str] = dict(state.get("starters", {}))
         self._general: tuple[int, str] = tuple(state.get("general", (0, "")))
-        self._how = str(state.get("how", ""))
-        self._orphaned = str(state.get("orphaned", ""))
+        ending = {"how": state.get("how"), "parent": state.get("orphaned")}
+        self._remembered = {name: text for name, text in ending.items() if text}
         self._begun = _StartdBanner(**state["begun"]) if "begun" in state else None
         self._birth = _NewSlot(**state["birth"]) if "birth" in state else None
-        self._events: list[Event] = []
         self._moves: dict[str, tuple[str, str, str]] = {}
         """Message -> what changes, from, to. Only words of the table get in, so that no log makes it grow."""
         self._line, self._at = 0, 0
 
-    @property
-    def line(self) -> int:
-        return self.lines.line
-
     def state(self) -> State:
         state: State = {
-            "lines": self.lines.state(),
+            "lines": self._lines.state(),
             "machine": self.machine,
             "fresh": self._fresh,
             "slots": {
@@ -144,8 +144,8 @@ class StartLogReader:
             },
             "starters": self._starters,
             "general": list(self._general),
-            "how": self._how,
-            "orphaned": self._orphaned,
+            "how": self._remembered.get("how", ""),
+            "orphaned": self._remembered.get("parent", ""),
         }
         if self._begun is not None:
             state["begun"] = self._begun._asdict()
@@ -157,7 +157,7 @@ class StartLogReader:
         events: list[Event] = []
         self._events = events
         slots, moves = self._slots, self._moves
-        for line, at, text in self.lines.split(data, events):
+        for line, at, text in self._lines.split(data, events):
             name, _, message = text.partition(": ")
             slot = slots.get(name)
             if slot is None or self._begun is not None or self._birth is not None:
@@ -177,7 +177,8 @@ class StartLogReader:
                 continue
             self._line, self._at = line, at
             self._transition(slot, move, text)
-        return events, self.lines.consumed
+        self.line = self._lines.line
+        return events, self._lines.consumed
 
     def _any(self, text: str) -> None:
         if found := _OF_SLOT.match(text):
@@ -185,9 +186,12 @@ class StartLogReader:
             if handler is not None:
                 handler(self, found[1], found[2] or "", found[3] + found[4])
                 return
-        handler_of_all = _ON_ALL.get(text[: text.find(" ")] if " " in text else text)
-        if handler_of_all is not None:
-            handler_of_all(self, text)
+        if text.startswith(OF_THE_MACHINE):  # the reason why its slots change
+            self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
+        elif text == GAP:
+            self._gap()
+        else:
+            self._take(self._line, self._at, text.strip(), text.partition(" ")[0])
 
     # -- State
 
@@ -198,7 +202,8 @@ class StartLogReader:
         """Report a start or a new slot that was waiting for lines that did not come."""
         if self._begun is not None:
             begun, self._begun = self._begun, None
-            self._daemon("began", begun.facts, begun.at, begun.place)
+            facts = dict(begun.facts)
+            self._events.append(DaemonReported(begun.at, CAUSE, begun.place, self.machine, self.DAEMON, "began", facts))
         if self._birth is not None:
             self._born({})
 
@@ -236,6 +241,7 @@ class StartLogReader:
         self._slots.clear()
         self._starters.clear()
         self._general = (0, "")
+        self._remembered, self._fresh = {}, False
 
     # -- Slots
 
@@ -360,73 +366,42 @@ class StartLogReader:
 
     # -- The startd
 
-    def on_banner(self, text: str) -> None:
-        begun = self._begun
-        if text.endswith("STARTING UP"):
-            self._forget()
-            self._begun = _StartdBanner(self._place(), self._at, {})
-            self._fresh, self._how, self._orphaned = True, "", ""
-        elif begun is not None and text.startswith("** $CondorVersion: "):
-            begun.facts["version"] = text.removeprefix("** $CondorVersion: ").split(" ")[0]
-        elif begun is not None and text.startswith("** PID = "):
-            begun.facts["pid"] = text.removeprefix("** PID = ").split(" ")[0]
-
-    def on_address(self, text: str) -> None:
-        found = _ALIAS.search(text) if "command socket at" in text else None
-        if found is not None:
-            self.machine = found[1]
-        if self._begun is not None and "command socket at" in text:
-            self._settle()
-
-    def on_orphaned(self, text: str) -> None:
-        if found := _ORPHANED.match(text):
-            self._orphaned = found[1]
-
-    def on_exit(self, text: str) -> None:
-        if found := _EXIT.search(text):
-            how = self._how or f"status {found[2]}"
-            self._end({"how": how, "status": found[2], "pid": found[1] or "", "orphaned": self._orphaned})
-
-    def on_error(self, text: str) -> None:
-        if text.startswith('ERROR "'):
-            self._end({"how": text})
-
-    def _daemon(self, said: str, facts: Mapping[str, str], at: int, place: str) -> None:
-        self._events.append(DaemonReported(at, CAUSE, place, self.machine, DAEMON, said, dict(facts)))
-
-    def _end(self, facts: dict[str, str]) -> None:
+    def _starting(self, said: LogMessage) -> None:
         self._forget()
-        kept = {name: without_secrets(value) for name, value in facts.items() if value}
-        self._daemon("ended", kept, self._at, self._place())
-        self._how, self._orphaned, self._fresh = "", "", False
+        self._begun, self._fresh = _StartdBanner(self._place(), said.at, {}), True
 
-    def on_got_signal(self, text: str) -> None:
-        self._how = next((how for how in ("fast", "graceful") if f"{how} shutdown" in text), self._how)
-        if "Re-reading config" in text:
+    def _version(self, said: LogMessage) -> None:
+        if self._begun is not None:
+            self._begun.facts.update(said.facts())
+
+    _pid = _version
+
+    def _address(self, said: LogMessage) -> None:
+        if found := _ALIAS.search(said.found[0]):
+            self.machine = found[1]
+        if self._begun is not None:
             self._settle()
-            self._daemon("reconfigured", {}, self._at, self._place())
 
-    def on_general(self, text: str) -> None:
-        """Remember a message about the whole machine as the reason why its slots change."""
-        if text.startswith(OF_THE_MACHINE):
-            self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
+    def _failed(self, said: LogMessage) -> None:
+        self._forget()
+        self._daemon(said, "ended", {"how": without_secrets(said.found[0])})
 
-    def on_starter(self, text: str) -> None:
-        found = _STARTER.match(text)
-        name = self._starters.pop(found[1], "") if found is not None else ""
-        if found is not None and name in self._slots:
-            slot = self._slot(name)
-            status = found[3] if found[2].startswith("exited") else f"signal {found[3]}"
-            self._report(slot, "starter_gone", {"starter": found[1], "status": status, "job": slot.job})
+    def _reconfigured(self, said: LogMessage) -> None:
+        self._settle()
+        super()._reconfigured(said)
 
-    def on_gap(self, text: str) -> None:
-        if text == GAP:
-            for slot in self._slots.values():
-                slot.reasons.clear()
-            gap = self._events.pop()
-            self._forget()
-            self._events.append(gap)
-            self._fresh = False
+    def _starter_gone(self, said: LogMessage) -> None:
+        name = self._starters.pop(said["starter"], "")
+        if name in self._slots:
+            slot, status = self._slot(name), said["status"] or f"signal {said['signal']}"
+            self._report(slot, "starter_gone", {"starter": said["starter"], "status": status, "job": slot.job})
+
+    def _gap(self) -> None:
+        for slot in self._slots.values():
+            slot.reasons.clear()
+        gap = self._events.pop()
+        self._forget()
+        self._events.append(gap)
 
 
 _ON_SLOT: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] = {
@@ -446,16 +421,6 @@ _ON_SLOT: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] =
     "\tCpus:": StartLogReader.on_resources,
     "Slot": StartLogReader.on_death,
 } | {words.split(" ")[0]: StartLogReader.on_told for words in REMARKS}
-_ON_ALL: Final[Mapping[str, Callable[[StartLogReader, str], None]]] = {
-    "**": StartLogReader.on_banner,
-    "****": StartLogReader.on_exit,
-    "ERROR": StartLogReader.on_error,
-    "DaemonCore:": StartLogReader.on_address,
-    "Our": StartLogReader.on_orphaned,
-    "Got": StartLogReader.on_got_signal,
-    "Starter": StartLogReader.on_starter,
-    GAP: StartLogReader.on_gap,
-} | {words.split(" ")[0]: StartLogReader.on_general for words in OF_THE_MACHINE}
 
 
 def _number(text: str) -> str:
