@@ -12,6 +12,8 @@ OUTPUT = """\
 100,000 events: append                           81,235/s         60,111 events/s   aim > 0.6 of it    met
 one event                                     1.5 us
 one event                                     2 us
+5,000 slots                    0.033 s    0.04   met     87 MB      5.39 s
+5,000 slots                    0.045 s    0.04   MISSED  87 MB      5.39 s
 """
 
 
@@ -21,6 +23,12 @@ def test_numbers_with_a_unit_are_measurements_named_by_their_lines() -> None:
         "# events: append # # [1.2]": (60111.0, "events/s"),
         "one event # [1.0]": (1.5, "us"),
         "one event # [2.0]": (2.0, "us"),
+        "# slots # # # # [1.1]": (0.033, "s"),
+        "# slots # # # # [1.3]": (87.0, "MB"),
+        "# slots # # # # [1.4]": (5.39, "s"),
+        "# slots # # # # [2.1]": (0.045, "s"),
+        "# slots # # # # [2.3]": (87.0, "MB"),
+        "# slots # # # # [2.4]": (5.39, "s"),
     }
 
 

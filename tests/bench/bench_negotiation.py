@@ -244,7 +244,7 @@ def peers(folder: str, script: str, verb: str, *options: str) -> dict[str, float
 
 def report(names: Sequence[str], peer: str, script: str) -> bool:
     missed = False
-    print(f"{'':56}{'seconds':>10}{'aim':>8}{'':>9}{'MB':>7}{'the first':>11}{'unchanged':>11}{'the real pool':>22}")
+    print(f"{'':56}{'a cycle':>12}{'aim':>8}{'':>9}{'memory':>10}{'the first':>13}{'unchanged':>13}{'real pool':>22}")
     for name in names:
         case = CASES[name]
         beside = ""
@@ -258,8 +258,8 @@ def report(names: Sequence[str], peer: str, script: str) -> bool:
         met = got.cycle < case.aim and (not case.memory or got.peak < case.memory) and got.unchanged < got.first / 50
         missed = missed or not met
         print(
-            f"{case.words:56}{got.cycle:10.3f}{case.aim:8.2f}{'   met' if met else '   MISSED':>9}{got.peak:7.0f}"
-            f"{got.first:11.2f}{got.unchanged:11.4f}{beside:>22}",
+            f"{case.words:56}{got.cycle:10.3f} s{case.aim:8.2f}{'   met' if met else '   MISSED':>9}{got.peak:7.0f} MB"
+            f"{got.first:11.2f} s{got.unchanged:11.4f} s{beside:>22}",
             flush=True,
         )
     return missed

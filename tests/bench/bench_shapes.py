@@ -147,11 +147,11 @@ def main(arguments: list[str]) -> int:
         ratio, rate = whole / one, first / last
         missed += ratio > MOST or rate < LEAST
         verdicts = [f"{ratio:8.2f} {_met(ratio <= MOST)}", f"{rate:8.2f} {_met(rate >= LEAST)}"]
-        print(f"{shape:34} {jobs / whole:12,.0f}   {'      '.join(verdicts)}", flush=True)
+        print(f"{shape:34} {jobs / whole:12,.0f}/s {'      '.join(verdicts)}", flush=True)
     first, last = measured("-measure", "submit", str(jobs))
     flat = last <= first / LEAST
     missed += not flat
-    print(f"{'submit, one by one':34} {THOUSAND / first:12,.0f}   {'':14}{first / last:14.2f} {_met(flat)}")
+    print(f"{'submit, one by one':34} {THOUSAND / first:12,.0f}/s {'':14}{first / last:14.2f} {_met(flat)}")
     return missed > 0
 
 

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 NUMBER = re.compile(
     r"(?<![\w.])([0-9][0-9,]*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)(?: ?([A-Za-zµ]*/s|us|ms|ns|s|MB|MiB|bytes))?(?![\w.])"
 )
+VERDICT = re.compile(r"\b(met|MISSED)\b")
 RATE = "/s"
 USUAL = (
     "bench_classad.py", "bench_policy.py", "bench_log.py", "bench_views.py", "bench_userlog.py", "bench_import.py",
-    "bench_negotiation.py", "bench_execution.py", "bench_pool.py",
+    "bench_negotiation.py", "bench_shapes.py", "bench_execution.py", "bench_pool.py",
 )  # fmt: skip
 """The scripts that are run unless others are named: each takes a minute or less."""
 _AGREEING = 0.8  #: the part of the pairs that has to agree
@@ -58,11 +59,12 @@ class Comparison(NamedTuple):
 
 
 def measurements(output: str) -> dict[str, tuple[float, str]]:
-    """Return the numbers with a unit of a benchmark's output, by their line without numbers and their place in it."""
+    """Return the numbers with a unit of a benchmark's output, by their place in it and by their line, which counts
+    without its numbers and verdicts."""
     found: dict[str, tuple[float, str]] = {}
     lines: Counter[str] = Counter()
     for line in output.splitlines():
-        text = line.partition("   aim")[0]
+        text = VERDICT.sub("", line.partition("   aim")[0])
         name = " ".join(NUMBER.sub("#", text).split())
         lines[name] += 1
         for place, number in enumerate(NUMBER.finditer(text)):
