@@ -2,8 +2,7 @@
 
 ``fire`` is the live path: it pulls a trigger in the library's machine, which refuses all else. A trigger is a row and
 one of its targets, so that the library needs no condition to choose between targets, which would double the cost of a
-transition. ``legal`` is for bulk replay: it looks up what the library's machine allows. The library takes longer to
-import than all of this package: it is imported when the first machine is built.
+transition. ``legal`` is for bulk replay: it looks up what the library's machine allows.
 """
 
 from __future__ import annotations
@@ -54,18 +53,19 @@ class StateMachine:
         self.initial = initial
         self.name = name
         self.states = states(self.rows, initial)
-        self._known = frozenset(self.states)
         self.by_number = {row.number: row for row in self.rows}
         if len(self.by_number) < len(self.rows):
             raise ValueError(f"{name}: a table has each number once; give the second row of a number another")
         more = (row for row in self.rows if len(row.steps) > 1)  # a row may be there for a step that stays, alone
         if loops := [row.number for row in more for source, target in row.steps if source == target]:
             raise ValueError(f"{name}: row {loops[0]} leads from a state to itself; a row leads elsewhere")
-        from transitions import Machine, MachineError
+        from .library_machine import LibraryMachine, MachineError
 
-        self._invalid = MachineError
-        library = Machine(model=None, states=list(self.states), initial=initial, auto_transitions=False, name=name)
-        self._triggers: dict[tuple[str, str], Event] = {}
+        self._invalid = (MachineError, ValueError)  # ValueError: of a state that the library does not know
+        library = LibraryMachine(
+            model=None, states=list(self.states), initial=initial, auto_transitions=False, name=name
+        )
+        self._triggers: dict[tuple[str, str | None], Event] = {}
         self.lookup: dict[tuple[str, str], tuple[str, ...]] = {}
         """(source, number) -> targets, as the library's machine has them: for bulk replay."""
         for row in self.rows:
@@ -73,6 +73,8 @@ class StateMachine:
                 pulled = row.name if len(row.targets) == 1 else f"{row.name} to {target}"
                 library.add_transition(pulled, list(row.sources), target)
                 self._triggers[row.number, target] = trigger = library.events[pulled]
+                if len(row.targets) == 1:
+                    self._triggers[row.number, None] = trigger
                 for source, (step,) in trigger.transitions.items():
                     self.lookup[source, row.number] = (*self.lookup.get((source, row.number), ()), step.dest or source)
 
@@ -82,11 +84,8 @@ class StateMachine:
 
         :raises NotAllowed: the table has no such transition
         """
-        row = self.by_number.get(number)
-        if target is None and row is not None and len(row.targets) == 1:
-            target = row.targets[0]
-        trigger = self._triggers.get((number, target or ""))
-        if trigger is None or source not in self._known:
+        trigger = self._triggers.get((number, target))
+        if trigger is None:
             raise self._refusal(source, number, target)
         model = _Model()  # not shared: pools in several threads have one machine
         model.state = source
