@@ -115,6 +115,9 @@ POLICIES: Final = (
 BY_CAUSE: Final = {policy.cause: policy for policy in POLICIES}
 ATTRIBUTES: Final = tuple(dict.fromkeys(policy.attribute for policy in POLICIES if policy.attribute))
 """The attributes by which jobs have such policies."""
+_OWN_NAMES: Final = frozenset(name.lower() for name in ATTRIBUTES)
+_SYSTEMS: Final = tuple(policy for policy in POLICIES if policy.setting)
+_SETTINGS: Final = frozenset(f"{policy.setting}{end}" for policy in _SYSTEMS for end in ("", "_NAMES"))
 
 
 @frozen
@@ -146,8 +149,9 @@ def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
 
 def concerns(state: AccessPoint, cluster: Cluster) -> bool:
     """Whether any policy is there for jobs of the cluster."""
-    own = any(not cluster.is_uniform(name) or cluster.requested_value(0, name) for name in ATTRIBUTES)
-    return own or any(system_names(state.settings, policy) for policy in POLICIES if policy.setting)
+    if cluster.has_any(_OWN_NAMES):
+        return True
+    return not _SETTINGS.isdisjoint(state.settings) and any(system_names(state.settings, policy) for policy in _SYSTEMS)
 
 
 # Whom a pass asks

@@ -7,7 +7,7 @@ the same way.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import compress
 
@@ -90,7 +90,7 @@ class Cluster:
         self._first = 0
         self._unfolded: dict[int, list[Event]] = {}
         self._free: list[int] = []
-        self._spelled: dict[str, str] = {}
+        self._spelled: _Spellings | None = None
         self.edited: set[str] = set()
         """The attributes, in small letters, that were edited for some of the jobs since the submission."""
         self.edits = 0
@@ -159,13 +159,15 @@ class Cluster:
         """Whether ``requested_value`` has the same answer for all of its jobs."""
         return name.lower() not in self.edited and self._spelling(name) not in self.variants.names
 
+    def has_any(self, names: Iterable[str]) -> bool:
+        """Whether its submission has any of these attributes (in small letters), or one was edited."""
+        return any(map(self._spelling, names)) or not self.edited.isdisjoint(names)
+
     def _spelling(self, name: str) -> str:
         """How its submission spells an attribute; empty if it does not have it."""
-        spelled = self._spelled.get(name)
-        if spelled is None:
-            given = _spellings((*self.ad, *self.variants.names))
-            spelled = self._spelled[name] = given.get(name.lower(), "")
-        return spelled
+        if self._spelled is None:
+            self._spelled = _spellings((*self.ad, *self.variants.names))
+        return self._spelled[name]
 
     @property
     def over(self) -> bool:
@@ -360,8 +362,18 @@ class Cluster:
         self.live -= len(present)
 
 
+class _Spellings(dict[str, str]):
+    """How attributes are written, by their names in any case of letters: the first of a name, empty without one."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__((name.lower(), name) for name in reversed(names))
+
+    def __missing__(self, name: str) -> str:
+        spelled = self[name] = self.get(name.lower(), "")
+        return spelled
+
+
 @lru_cache(maxsize=200)
-def _spellings(names: tuple[str, ...]) -> dict[str, str]:
-    """How these attributes are written, by their names in small letters: the first of a name. Most submissions have the
-    same."""
-    return {name.lower(): name for name in reversed(names)}
+def _spellings(names: tuple[str, ...]) -> _Spellings:
+    """Most submissions have the same."""
+    return _Spellings(names)
