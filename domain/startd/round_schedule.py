@@ -170,6 +170,7 @@ class RoundSchedule:
                 )
         for name in [name for name in known if name not in machine.slots]:
             del known[name]
+        self._stale[machine.name] = set()
         return min((when for when in known.values() if when is not None), default=None)
 
 
