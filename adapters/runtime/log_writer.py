@@ -279,13 +279,13 @@ class LogWriter:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
-        job, machine = initial_ad(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
+        job, machine = initial_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.plain()
         most = {name: self.state.settings[name] for name in MOST_MOVED if name in self.state.settings}
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, most)
 
     def _client(self, client: BackfillClient) -> ClientLaunch:
         slot = self.state.slots.get(client.slot)
-        return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else dict(slot.ad))
+        return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else slot.ad.plain())
 
 
 class NullWorld:

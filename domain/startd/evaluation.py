@@ -7,6 +7,7 @@ universe the variant with _VANILLA counts, if there is one that has a value (the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from attrs import frozen
 
@@ -21,7 +22,7 @@ from ..state.cluster import UNIVERSE_VANILLA
 from ..state.state import Activation, ExecutionPoint, Slot
 from .drain_estimates import DrainEstimates, drain_estimates
 from .moment_attributes import SlotSnapshot
-from .slot_ad import ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
+from .slot_ad import CompiledAd, ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
 from .startd_settings import EXPRESSIONS
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
@@ -74,6 +75,10 @@ class PolicyEvaluation:
 
     # Ads
 
+    @cached_property
+    def compiled(self) -> CompiledAd:
+        return compiled_ad(self.state, self.slot, self.caches)
+
     def snapshot(self) -> SlotSnapshot:
         if self._moment is None:
             machine = self.state.machines.get(self.slot.machine)
@@ -113,7 +118,7 @@ class PolicyEvaluation:
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
         """Return the slot's ad, with the attributes of the moment that the expression can read, and the job's, if it
         can."""
-        found = references(compiled_ad(self.state, self.slot, self.caches), name)
+        found = references(self.compiled, name)
         if found is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
         job = self.job if found.foreign else None
@@ -131,7 +136,7 @@ class PolicyEvaluation:
         """Return the job's ad; None without a job, or if no expression of the slot's can read it."""
         if not self._job_known:
             self._job_known = True
-            known = compiled_ad(self.state, self.slot, self.caches)
+            known = self.compiled
             if known.foreign or known.names is None or self.drain_start is not None:
                 job = self._job = job_as_ad(self.state, self.slot, self.caches)
                 if job is not None:
@@ -164,7 +169,7 @@ class PolicyEvaluation:
         return self._truth(name)
 
     def _vanilla(self) -> bool:
-        if not compiled_ad(self.state, self.slot, self.caches).varied:
+        if not self.compiled.varied:
             return False
         ad = job_ad(self.state, self.slot)
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
@@ -207,8 +212,8 @@ class PolicyEvaluation:
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
         key = name.lower()
-        spelled = self.slot.ad.spelling(key)  # it takes no compiled ad: whoever lists slots asks for this alone
-        own = None if spelled is None else expression(self.slot.ad[spelled])
+        text = self.slot.ad.text(key)  # it takes no compiled ad: whoever lists slots asks for this alone
+        own = None if text is None else expression(text)
         if own is not None:
             return own
         default = _DEFAULTS.get(key)

@@ -135,9 +135,9 @@ class PublishedSlots(SlotAds):
             value = DYNAMIC_ATTRIBUTES[key][1](m)
             if value is not None:
                 return self._literal(value)
-        name = slot.ad.spelling(key)
-        if name is not None:
-            return expression(slot.ad[name])
+        text = slot.ad.text(key)
+        if text is not None:
+            return expression(text)
         other = self.of_others(m).get(key)
         if other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)

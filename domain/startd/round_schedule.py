@@ -18,6 +18,7 @@ from attrs import define, field
 
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
+from ..classad.tree import Literal
 from ..decision.moment import Moment
 from ..events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotTransitioned
 from ..names import SlotName
@@ -32,7 +33,6 @@ from . import time_limits, updates
 from .evaluation import PolicyEvaluation
 from .moment_attributes import SlotSnapshot, asks_busy, moving_attributes
 from .policy_rounds import drain_can_advance, interval, next_round
-from .slot_ad import compiled_ad
 from .slot_policy_evaluation import SlotPolicyEvaluation
 from .startd_settings import setting
 
@@ -191,7 +191,7 @@ def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
 def _instants(policy: SlotPolicyEvaluation) -> Iterator[int]:
     rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when].expressions}
-    wanted = compiled_ad(policy.state, policy.slot, policy.caches).names
+    wanted = policy.compiled.names
     if asks_busy(wanted):
         if policy.true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
@@ -204,12 +204,7 @@ def _instants(policy: SlotPolicyEvaluation) -> Iterator[int]:
     if time_limits.draining(policy):
         names.add("Start")
         yield from _neighbours_terms(policy)
-    moving = moving_attributes(here) | _moving_of_other_slots(here)
-    for name in sorted(names):
-        for variant in (name, f"{name}_VANILLA"):
-            changes = _change(policy, variant, moving)
-            if changes is not None:
-                yield changes
+    yield from _changes(policy, names | {f"{name}_VANILLA" for name in names} if policy.compiled.varied else names)
     yield from _terms(policy, {rule.when for rule in rules})
     told = updates.next_update(policy)
     if told is not None:
@@ -228,20 +223,18 @@ def _neighbours_terms(policy: PolicyEvaluation) -> Iterator[int]:
     """Yield the time limits of other slots: while a machine drains, a job's stay depends on its neighbours'."""
     for slot in policy.state.machine_slots(policy.slot):
         if slot is not policy.slot and slot.activation is not None:
-            theirs = policy.beside(slot)
-            changes = _change(theirs, "MaxJobRetirementTime", moving_attributes(theirs.snapshot()))
-            if changes is not None:
-                yield changes
+            yield from _changes(policy.beside(slot), {"MaxJobRetirementTime"})
 
 
-def _change(policy: PolicyEvaluation, name: str, moving: dict[str, Moving]) -> int | None:
-    asked = policy.expression(name)
-    if asked is None:
-        return None
-    found = next_change(asked, *policy.ads_read_by(name), policy.context, moving)
-    if found is None:
-        return None
-    return policy.now if found is POLL else int(found) * SECOND
+def _changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
+    """Yield the first instant at which the time may change each of these expressions."""
+    found = ((name, policy.expression(name)) for name in sorted(names))
+    asked = [(name, one) for name, one in found if one is not None and not isinstance(one, Literal)]
+    moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if asked else {}
+    for name, expression in asked:
+        change = next_change(expression, *policy.ads_read_by(name), policy.context, moving)
+        if change is not None:
+            yield policy.now if change is POLL else int(change) * SECOND
 
 
 def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:

@@ -13,7 +13,7 @@ from ..state.state import ExecutionPoint, Machine, Slot
 from . import backfill_client, time_limits
 from .backfill_client import system_of
 from .evaluation import PolicyEvaluation
-from .slot_ad import ad_at, compiled_ad, read_by_match
+from .slot_ad import ad_at, read_by_match
 
 
 class SlotPolicyEvaluation(PolicyEvaluation):
@@ -131,7 +131,7 @@ def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
     policy = policy_of(draft, draft.state.slots[message.slot])
     found = policy.matched.get(message.also)
     if found is None:
-        names = read_by_match(compiled_ad(draft.state, policy.slot, draft.caches), message.also | _ALWAYS_READ)
+        names = read_by_match(policy.compiled, message.also | _ALWAYS_READ)
         found = policy.matched[message.also] = ad_at(policy.snapshot(), only=names)
     return found
 

@@ -8,7 +8,7 @@ part of what it says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ..classad import ClassAd, ClassAdSyntaxError, Expression, parse
 from ..classad.tree import Literal
@@ -70,10 +70,10 @@ class Caches:
 
     def of(self, kind: type[Kind]) -> Kind:
         """Return the object of this class; an empty one the first time."""
-        found = self._by_kind.get(kind)
+        found: Kind | None = self._by_kind.get(kind)
         if found is None:
             found = self._by_kind[kind] = kind()
-        return cast("Kind", found)
+        return found
 
     def renew(self, kind: type[Kind]) -> Kind:
         """Forget what is kept in the object of this class; return the new one."""

@@ -7,20 +7,29 @@ slot holds its values alone.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, MutableMapping
+from functools import cached_property
 from typing import Any
 
-_LAYOUTS: dict[tuple[str, ...], dict[str, int]] = {}
-_SPELLINGS: dict[int, tuple[dict[str, int], dict[str, str]]] = {}
+
+class _Layout(dict[str, int]):
+    """The places of names."""
+
+    @cached_property
+    def spelled(self) -> dict[str, str]:
+        return {name.lower(): name for name in self}
+
+
+_LAYOUTS: dict[tuple[str, ...], _Layout] = {}
 _MOST = 10_000
 
 
-def _layout(names: tuple[str, ...]) -> dict[str, int]:
+def _layout(names: tuple[str, ...]) -> _Layout:
     """The places of these names, in their order. What is kept is a cache: an ad keeps its own layout alive."""
     known = _LAYOUTS.get(names)
     if known is None:
         if len(_LAYOUTS) >= _MOST:
             _LAYOUTS.clear()
-        known = _LAYOUTS[names] = {name: place for place, name in enumerate(names)}
+        known = _LAYOUTS[names] = _Layout((name, place) for place, name in enumerate(names))
     return known
 
 
@@ -69,12 +78,12 @@ class SlotAd(MutableMapping[str, str]):
 
     def spelling(self, key: str) -> str | None:
         """How an attribute is written of which ``key`` is the name in small letters; None: there is none."""
-        known = _SPELLINGS.get(id(self._places))
-        if known is None or known[0] is not self._places:
-            if len(_SPELLINGS) >= _MOST:
-                _SPELLINGS.clear()
-            known = _SPELLINGS[id(self._places)] = self._places, {name.lower(): name for name in self._places}
-        return known[1].get(key)
+        return self._places.spelled.get(key)
+
+    def text(self, key: str) -> str | None:
+        """The text of an attribute of which ``key`` is the name in small letters; None: there is none."""
+        spelled = self._places.spelled.get(key)
+        return None if spelled is None else self._values[self._places[spelled]]
 
     def plain(self) -> dict[str, str]:
         """The same as a dict of its own."""

@@ -161,6 +161,7 @@ class Condition(NamedTuple):
     """Holds if all of its tests do, which are asked in their order until one does not."""
 
     tests: tuple[ConditionTest, ...]
+    expressions: tuple[str, ...]  #: those of the policy that it reads
 
     def holds(self, policy: SlotPolicy) -> bool:
         for question, of, expected in self.tests:
@@ -168,12 +169,6 @@ class Condition(NamedTuple):
             if bool(answer(of) if of else answer) is not expected:
                 return False
         return True
-
-    @property
-    def expressions(self) -> tuple[str, ...]:
-        """The expressions of the policy that it reads."""
-        read = (of if question in _OF_EXPRESSIONS else _READ.get(question) for question, of, _ in self.tests)
-        return tuple(filter(None, read))
 
 
 def _condition(text: str) -> Condition:
@@ -184,7 +179,8 @@ def _condition(text: str) -> Condition:
         *negated, asked = part.removeprefix("not ").split(" ")
         question = negated[0] if negated else asked if asked.islower() else "true"
         tests.append(ConditionTest(question, "" if question == asked else asked, not part.startswith("not ")))
-    return Condition(tuple(tests))
+    read = (of if question in _OF_EXPRESSIONS else _READ.get(question) for question, of, _ in tests)
+    return Condition(tuple(tests), tuple(filter(None, read)))
 
 
 _FILE = {section.kind: section.lines for section in sections(get_data(__package__, "conditions.txt"))}
