@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd
 from ..events import Ad
@@ -21,10 +21,8 @@ from ..state_machines.hold_codes import Why
 Answer = TypeVar("Answer")
 
 
-class Message(Generic[Answer]):
+class Message(Struct, Generic[Answer], frozen=True):
     """What a role sends to another, which answers with an ``Answer``."""
-
-    __slots__ = ()
 
 
 # To the execution point, of a slot
@@ -41,39 +39,34 @@ class SlotSeen(NamedTuple):
     starts_jobs: bool  #: whether its machine is not shut down
 
 
-@frozen
-class ShowSlot(Message[SlotSeen | None]):
+class ShowSlot(Message[SlotSeen | None], frozen=True):
     """Show a slot; None: there is none of the name."""
 
     slot: str
 
 
-@frozen
-class ShowAd(Message[ClassAd]):
+class ShowAd(Message[ClassAd], frozen=True):
     """Give the slot's ad at this moment as a match sees it, with the attributes ``also`` (in small letters)."""
 
     slot: str
     also: frozenset[str]
 
 
-@frozen
-class CarveSlot(Message[str]):
+class CarveSlot(Message[str], frozen=True):
     """Carve a dynamic slot for a job from a partitionable one. The answer is its name; empty: too little is left."""
 
     slot: str
     ad: ClassAd
 
 
-@frozen
-class DropMatch(Message[None]):
+class DropMatch(Message[None], frozen=True):
     """The match of a slot will not be claimed: its job no longer waits."""
 
     slot: str
     cause: str
 
 
-@frozen
-class VacateClaim(Message[bool]):
+class VacateClaim(Message[bool], frozen=True):
     """End the claim, and its job, softly or at once. The answer says whether there is anything to end."""
 
     slot: str
@@ -81,16 +74,14 @@ class VacateClaim(Message[bool]):
     cause: str
 
 
-@frozen
-class PauseJob(Message[bool]):
+class PauseJob(Message[bool], frozen=True):
     """Suspend the job that runs until a request continues it, or continue it (``resume``); False: it is not to be."""
 
     slot: str
     resume: bool
 
 
-@frozen
-class EndJob(Message[None]):
+class EndJob(Message[None], frozen=True):
     """The last process of the slot's job is gone: its access point is about to log that."""
 
     slot: str
@@ -99,8 +90,7 @@ class EndJob(Message[None]):
 # To the access point
 
 
-@frozen
-class JobPaused(Message[None]):
+class JobPaused(Message[None], frozen=True):
     """A slot's job was suspended or continued: ``row`` of the job's table, from the status ``source``."""
 
     cluster: int
@@ -111,8 +101,7 @@ class JobPaused(Message[None]):
     evidence: int = 0
 
 
-@frozen
-class HoldJob(Message[Ad | None]):
+class HoldJob(Message[Ad | None], frozen=True):
     """PREEMPT evicts a job whose WANT_HOLD is true: hold it. The answer is None if it was held or does not run; else
     what its ad will record about the eviction: the job may be spared the hold when it ends, and is only signalled."""
 
@@ -124,18 +113,15 @@ class HoldJob(Message[Ad | None]):
 # To the execution point, of machines
 
 
-@frozen
-class ShowHost(Message[Ad]):
+class ShowHost(Message[Ad], frozen=True):
     """Show the machine on which the pool is, the one with its name or else the first, with the ad of its first slot."""
 
 
-@frozen
-class SensorsSay(Message[bool]):
+class SensorsSay(Message[bool], frozen=True):
     """Does any machine's sensor say anything?"""
 
 
-@frozen
-class PublishReadings(Message[None]):
+class PublishReadings(Message[None], frozen=True):
     """Publish what the machines' sensors say now of these attributes (in small letters), where they have not been
     published before: a cycle is about to read them. ``touched``: the machines of which something has changed since the
     last cycle."""
@@ -144,8 +130,7 @@ class PublishReadings(Message[None]):
     touched: frozenset[str]
 
 
-@frozen
-class BeginDrain(Message[None]):
+class BeginDrain(Message[None], frozen=True):
     """Drain a machine for the defragmentation (``DrainBegan`` explains the fields)."""
 
     machine: str
@@ -155,8 +140,7 @@ class BeginDrain(Message[None]):
     start: str
 
 
-@frozen
-class EndDrain(Message[None]):
+class EndDrain(Message[None], frozen=True):
     """Cancel the drain of a machine for the defragmentation."""
 
     machine: str
@@ -165,14 +149,12 @@ class EndDrain(Message[None]):
 # To the negotiator
 
 
-@frozen
-class TellLikeness(Message[SignificantAttributes]):
+class TellLikeness(Message[SignificantAttributes], frozen=True):
     """Tell which attributes of jobs count for whether they are alike: it follows from what slots and the negotiator
     read of jobs."""
 
 
-@frozen
-class OpenAccount(Message[float]):
+class OpenAccount(Message[float], frozen=True):
     """A job is submitted or claims a slot for this submitter. The answer is the priority factor with which its account
     begins; 0 if it has one already."""
 
