@@ -3,6 +3,8 @@ imports it when the first machine is built."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from transitions import EventData, Machine, MachineError, Transition
 
 __all__ = ["LibraryMachine", "MachineError"]
@@ -13,7 +15,8 @@ class _Step(Transition):
     on looking for them."""
 
     def execute(self, event_data: EventData) -> bool:
-        event_data.model.state = self.dest
+        model: Any = event_data.model
+        model.state = self.dest
         return True
 
 
