@@ -1,4 +1,4 @@
-"""The section of docs/fidelity.md that lists what the two pools say of the same jobs otherwise."""
+"""The section of docs/fidelity.md on the same jobs in Poolbook and in HTCondor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from .cases import cases
-from .differences import ABSENT, STAYS, Known, known
+from .differences import ABSENT, Known, known
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
 HEAD = "## The same jobs in both pools"
@@ -15,30 +15,27 @@ TRACES = Path(__file__).parents[1] / "data" / "userlog" / "trace-differences.txt
 
 def _rows(table: list[Known]) -> str:
     return "".join(
-        f"| {_text(whats)} | {why} | {'' if owner == STAYS else owner} |\n"
-        for (owner, why), group in groupby(table, lambda row: (row.owner, row.why))
-        for whats in [list(group)]
+        f"| {_text(whats)} | {why} |\n" for why, group in groupby(table, lambda row: row.why) for whats in [list(group)]
     )
 
 
 def section() -> str:
-    """The section, with its heading."""
+    """Return the section, with its heading."""
     return f"""{HEAD}
 
-{len(cases())} submit files (`tests/data/beside`) are run by a real pool and by one of ours, and people hold, vacate and
-remove their jobs. The jobs' logs, ads and files are compared whole, but for instants, measurements and names. They
-differ in this and nothing else; the last column names the subject with which a difference ends.
+Tests run {len(cases())} submit files (`tests/data/beside`) in an HTCondor pool and in Poolbook, and hold, vacate
+and remove their jobs. They compare the jobs' event logs, ads and files completely, except for times, measurements and names.
+These are all differences:
 
-| what, in which jobs | why | until |
-|---|---|---|
+| difference (in which jobs) | reason |
+|---|---|
 {_rows(known())}
-What was done to real pools in the traces 12 (what the schedd allows), 13 (deferred jobs and policies) and 21
-(factories) is done in virtual time with the same submit files and configuration: who is refused, the ads of the queue
-and of the history, and the jobs' logs differ in the above, and besides in this (12-15: the trace, and the job's
-cluster):
+The actions of the recordings 12 (what the schedd allows), 13 (deferred jobs and policies) and 21 (factories) are
+repeated in virtual time, with the same submit files and configuration. Rejections, the ads of queue and history, and
+event logs have the differences above and these (12-15 means the recording and the job's cluster):
 
-| what, in which jobs | why | until |
-|---|---|---|
+| difference (in which jobs) | reason |
+|---|---|
 {_rows(known(TRACES))}"""
 
 
@@ -47,9 +44,9 @@ def _text(rows: list[Known]) -> str:
 
 
 def _row(row: Known) -> str:
-    names = ", ".join(f"`{what}`" if what != "*" else "all that follows" for what in row.whats)
+    names = ", ".join(f"`{what}`" if what != "*" else "everything" for what in row.whats)
     where = "" if row.jobs == ("*",) else f" in {', '.join(row.jobs)}"
-    said = "" if "*" in row.there + row.here else f" ({_said(row.there)}, here {_said(row.here)})"
+    said = "" if "*" in row.there + row.here else f" (HTCondor: {_said(row.there)}, Poolbook: {_said(row.here)})"
     return f"{names}{where}{'' if row.always else ', sometimes'}{said}"
 
 
