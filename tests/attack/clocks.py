@@ -32,7 +32,7 @@ entry()
 
 @attack(
     "clock-set",
-    promise="The clock may be set back and forth under a pool at work: its log stays in order, and its jobs end.",
+    promise="If the clock is set back and forth under a working pool, its log stays in order and its jobs end.",
     fails="a job that does not end once with its code, a log that is not sound, or times in it that go back",
 )
 def _clock_set(trial: Trial) -> None:
@@ -64,7 +64,7 @@ def _clock_set(trial: Trial) -> None:
 
 @attack(
     "hash-seed",
-    promise="The same story is the same bytes under any PYTHONHASHSEED.",
+    promise="The same scenario gives the same bytes under any PYTHONHASHSEED.",
     fails="another digest",
 )
 def _hash_seed(trial: Trial) -> None:

@@ -22,7 +22,7 @@ OWN = (1 << 31) - 1  #: the signals that have names; those above are the C libra
 
 @attack(
     "terminal",
-    promise="Nothing that came from an ad, a log or a file controls a terminal.",
+    promise="Nothing from an ad, a log or a file controls a terminal.",
     fails="a control character that is not Poolbook's own, or a traceback",
 )
 def _terminal(trial: Trial) -> None:
@@ -38,7 +38,7 @@ def _terminal(trial: Trial) -> None:
 
 @attack(
     "signals-ignored",
-    promise="A pool that was begun with signals ignored gives its jobs all of them, and ends by SIGTERM.",
+    promise="A pool started with ignored signals gives its jobs normal signals, and ends on SIGTERM.",
     fails="a signal that a job ignores or has blocked, or a command that does not end",
 )
 def _signals_ignored(trial: Trial) -> None:

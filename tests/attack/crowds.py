@@ -46,20 +46,20 @@ def _crowd(trial: Trial) -> None:
     assert "sound" in folder.call("verify")
 
 
-@attack("crowd-served", promise="Commands of many at once on a served log are all done, none is lost.", fails=FAILS)
+@attack("crowd-served", promise="Many simultaneous commands on a served log are all done.", fails=FAILS)
 def _crowd_served(trial: Trial) -> None:
     with trial.folder.served("-slots", "1"):
         _crowd(trial)
 
 
-@attack("crowd-unserved", promise="The same on a log that nobody serves: commands take turns.", fails=FAILS)
+@attack("crowd-unserved", promise="The same on a log that is not served: commands take turns.", fails=FAILS)
 def _crowd_unserved(trial: Trial) -> None:
     _crowd(trial)
 
 
 @attack(
     "second-server",
-    promise="Who serves, runs or resumes a log that is served is told in words who has it, and nothing changes.",
+    promise="A second server, run or resume of a served log reports who has it, and changes nothing.",
     fails="one that begins, or that ends in no words",
 )
 def _second_server(trial: Trial) -> None:

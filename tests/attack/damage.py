@@ -91,7 +91,7 @@ def _found_or_harmless(trial: Trial, original: Path, change: Callable[[Path], No
 
 @attack(
     "bytes-flipped",
-    promise="A bit that is flipped anywhere in a log, its write-ahead log or its mark is found, or changes nothing.",
+    promise="A flipped bit in a log, its write-ahead log or its mark is detected, or has no effect.",
     fails="a log that says something else and is called sound, or a command that ends in no words",
 )
 def _bytes_flipped(trial: Trial) -> None:
@@ -112,7 +112,7 @@ def _flip(trial: Trial, path: Path) -> None:
 
 @attack(
     "files-cut",
-    promise="A log's file that was cut short is found, or read as it was, never as something else.",
+    promise="A truncated log file is detected or read as it was, never as something else.",
     fails="a log that says something else and is called sound, or a command that ends in no words",
 )
 def _files_cut(trial: Trial) -> None:
@@ -129,7 +129,7 @@ def _files_cut(trial: Trial) -> None:
 
 @attack(
     "events-deleted",
-    promise="A log that lost its last events, or that an older copy replaced, is found by its mark, and not written.",
+    promise="A log that lost its last events, or was replaced by an old copy, is detected by its mark and not written.",
     fails="`verify` that calls it sound, or a command that writes to it",
 )
 def _events_deleted(trial: Trial) -> None:
@@ -159,7 +159,7 @@ def _events_deleted(trial: Trial) -> None:
 
 @attack(
     "views-flipped",
-    promise="Damaged views end no command without words, and `poolbook views` makes them anew.",
+    promise="Damaged views end no command without a message, and `poolbook views` rebuilds them.",
     fails="a command that ends in no words, or a queue that is another one after `poolbook views`",
 )
 def _views_flipped(trial: Trial) -> None:
@@ -289,7 +289,7 @@ def with_views(path: Path, *, waiting: bool) -> Path:
 
 @attack(
     "files-mangled",
-    promise="Bytes and pages of a log's files may be inserted, deleted, swapped or overwritten: commands end in words.",
+    promise="If bytes of a log's files are inserted, deleted, swapped or overwritten, commands end with a message.",
     fails="a command that ends in no words, or a log that says something else and is called sound",
 )
 def _files_mangled(trial: Trial) -> None:
@@ -312,7 +312,7 @@ def mangled(trial: Trial, copies: int) -> None:
 
 @attack(
     "cells-altered",
-    promise="A value in a log's tables that became another, as well formed, is found; commands end in words.",
+    promise="A changed but valid value in a log's tables is detected; commands end with a message.",
     fails="`verify` that calls the log sound, or a command that ends in no words",
 )
 def _cells_altered(trial: Trial) -> None:
@@ -332,7 +332,7 @@ def altered(trial: Trial, copies: int) -> None:
 
 @attack(
     "views-altered",
-    promise="A value in the views that became another ends no command without words, and the log stays sound.",
+    promise="A changed value in the views ends no command without a message, and the log stays sound.",
     fails="a command that ends in no words",
 )
 def _views_altered(trial: Trial) -> None:

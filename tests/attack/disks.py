@@ -15,7 +15,7 @@ from .attacks import MOUNTS, Trial, attack
 
 @attack(
     "write-fails",
-    promise="If any write of the supervisor fails, once or for a while, it goes on, and every end is told.",
+    promise="If any write of the supervisor fails, once or for a while, it continues and reports every exit.",
     fails="a job that is lost or runs twice, an end that is not told or not true, or a supervisor that dies",
 )
 def _write_fails(trial: Trial) -> None:
@@ -68,8 +68,7 @@ entry()
 
 @attack(
     "log-refuses",
-    promise="If the log or the views refuse any statement, once or for a while, the pool goes on or ends in words, and "
-    "what was acknowledged is done.",
+    promise="If the log or the views refuse a statement, the pool continues or ends with a message.",
     fails="a traceback, a job that is lost or runs twice, or a log that is not sound",
 )
 def _log_refuses(trial: Trial) -> None:
@@ -103,7 +102,7 @@ def _log_refuses(trial: Trial) -> None:
 
 @attack(
     "full-disk",
-    promise="While the disk beneath a pool is full, jobs go on and end, each once; the log has it later.",
+    promise="While the pool's disk is full, jobs continue and end once; the log is updated later.",
     fails="a job that is lost, held, killed or run again, a wrong exit code, or a log that is not sound",
     needs=MOUNTS,
 )

@@ -24,7 +24,7 @@ MB = 1 << 20
 
 @attack(
     "configuration-of-others",
-    promise="A folder's configuration counts only if nobody else may have written it or put it there.",
+    promise="A directory's configuration is only used if no other user could have written it.",
     fails="a program of somebody else's that ran, or a configuration of one's own that does not count",
     needs=ROOT_USER,
 )
@@ -63,7 +63,7 @@ def _programs_in_files(trial: Trial) -> None:
 
 @attack(
     "gzip-bomb",
-    promise="A compressed file is unpacked to 100 times its size at most, in little memory, and the rest is refused.",
+    promise="A compressed file is unpacked to at most 100 times its size, in little memory; the rest is rejected.",
     fails="an import that takes 400 MB of memory, or three minutes",
 )
 def _gzip_bomb(trial: Trial) -> None:

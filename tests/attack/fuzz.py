@@ -43,7 +43,7 @@ def _read_again(text: str) -> None:
 
 @attack(
     "expressions",
-    promise="Any text is an expression or refused; one that was read is told so that it is read as the same again.",
+    promise="Any text is an expression or rejected; the text of a parsed expression parses to the same expression.",
     fails="an error of another kind, or another expression",
 )
 def _expressions(trial: Trial) -> None:
@@ -52,7 +52,7 @@ def _expressions(trial: Trial) -> None:
 
 @attack(
     "submit-files",
-    promise="Any text is a submission, or refused in words.",
+    promise="Any text is a submission, or is rejected with a message.",
     fails="an error of another kind",
 )
 def _submit_files(trial: Trial) -> None:
@@ -61,7 +61,7 @@ def _submit_files(trial: Trial) -> None:
 
 @attack(
     "configurations",
-    promise="Any text is a configuration, or refused in words.",
+    promise="Any text is a configuration, or is rejected with a message.",
     fails="an error of another kind",
 )
 def _configurations(trial: Trial) -> None:
@@ -70,7 +70,7 @@ def _configurations(trial: Trial) -> None:
 
 @attack(
     "command-lines",
-    promise="Whatever words a command is given, it is done or refused in words.",
+    promise="Any command line is executed, or is rejected with a message.",
     fails="exit code 3, or a traceback",
 )
 def _command_lines(trial: Trial) -> None:
@@ -91,7 +91,7 @@ def _command_lines(trial: Trial) -> None:
 
 @attack(
     "recorded-pools",
-    promise="Whatever is changed in the records of a real pool, they are imported and audited, or refused in words.",
+    promise="Any changes in an HTCondor pool's records: they are imported and audited, or rejected with a message.",
     fails="exit code 3, a traceback, or a log that is not sealed",
 )
 def _recorded_pools(trial: Trial) -> None:

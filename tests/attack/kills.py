@@ -77,24 +77,24 @@ def _living(folder: Folder) -> list[str]:
     return found
 
 
-@attack("pool-killed", promise="Whenever the pool is killed, `resume` goes on, and each job runs once.", fails=LOST)
+@attack("pool-killed", promise="A killed pool can be resumed, and each job runs once.", fails=LOST)
 def _pool_killed(trial: Trial) -> None:
     _story(trial, True, False)
 
 
-@attack("supervisor-killed", promise="Its jobs end, and run again, one run at a time.", fails=LOST)
+@attack("supervisor-killed", promise="Its jobs end and run again, one run at a time.", fails=LOST)
 def _supervisor_killed(trial: Trial) -> None:
     _story(trial, False, True)
 
 
-@attack("both-killed", promise="The same of the pool and its supervisor, killed together.", fails=LOST)
+@attack("both-killed", promise="The same if the pool and its supervisor are killed together.", fails=LOST)
 def _both_killed(trial: Trial) -> None:
     _story(trial, True, True)
 
 
 @attack(
     "server-killed",
-    promise="A submission that was acknowledged is in the log, whenever the server is killed.",
+    promise="An acknowledged submission is in the log, whenever the server is killed.",
     fails="an acknowledged cluster that the log does not have, or a log that is not sound",
 )
 def _server_killed(trial: Trial) -> None:
@@ -125,7 +125,7 @@ def _clusters(client: forked.Process) -> list[int]:
 
 @attack(
     "simulated-machine",
-    promise="Whatever dies, fails or loses power at whatever step, nothing is lost, and nothing runs twice in silence.",
+    promise="Whatever dies, fails or loses power, nothing is lost, and nothing runs twice without a record.",
     fails='what the judges of "A simulated machine" find',
 )
 def _simulated_machine(trial: Trial) -> None:

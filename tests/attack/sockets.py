@@ -70,7 +70,7 @@ def _request(chance: random.Random) -> bytes:
 
 @attack(
     "socket-garbage",
-    promise="What is no request is refused, on the connection that it came by; all others are answered.",
+    promise="Invalid requests are rejected on their connection; all others are answered.",
     fails="a server that ends, or does not answer the next request",
 )
 def _socket_garbage(trial: Trial) -> None:
@@ -94,7 +94,7 @@ def _socket_garbage(trial: Trial) -> None:
 
 @attack(
     "socket-halves",
-    promise="Requests that are never finished hold no more memory than is meant, and nobody else waits for them.",
+    promise="Unfinished requests use limited memory and block no other client.",
     fails="a server that ends or takes 165 MB more, or a client that is not answered",
 )
 def _socket_halves(trial: Trial) -> None:
@@ -104,7 +104,7 @@ def _socket_halves(trial: Trial) -> None:
 
 @attack(
     "socket-crowd",
-    promise="A thousand clients are all answered beside one that asks all the time.",
+    promise="A thousand clients are answered while another one sends requests continuously.",
     fails="a client that is not answered",
 )
 def _socket_crowd(trial: Trial) -> None:

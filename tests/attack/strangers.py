@@ -29,7 +29,7 @@ def _lie(chance: random.Random) -> dict[str, Any]:
 
 @attack(
     "lies-on-the-socket",
-    promise="The system says who asks a server, not the request: another user changes nothing of its owner's.",
+    promise="The kernel identifies clients, not the request: another user cannot change the owner's jobs.",
     fails="a job of the owner's that is changed, or a server that ends",
     needs=ROOT_USER,
 )
@@ -48,7 +48,7 @@ def _lies_on_the_socket(trial: Trial) -> None:
 
 @attack(
     "lies-in-the-log",
-    promise="So it is of a log that lies still; and no job of another user's is run with the owner's rights.",
+    promise="The same for a log that is not served; and no other user's job runs with the owner's permissions.",
     fails="a job of the owner's that is changed, or one of the other's that ran as the owner",
     needs=ROOT_USER,
 )
@@ -70,7 +70,7 @@ def _lies_in_the_log(trial: Trial) -> None:
 
 @attack(
     "impostors",
-    promise="Nothing is told to somebody else's server or supervisor, and nothing is put into somebody else's folder.",
+    promise="Nothing is sent to another user's server or supervisor, or written to another user's directory.",
     fails="a request that an impostor was told, or a file in a folder that is not the owner's",
     needs=ROOT_USER,
 )
@@ -89,7 +89,7 @@ def _impostors(trial: Trial) -> None:
 
 @attack(
     "readers",
-    promise="Who reads another user's log leaves nothing beside it, and believes nobody's forged views.",
+    promise="A reader of another user's log leaves no files next to it, and does not trust forged views.",
     fails="a file of the reader's beside the log, or a forged view that is shown",
     needs=ROOT_USER,
 )

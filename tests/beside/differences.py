@@ -16,7 +16,6 @@ from .stories import Told
 
 ABSENT = "-"
 MEASURED = "006"  #: an event that comes whenever something was measured: whether it came at all is compared
-STAYS = "stays"  #: the owner of a permanent difference
 
 
 @frozen

@@ -24,8 +24,8 @@ def section() -> str:
     return f"""{HEAD}
 
 Tests run {len(cases())} submit files (`tests/data/beside`) in an HTCondor pool and in Poolbook, and hold, vacate
-and remove their jobs. They compare the jobs' event logs, ads and files completely, except for times, measurements and names.
-These are all differences:
+and remove their jobs. They compare the jobs' event logs, ads and files completely, except for times, measurements
+and names. These are all differences:
 
 | difference (in which jobs) | reason |
 |---|---|
