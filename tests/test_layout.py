@@ -274,7 +274,7 @@ def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
         ("poolbook.replay.forensics.audit", "from ...listing import LETTERS", False),
         ("poolbook.replay.forensics.audit", "from ...validation import judge", True),
         ("poolbook.replay.forensics.audit", "from ....domain.state.state import State", True),
-        ("poolbook.replay.forensics.why", "def f():\n    from ....domain.startd import evaluation", True),
+        ("poolbook.replay.forensics", "def f():\n    from ...domain.startd import evaluation", True),
         ("poolbook.replay.forensics", "from ...domain import decide", True),
         ("poolbook.adapters.condor_files", "from ..stores.opening import open_log", True),
         ("poolbook.adapters.condor_files.importing", "from ...stores.opening import open_log", False),

@@ -6,13 +6,13 @@ from datetime import UTC, tzinfo
 
 from ...domain.ports.log import EventStore
 from ..forensics.imported_log import is_imported
-from ..forensics.why.unknown_thing import slots_called
 from ..listing import StreamFilter, wanted
 from ..narration.formatting import counted
 from ..narration.sentences import Answer
 from .cluster import why_any_job, why_cluster
 from .select_events import slot_events
 from .slot import why_imported_slot, why_slot
+from .unknown_thing import slots_called
 
 
 def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:

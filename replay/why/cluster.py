@@ -12,18 +12,18 @@ from ...domain.ports.log import EventStore
 from ...domain.state_machines import HTCONDOR_25
 from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
-from ..forensics.why.imported_job import why_imported_job
-from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
-from ..forensics.why.unknown_thing import unknown_job
 from ..narration.formatting import EVER, counted, instant
 from ..narration.sentence_tables import ADVICE
 from ..narration.sentences import Answer, Sentence, UnknownThingError, answer, until
 from ..outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ..runs.imported_runs import job_runs
 from ..runs.job_run import EVICTED, RUNNING
+from .imported_job import why_imported_job
 from .job import why_job
+from .job_records import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
 from .select_events import job_events
 from .submissions import refusal
+from .unknown_thing import unknown_job
 
 _NUMBERS = HTCONDOR_25.job_status_numbers
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}

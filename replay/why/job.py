@@ -25,7 +25,7 @@ from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, a
 from ..narration.unmatchable_jobs import Misfit, misfit
 from ..runs.job_run import EVICTED
 from ..runs.native_runs import own_runs
-from .job_life import BY_POLICY, JobLife
+from .own_job import BY_POLICY, JobLife
 from .rejections import CONCURRENCY, NextCycle, Refused, fits_none
 from .submissions import refusal
 

@@ -19,8 +19,6 @@ from ...domain.state_machines import DELETED, state
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames, host_of
-from ..forensics.why.match_runs import MatchesOfSlots, preempted
-from ..forensics.why.unknown_thing import unknown_slot
 from ..listing import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.formatting import counted, instant, interval, shortened
@@ -38,6 +36,8 @@ from ..narration.sentences import (
 )
 from ..runs.run_end_causes import cause_of_move, meaning
 from ..runs.slot_records import SlotRecords
+from .match_runs import MatchesOfSlots, preempted
+from .unknown_thing import unknown_slot
 
 MOST, BEGINNING = 60, 6
 """So many sentences of an import are told of what led there, and so many of them of its beginning: a claim may run

@@ -40,7 +40,7 @@ from poolbook.domain.events import (
 from poolbook.domain.imported.record_sources import BEGIN_TRANSACTION, SET_ATTRIBUTE
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.pool_settings import NEGOTIATOR
-from poolbook.replay.forensics.why.match_runs import preempted
+from poolbook.replay.why.match_runs import preempted
 
 from .recording import (
     CountedClaim,

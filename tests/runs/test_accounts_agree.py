@@ -18,8 +18,6 @@ from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.forensics.audit.doubted_records import DOUBTS
 from poolbook.replay.forensics.daemon_tables import NotKnown, queue
 from poolbook.replay.forensics.imported_log import PlaceNames, single_entries
-from poolbook.replay.forensics.why.imported_job import access_points
-from poolbook.replay.forensics.why.job_history import ads_of_cluster
 from poolbook.replay.narration.sentences import Sentence
 from poolbook.replay.runs.job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from poolbook.replay.runs.native_runs import own_runs
@@ -29,6 +27,8 @@ from poolbook.replay.usage.eviction_costs import by_cause
 from poolbook.replay.usage.preemptions import preemptions
 from poolbook.replay.usage.usage_sums import sums
 from poolbook.replay.why.answer import why
+from poolbook.replay.why.imported_job import access_points
+from poolbook.replay.why.job_records import ads_of_cluster
 
 from ..audit.test_honest_recordings import HONEST, unpacked
 from ..importing.folders import TRACES, imported

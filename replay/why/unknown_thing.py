@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from datetime import tzinfo
 
-from ....domain import events as e
-from ....domain.imported.packed_ads import index
-from ....domain.ports.log import EventStore
-from ....domain.suggestions import close_names
-from ...narration.formatting import counted, instant
-from ..imported_log import single_entries
+from ...domain import events as e
+from ...domain.imported.packed_ads import index
+from ...domain.ports.log import EventStore
+from ...domain.suggestions import close_names
+from ..forensics.imported_log import single_entries
+from ..narration.formatting import counted, instant
 
 NEAR_NAMES = 5
 _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)  #: a job's key in the schedd's table; its cluster's begins with 0

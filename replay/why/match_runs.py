@@ -13,14 +13,14 @@ from typing import Final, NamedTuple, TypeGuard
 
 from attrs import define
 
-from ....domain import events as e
-from ....domain.imported import job_event_log
-from ....domain.ports.log import EventStore
-from ....domain.units import SECOND
-from ...narration.formatting import counted, instant
-from ...runs.slot_records import NEAR, Begun, SlotRecords
-from ..imported_log import PlaceNames, records_between, single_entries
-from .job_history import APART, ENDS, Record, once, record_of
+from ...domain import events as e
+from ...domain.imported import job_event_log
+from ...domain.ports.log import EventStore
+from ...domain.units import SECOND
+from ..forensics.imported_log import PlaceNames, records_between, single_entries
+from ..narration.formatting import counted, instant
+from ..runs.slot_records import NEAR, Begun, SlotRecords
+from .job_records import APART, ENDS, Record, once, record_of
 
 SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
 

@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ....domain import events as e
-from ....domain.imported import job_event_log
-from ....domain.imported.record_sources import KINDS, SCHEDD_DIED
-from ....domain.units import SECOND
-from ...narration.formatting import counted, instant, interval, resources
-from ...narration.sentence_tables import code_words
-from ...runs.daemon_deaths import killed
-from ...runs.job_run import EVICTED
-from ...runs.run_end_causes import meaning
-from ...runs.slot_records import NEAR, moves, moves_from
-from ..audit.exit_statuses import STATUSES, StatusRule
-from ..imported_log import PlaceNames, host_of
-from .job_history import BEGIN, ERROR, Record
+from ...domain import events as e
+from ...domain.imported import job_event_log
+from ...domain.imported.record_sources import KINDS, SCHEDD_DIED
+from ...domain.units import SECOND
+from ..forensics.audit.exit_statuses import STATUSES, StatusRule
+from ..forensics.imported_log import PlaceNames, host_of
+from ..narration.formatting import counted, instant, interval, resources
+from ..narration.sentence_tables import code_words
+from ..runs.daemon_deaths import killed
+from ..runs.job_run import EVICTED
+from ..runs.run_end_causes import meaning
+from ..runs.slot_records import NEAR, moves, moves_from
 from .job_life import BEGUN, OVER, Fact, JobLife
+from .job_records import BEGIN, ERROR, Record
 from .match_runs import run_after, sort_fruitless_matches
 
 

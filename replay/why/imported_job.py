@@ -16,20 +16,22 @@ from typing import Final
 
 from attrs import define
 
-from ....domain import events as e
-from ....domain.imported import job_event_log
-from ....domain.ports.log import EventStore
-from ....domain.state_machines import HTCONDOR_25
-from ....domain.state_machines.hold_codes import hold_advice
-from ....domain.units import SECOND
-from ...narration.formatting import EVER, instant, memory
-from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, cut
-from ...runs.daemon_deaths import Deaths
-from ...runs.imported_runs import job_runs
-from ...runs.job_run import RUNNING, JobRun
-from ...runs.slot_records import SlotRecords
-from ..imported_log import PlaceNames, host_of, single_entries
-from .job_history import (
+from ...domain import events as e
+from ...domain.imported import job_event_log
+from ...domain.ports.log import EventStore
+from ...domain.state_machines import HTCONDOR_25
+from ...domain.state_machines.hold_codes import hold_advice
+from ...domain.units import SECOND
+from ..forensics.imported_log import PlaceNames, host_of, single_entries
+from ..narration.formatting import EVER, instant, memory
+from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, cut
+from ..runs.daemon_deaths import Deaths
+from ..runs.imported_runs import job_runs
+from ..runs.job_run import RUNNING, JobRun
+from ..runs.slot_records import SlotRecords
+from .imported_steps import read_record, tell_gap, tell_gathered
+from .job_life import BEGUN, CLOSE, OVER, JobLife
+from .job_records import (
     APART,
     BEGIN,
     COOL_DOWN,
@@ -46,8 +48,6 @@ from .job_history import (
     last_life,
     records_of,
 )
-from .job_life import BEGUN, CLOSE, OVER, JobLife
-from .job_steps import read_record, tell_gap, tell_gathered
 from .match_runs import Matches, MatchesOfSlots, same_user
 from .unknown_thing import unknown_job
 

@@ -15,15 +15,15 @@ from typing import Final
 from attrs import define, field, frozen
 from msgspec.structs import replace
 
-from ....domain import events as e
-from ....domain.imported import job_event_log
-from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
-from ....domain.imported.record_sources import DESTROY_AD, LOG_SEQUENCE, RecordPlace, place_of
-from ....domain.ports.log import EventStore
-from ....domain.state_machines import HTCONDOR_25
-from ....domain.units import SECOND
-from ..daemon_tables import DaemonTable, cluster_key, jobs_of
-from ..imported_log import PlaceNames
+from ...domain import events as e
+from ...domain.imported import job_event_log
+from ...domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
+from ...domain.imported.record_sources import DESTROY_AD, LOG_SEQUENCE, RecordPlace, place_of
+from ...domain.ports.log import EventStore
+from ...domain.state_machines import HTCONDOR_25
+from ...domain.units import SECOND
+from ..forensics.daemon_tables import DaemonTable, cluster_key, jobs_of
+from ..forensics.imported_log import PlaceNames
 
 APART: Final = 2 * SECOND  #: records of the same thing are no further apart, from whichever source
 BEFORE: Final = 60 * SECOND  #: the queue may have known a job so long before its log's first entry was written

@@ -1,1 +1,0 @@
-"""Explain jobs and slots of a real pool by its records."""
