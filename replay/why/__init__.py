@@ -1,8 +1,9 @@
 """Why a job, a cluster or a slot is where it is: in at most five lines, and with evidence, for people who know nothing
 of the log.
 
-``answer`` asks: of a pool's own log ``job`` and ``slot``, of an imported one ``imported_job`` and ``slot``; ``cluster`` sums up
-both. ``rejections`` finds what a cycle's rejection means for one job, and what the next cycle would decide;
+``answer`` asks. The facts of a job are read by ``own_job`` from a pool's own events, by ``imported_job`` from a real
+pool's records; ``job_facts`` makes the answer of them. ``slot`` reads and tells both kinds of slots, ``cluster`` sums
+jobs up. ``rejections`` finds what a cycle's rejection means for one job, and what the next cycle would decide;
 ``select_events`` the events that have to be read. The sentences are in ``narration``. Expressions are evaluated only to
 find what no slot has, and what the next cycle would decide: else events say it, and where they are silent it says so.
 """

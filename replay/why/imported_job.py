@@ -8,7 +8,6 @@ for.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from itertools import zip_longest
@@ -23,14 +22,15 @@ from ...domain.state_machines import HTCONDOR_25
 from ...domain.state_machines.hold_codes import hold_advice
 from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames, host_of, single_entries
-from ..narration.formatting import EVER, instant, memory
-from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, cut
-from ..runs.daemon_deaths import Deaths
+from ..narration.formatting import instant, memory
+from ..narration.sentences import Answer, Sentence, UnknownThingError
 from ..runs.imported_runs import job_runs
-from ..runs.job_run import RUNNING, JobRun
+from ..runs.job_run import RUNNING as GOES_ON
+from ..runs.job_run import JobRun
 from ..runs.slot_records import SlotRecords
 from .imported_steps import read_record, tell_gap, tell_gathered
-from .job_life import BEGUN, CLOSE, OVER, JobLife
+from .job_facts import COMPLETED, HAS_LEFT, HELD, IDLE, REMOVED, RUNNING, Situation
+from .job_life import BEGUN, CLOSE, OVER, ImportedJob
 from .job_records import (
     APART,
     BEGIN,
@@ -43,12 +43,11 @@ from .job_records import (
     ads_of_queue,
     among,
     cool_downs,
-    ends_seen,
     gaps_of,
     last_life,
     records_of,
 )
-from .match_runs import Matches, MatchesOfSlots, same_user
+from .match_runs import is_match, same_user
 from .unknown_thing import unknown_job
 
 
@@ -67,40 +66,42 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
         ads = [ad for ad in ads if points.has_ad(ad)]
     begin = last_life(records, ads, at)
     records = [record for record in records if record.at >= begin - APART]
-    known = ads_of_life(ads, begin)
     logged = [record for record in records if isinstance(record.event, e.JobLogged)]
     gaps = [(position, gap) for position, gap in gaps_of(log, logged) if gap.until == 0 or gap.until >= begin]
-    slots = SlotRecords(log, at)
-    deaths = Deaths(log, places, slots, zone)
-    span = min((record.at for record in records), default=begin), max((record.at for record in records), default=EVER)
-    others = MatchesOfSlots(log, places, *span)
-    seen, job = ends_seen(records), (cluster, proc)
-    own = {one.event.stimulus for record in logged for one in (record, *record.others)}
-    life = JobLife(job, places, slots, Matches(told), others, deaths, known, [], own, seen, bool(logged), at, zone)
-    life.called = Matches(everything).user if at is not None else life.matches.user
-    found = job_runs(log, cluster, proc, at, zone)
-    found = [run for run in found if points is None or points.has_run(run)]
-    own_runs = [run for run in found if not run.user or same_user(run.user, life.users())]
-    life.runs = sorted((run for run in own_runs if run.ended >= begin - APART), key=lambda run: run.began)
+    life = ImportedJob((cluster, proc), at, zone, places, SlotRecords(log, at))
+    life.gather(told, records, ads_of_life(ads, begin))
+    matched = (event for _, event in everything if is_match(event))
+    life.called = next(filter(None, (event.facts.get("user", "") for event in matched)), "")
+    runs = job_runs(log, cluster, proc, at, zone)
+    life.runs = sorted(
+        (
+            run
+            for run in runs
+            if (points is None or points.has_run(run))
+            and (not run.user or same_user(run.user, life.users()))
+            and run.ended >= begin - APART
+        ),
+        key=lambda run: run.began,
+    )
     for record in among(records, missing_steps(life, records)):
         read_record(life, record)
     tell_gathered(life)
-    if life.status not in HAS_LEFT and not any(ad.has_left for ad in known):
+    if life.status not in HAS_LEFT and not any(ad.has_left for ad in life.ads):
         gone = [ad for ad in ads_of_queue(log, cluster, at, proc).values() if ad.has_left]
-        life.ads = [*known, *ads_of_life(gone, begin)]
+        life.ads += ads_of_life(gone, begin)
     read_ads(life)
     for position, gap in gaps:
         tell_gap(life, position, gap)
     if not life.chain:
         raise UnknownThingError(unknown_job(log, cluster, proc, at, zone))
-    return answer_of(life)
+    return life.answer(situation(life), sorted(life.chain, key=lambda sentence: sentence.at // SECOND))
 
 
 _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing", "removing"})
 """The records of shadows that tell the end of a run."""
 
 
-def missing_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
+def missing_steps(life: ImportedJob, records: Sequence[Record]) -> Iterator[Record]:
     """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
     told = {one.event.stimulus for record in records for one in (record, *record.others)}
     seen = [life.ended_by(one) for one in records if one.what in _BY_SHADOW]
@@ -110,13 +111,13 @@ def missing_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
         if run.slot and not any(at in near and slot in ("", run.slot) for at, slot in begun):
             yield _step(life, BEGUN, run.began, run.begun, run.slot)
         known = not told.isdisjoint(run.ends) or any(run is one for one in seen)
-        if (run.slot or run.begun in told) and run.outcome != RUNNING and not known:
+        if (run.slot or run.begun in told) and run.outcome != GOES_ON and not known:
             place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
             place = place if run.ends else later.begun if later is not None else run.begun
             yield _step(life, OVER, run.ended, place, run.slot)
 
 
-def _step(life: JobLife, what: str, at: int, stimulus: str, slot: str) -> Record:
+def _step(life: ImportedJob, what: str, at: int, stimulus: str, slot: str) -> Record:
     places = [(position, one.stimulus) for position, one in life.slots.records(slot)]
     places += [(ad.position, ad.stimulus) for ad in life.ads]
     position = next((position for position, place in places if place == stimulus), 0)
@@ -125,17 +126,16 @@ def _step(life: JobLife, what: str, at: int, stimulus: str, slot: str) -> Record
 
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
-HAS_LEFT = ("completed", "removed")
 # JobStatus -> what it is called here, and in a sentence.
 SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
 # Sources that list the queue as it stood -> how a sentence says so.
 LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
 
 
-def read_ads(life: JobLife) -> None:
+def read_ads(life: ImportedJob) -> None:
     submitted = next((ad for ad in life.ads if ad.when("QDate")), None)
     if not life.submitted and submitted is not None:
-        sentence = _ad_says(life, submitted, submitted.when("QDate"), "log_submitted", user=life.user()[0])
+        sentence = _ad_says(life, submitted, submitted.when("QDate"), "submitted", user=life.user()[0])
         if not life.status:
             life.becomes("idle", sentence)
     if not life.began and not life.logged:
@@ -149,12 +149,12 @@ def read_ads(life: JobLife) -> None:
     _cool_down(life)
 
 
-def _ad_says(life: JobLife, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
+def _ad_says(life: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
     life.last = max(life.last, at)
     return life.tell(at, ad.position, ad.stimulus, code, **facts)
 
 
-def _runs_of_ads(life: JobLife) -> None:
+def _runs_of_ads(life: ImportedJob) -> None:
     """Runs of which no log tells."""
     runs: dict[int, tuple[JobAd, str]] = {}
     for ad in life.ads:
@@ -164,10 +164,10 @@ def _runs_of_ads(life: JobLife) -> None:
             runs.setdefault(began, (ad, slot))
     for began, (ad, slot) in sorted(runs.items()):
         life.slot, life.began = slot, began
-        life.becomes("running", _ad_says(life, ad, began, "log_started", slot=slot))
+        life.becomes("running", _ad_says(life, ad, began, "started", slot=slot))
 
 
-def _left(life: JobLife, ad: JobAd) -> None:
+def _left(life: ImportedJob, ad: JobAd) -> None:
     """How it left the queue, by the history or the schedd's table."""
     at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
     if life.at is not None and at > life.at:
@@ -176,14 +176,15 @@ def _left(life: JobLife, ad: JobAd) -> None:
     if number == STATUS_NUMBERS["Removed"]:
         at = ad.when("EnteredCurrentStatus") or at
         reason = ad.text("RemoveReason") or "no reason given"
-        facts = {"slot": ad.text("RemoteHost"), "reason": reason}  # what begins with Last is of a run that was over
-        life.becomes("removed", _ad_says(life, ad, at, "log_removed", **facts))
+        code, facts = life.done_to_it("removed", reason)
+        facts["slot"] = ad.text("RemoteHost")  # what begins with Last is of a run that was over
+        life.becomes(REMOVED, _ad_says(life, ad, at, code, **facts))
     elif number == STATUS_NUMBERS["Completed"]:
         how = ad.ending() or "no exit code"
-        life.becomes("completed", _ad_says(life, ad, at, "log_ended", slot=life.last_slot(), how=how))
+        life.becomes("completed", _ad_says(life, ad, at, "exited", slot=life.last_slot(), how=how))
 
 
-def _shown(life: JobLife, ad: JobAd) -> None:
+def _shown(life: ImportedJob, ad: JobAd) -> None:
     """What a list of the queue showed after all other records."""
     status, words = SHOWN.get(ad.number("JobStatus"), ("", ""))
     if words and status != life.status:
@@ -195,7 +196,7 @@ def _shown(life: JobLife, ad: JobAd) -> None:
         life.becomes(status, _ad_says(life, ad, ad.at, "shown", **facts))
 
 
-def _cool_down(life: JobLife) -> None:
+def _cool_down(life: ImportedJob) -> None:
     """Tell until when an idle job cools down after what put it there."""
     if life.status != "idle" or life.since is None:
         return
@@ -207,108 +208,56 @@ def _cool_down(life: JobLife) -> None:
         life.cools = life.tell(life.since.at, position, stimulus, "cools_down", **facts)
 
 
-_ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "completed": "see_life", "removed": "see_life"}
+_ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: "see_life", REMOVED: "see_life"}
 """Where a job is -> the code of what can be done."""
-_EVICTIONS: Final = frozenset({"log_evicted", "log_requeued", "over_there", "run_over", "shadow_left"})
-"""The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
-_WHY: Final = ("why", "died", "log", "said")  #: the facts that have the cause of an eviction, the most telling first
-_LONGEST: Final = 99  #: characters of all causes together
-_LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
 
 
-def answer_of(life: JobLife) -> Answer:
+def situation(life: ImportedJob) -> Situation:
+    """Return what its records say of where it is."""
     since = life.since or life.chain[-1]
-    facts = {"job": life.name, "since": instant(since.at, life.zone)}
-    facts |= {
-        "slot": life.slot if life.status in ("running", "suspended") else "",
-        "how": since.facts.get("how", ""),
-    }
-    head = life.like(since, f"job_{life.status or 'unknown'}", **facts)
     steps = [since]
-    if life.status == "idle":
+    if life.status == IDLE:
         steps += [life.refused or life.cools or _others_refused(life, since), *_nobody_to_match(life, since)]
-    if life.status == "running" and life.lost is not None:
-        steps += [life.like(life.lost, "unconnected", when=instant(life.lost.at, life.zone)), life.lost]
-    if life.status == "running" and life.size is not None:
+    if life.status == RUNNING and life.lost is not None:
+        steps += [life.beside(life.lost, "unconnected", when=instant(life.lost.at, life.zone)), life.lost]
+    if life.status == RUNNING and life.size is not None:
         steps += _measured(life, life.size)
-    steps += _evictions(life, since)
-    about = {"job": life.name, "until": instant(life.last, life.zone), "thing": life.name}
-    if life.status == "held":
+    about = {"until": instant(life.last, life.zone), "thing": life.name}
+    if life.status == HELD:
         words = hold_advice(since.facts.get("hold_code", ""), "condor", life.name)
         about["advice"] = words if words[:2].isupper() else words[:1].lower() + words[1:]
-    advice = advise(_ADVICE.get(life.status, "see_records") if life.at is None else "see_life", head, **about)
-    return answer(
-        head,
-        [step.in_hindsight for step in steps],
-        advice,
-        sorted(life.chain, key=lambda sentence: sentence.at // SECOND),
-    )
+    advice = _ADVICE.get(life.status, "see_records") if life.at is None else "see_life"
+    return Situation(f"job_{life.status or 'unknown'}", steps, advice, about)
 
 
-def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
-    """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
-    often each cause occurred."""
-    found = [one for one in life.chain if one.code in _EVICTIONS and one.facts.get("did") != "ended"]
-    found = [one for one in found if since.at - one.at > APART]  # one at that instant is that step itself
-    if not found:
-        return []
-    found = [one.in_hindsight for one in found]
-    causes = [_cause(one) for one in found]
-    short = _LONGEST // min(len(set(causes)), _LISTED)
-    if len(found) == 1:
-        listed = [f"because {cut(causes[0], _LONGEST)}"]
-    elif len(found) <= _LISTED:
-        listed = [
-            f"at {instant(one.at, life.zone).split()[-1]} because {cut(cause, _LONGEST // len(found))}"
-            for one, cause in zip(found, causes, strict=True)
-        ]
-    else:
-        counts = Counter(causes).most_common(_LISTED)
-        often = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
-        listed = [f"{times}because {cut(cause, short)}" for times, (cause, _) in zip(often, counts, strict=True)]
-    facts = {"times": _times(len(found)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
-    facts["last" if len(found) > 1 else "on"] = instant(found[-1].at, life.zone)
-    return [life.like(found[-1], "evicted_before", **facts)]
-
-
-def _cause(eviction: Sentence) -> str:
-    if eviction.code == "log_requeued":
-        return "it ended, and was to run again"
-    return next((text for name in _WHY if (text := eviction.facts.get(name, ""))), "no record says why")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _others_refused(life: JobLife, since: Sentence) -> Sentence:
+def _others_refused(life: ImportedJob, since: Sentence) -> Sentence:
     """Tell what the negotiator said of jobs like it, where it names them alone."""
     last = life.matches.last_rejected
     if last is None or last.at < since.at:
-        return life.like(since, "not_looked_at")
+        return life.beside(since, "not_looked_at")
     facts = {
         "other": f"{last.event.cluster}.{last.event.proc}",
         "reason": last.facts.get("words", "") or "no reason given",
         "when": instant(last.at, life.zone),
     }
-    return life.sentence(last.at, last.position, last.event.stimulus, "nothing_for_others", **facts)
+    return life.cited(last.at, last.position, last.event.stimulus, "nothing_for_others", **facts)
 
 
-def _nobody_to_match(life: JobLife, since: Sentence) -> list[Sentence]:
+def _nobody_to_match(life: ImportedJob, since: Sentence) -> list[Sentence]:
     """Tell of the deaths of daemons without which it gets no slot, while it waits."""
     deaths = life.deaths.while_waiting(since.at)
     return [
-        life.sentence(death.at, death.position, death.stimulus, "daemon_died", died=death.words(life.zone))
+        life.cited(death.at, death.position, death.stimulus, "daemon_died", died=death.words(life.zone))
         for death in deaths
     ]
 
 
-def _measured(life: JobLife, size: Record) -> list[Sentence]:
+def _measured(life: ImportedJob, size: Record) -> list[Sentence]:
     resident = size.facts.get("resident", "")
     if not resident.isdecimal():
         return []
     facts = {"when": instant(size.at, life.zone), "memory": memory(int(resident))}
-    return [life.sentence(size.at, size.position, size.event.stimulus, "used_memory", **facts)]
+    return [life.cited(size.at, size.position, size.event.stimulus, "uses", **facts)]
 
 
 @define

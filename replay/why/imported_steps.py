@@ -18,12 +18,15 @@ from ..runs.daemon_deaths import killed
 from ..runs.job_run import EVICTED
 from ..runs.run_end_causes import meaning
 from ..runs.slot_records import NEAR, moves, moves_from
-from .job_life import BEGUN, OVER, Fact, JobLife
+from .job_facts import HELD, IDLE, REMOVED
+from .job_life import BEGUN, OVER, Fact, ImportedJob
 from .job_records import BEGIN, ERROR, Record
 from .match_runs import run_after, sort_fruitless_matches
 
+Step = Callable[[ImportedJob, Record], None]
 
-def read_record(life: JobLife, record: Record) -> None:
+
+def read_record(life: ImportedJob, record: Record) -> None:
     """Tell of an entry, or of what a daemon reported; of an entry without a sentence of its own, by its name."""
     life.last = max(life.last, record.at)
     before(life, record)
@@ -37,33 +40,33 @@ def read_record(life: JobLife, record: Record) -> None:
     elif isinstance(record.event, e.JobLogged) and record.event.number not in SILENT:
         reason = record.facts.get("reason", "")
         words = job_event_log.words_of(record.event.number)
-        life.say(record, "entry", words=capital(words), reason=reason)
+        life.report(record, "entry", words=capital(words), reason=reason)
 
 
-def tell_forgotten(life: JobLife, record: Record) -> None:
+def tell_forgotten(life: ImportedJob, record: Record) -> None:
     """Say that the access point does again, or against, what it had done: its schedd lost the end of its table."""
     assert life.since is not None
     death = life.deaths.forgetting(life.name, life.since.at, record.at)
     if death is not None:
-        life.say(record, "schedd_forgot", status=life.status, died=death)
+        life.report(record, "schedd_forgot", status=life.status, died=death)
 
 
-def on_submitted(life: JobLife, record: Record) -> None:
+def on_submitted(life: ImportedJob, record: Record) -> None:
     host = host_of(record.facts.get("host", ""))
     life.submitted = True
     user, also = life.user()
-    life.becomes("idle", life.say(record, "log_submitted", *also, user=user, host=host))
+    life.becomes(IDLE, life.report(record, "submitted", *also, user=user, host=host))
 
 
-def on_begun(life: JobLife, record: Record) -> None:
+def on_begun(life: ImportedJob, record: Record) -> None:
     slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
     life.tell_match_of(slot, record.at)
     also = _disagreement(record, life.places, "slot")
     life.begin_run(slot, record.at)
-    life.becomes("running", life.say(record, "log_started", slot=slot, also=also))
+    life.becomes("running", life.report(record, "started", slot=slot, also=also))
 
 
-def on_evicted(life: JobLife, record: Record) -> None:
+def on_evicted(life: ImportedJob, record: Record) -> None:
     facts, run = record.facts, life.ended_by(record)
     failed, life.failed = life.failed, ""  # the access point may have given it another slot in the same second
     why, also = life.why(run, record.at)
@@ -73,11 +76,11 @@ def on_evicted(life: JobLife, record: Record) -> None:
     if (said or code) and not (known and said.startswith(SAYS_NOTHING)):
         why["said" if known else "log"] = f"{said or 'no reason'}{f' ({code})' if code else ''}"
     slot = (run.slot if run is not None else "") or failed or life.slot or "its slot"
-    told = "log_requeued" if facts.get("requeued") == "true" else "log_evicted"
-    life.becomes("idle", life.say_of(run, record, told, *also, slot=slot, ran=life.after(record.at), **why))
+    told = "requeued" if facts.get("requeued") == "true" else "evicted"
+    life.becomes(IDLE, life.say_of(run, record, told, *also, slot=slot, ran=life.after(record.at), **why))
 
 
-def on_ended(life: JobLife, record: Record) -> None:
+def on_ended(life: ImportedJob, record: Record) -> None:
     how = record.ending
     seen = [one for one in life.seen if max(life.began, record.at - NEAR) <= one.at <= record.at + NEAR]
     seen = [*{life.places.chain(one.event.stimulus): one for one in seen if not life.is_checkpoint(one)}.values()]
@@ -88,11 +91,11 @@ def on_ended(life: JobLife, record: Record) -> None:
     )
     facts = {"ran": life.after(record.at) if life.slot else "", "slot": life.last_slot(), "how": how or "no exit code"}
     places = [one.event.stimulus for one in seen]
-    sentence = life.say(record, "log_ended", *places, used=_usage(record, life.size), also=also, **facts)
+    sentence = life.report(record, "exited", *places, used=_usage(record, life.size), also=also, **facts)
     life.becomes("completed", sentence)
 
 
-def _differing_endings(life: JobLife, seen: Iterable[Record], how: str) -> str:
+def _differing_endings(life: ImportedJob, seen: Iterable[Record], how: str) -> str:
     """What its shadow and its starter say otherwise of how it ended."""
     said = [(one, one.ending) for one in seen]
     return "".join(
@@ -100,7 +103,7 @@ def _differing_endings(life: JobLife, seen: Iterable[Record], how: str) -> str:
     )
 
 
-def _history_disagrees(life: JobLife, how: str) -> str:
+def _history_disagrees(life: ImportedJob, how: str) -> str:
     ad = next((ad for ad in life.ads if ad.kind == "history"), None)
     theirs = ad.ending() if ad is not None else ""
     if ad is None or not theirs or not how or theirs == how:
@@ -108,79 +111,74 @@ def _history_disagrees(life: JobLife, how: str) -> str:
     return f"; but {KINDS[ad.kind].name} says {theirs} ({life.places.name(ad.stimulus)})"
 
 
-def on_held(life: JobLife, record: Record) -> None:
-    also = _disagreement(record, life.places, "code")
-    number = record.facts.get("code", "")
-    facts = {"reason": record.facts.get("reason", "") or "no reason given", "named": code_words(number)}
-    facts |= {"hold_code": number, "also": also}
-    life.becomes("held", life.say_end(record, "log_held", **facts))
+def _done(code: str, status: str) -> Step:
+    """Return how a record is read of what was done to the job with a reason, which ends its run if it is on a slot."""
+
+    def read(life: ImportedJob, record: Record) -> None:
+        number = record.facts.get("code", "")
+        done, facts = life.done_to_it(code, record.facts.get("reason", "") or "no reason given")
+        facts |= {"named": code_words(number), "hold_code": number}
+        life.becomes(status, life.say_end(record, done, also=_disagreement(record, life.places, "code"), **facts))
+
+    return read
 
 
-def on_released(life: JobLife, record: Record) -> None:
-    life.becomes("idle", life.say(record, "log_released", reason=record.facts.get("reason", "") or "no reason given"))
+def on_suspended(life: ImportedJob, record: Record) -> None:
+    _stopped(life, record, "suspended", "suspended", moves(life.run, "Suspended"))
 
 
-def on_removed(life: JobLife, record: Record) -> None:
-    reason = record.facts.get("reason", "") or "no reason given"
-    life.becomes("removed", life.say_end(record, "log_removed", reason=reason))
-
-
-def on_suspended(life: JobLife, record: Record) -> None:
-    _stopped(life, record, "suspended", "log_suspended", moves(life.run, "Suspended"))
-
-
-def on_resumed(life: JobLife, record: Record) -> None:
+def on_resumed(life: ImportedJob, record: Record) -> None:
     """Also one that has to leave is continued: it could not end otherwise."""
-    _stopped(life, record, "running", "log_continued", moves_from(life.run, "Suspended"))
+    _stopped(life, record, "running", "continued", moves_from(life.run, "Suspended"))
 
 
 def _stopped(
-    life: JobLife, record: Record, status: str, code: str, moved: list[tuple[int, e.SlotTransitioned]]
+    life: ImportedJob, record: Record, status: str, code: str, moved: list[tuple[int, e.SlotTransitioned]]
 ) -> None:
     near = [event for _, event in moved if abs(event.at - record.at) <= 5 * SECOND]
     event = next((event for event in near if event.reason), None)
     said = event.reason.rstrip(".") if event else ""
     facts = {"why": meaning(said) or said, "said": said, "slot": life.slot}
-    life.becomes(status, life.say(record, code, *([event.stimulus] if event else []), **facts))
+    life.becomes(status, life.report(record, code, *([event.stimulus] if event else []), **facts))
 
 
-def on_measured(life: JobLife, record: Record) -> None:
+def on_measured(life: ImportedJob, record: Record) -> None:
     life.size = record
 
 
-def on_exception(life: JobLife, record: Record) -> None:
+def on_exception(life: ImportedJob, record: Record) -> None:
     _gave_up(life, record, "shadow_gave_up")
 
 
-def _gave_up(life: JobLife, record: Record, code: str) -> None:
+def _gave_up(life: ImportedJob, record: Record, code: str) -> None:
     """Tell that its shadow ended its run; the daemon that died says more than what the shadow wrote."""
     run, reason = life.ended_by(record), record.facts.get("reason", "")
     why, also = life.why(run, record.at)
     told = also if "died" in why else []
     facts = {"ran": life.after(record.at), "reason": reason}
-    life.becomes("idle", life.say_of(run, record, code, *told, died=why.get("died"), **facts))
+    life.becomes(IDLE, life.say_of(run, record, code, *told, died=why.get("died"), **facts))
 
 
-def on_disconnected(life: JobLife, record: Record) -> None:
+def on_disconnected(life: ImportedJob, record: Record) -> None:
     reason = record.facts.get("reason", "")
     life.slot = record.facts.get("slot", "") or life.slot
     schedd = reason.startswith(SCHEDD_DIED)
     died = life.schedd_died(record.at) if schedd else life.died(record.at)
-    sentence = life.say(record, "shadow_lost", slot=life.slot or "its slot", died=died, reason=reason)
+    sentence = life.report(record, "shadow_lost", slot=life.slot or "its slot", died=died, reason=reason)
     life.lost = life.lost or sentence
 
 
-def on_reconnected(life: JobLife, record: Record) -> None:
+def on_reconnected(life: ImportedJob, record: Record) -> None:
     """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
     life.slot, life.attended = life.slot or record.facts.get("slot", ""), record.at
-    life.becomes("running", life.say(record, "shadow_found", slot=life.slot))
+    life.becomes("running", life.report(record, "shadow_found", slot=life.slot))
 
 
-def on_not_reconnected(life: JobLife, record: Record) -> None:
+def on_not_reconnected(life: ImportedJob, record: Record) -> None:
     _gave_up(life, record, "shadow_did_not_find")
 
 
-def tell_gap(life: JobLife, position: int, gap: e.SourceGap) -> None:
+def tell_gap(life: ImportedJob, position: int, gap: e.SourceGap) -> None:
     """Say that records are missing where they may have told more."""
     at = gap.since or gap.at
     if life.chain and at <= life.last:
@@ -222,7 +220,7 @@ def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
     return said
 
 
-def before(life: JobLife, record: Record) -> None:
+def before(life: ImportedJob, record: Record) -> None:
     """Tell of what was gathered before a record."""
     if record.what in (BEGIN, "matched", "shadow_began"):
         # What the cycle that gave it a slot refused was for others like it.
@@ -234,19 +232,19 @@ def before(life: JobLife, record: Record) -> None:
         _tell_fruitless_matches(life)
 
 
-def tell_gathered(life: JobLife) -> None:
+def tell_gathered(life: ImportedJob) -> None:
     """Tell of what was gathered to the end."""
     _tell_rejections(life)
     _tell_fruitless_matches(life)
 
 
-def on_matched(life: JobLife, record: Record) -> None:
+def on_matched(life: ImportedJob, record: Record) -> None:
     """A match that led to a run, of this job or one like it, is told with the run."""
     if not life.matches.led_to_run(record):
         life.fruitless_matches.append(record)
 
 
-def _tell_fruitless_matches(life: JobLife) -> None:
+def _tell_fruitless_matches(life: ImportedJob) -> None:
     """Matches in a row that led to no run of its cluster, in a sentence or two: those by which it ran, as its slot's
     log tells, and the others."""
     matches, life.fruitless_matches = life.fruitless_matches, []
@@ -262,20 +260,20 @@ def _tell_fruitless_matches(life: JobLife) -> None:
         life.tell(at, last.position, last.event.stimulus, sort.code, *stimuli, **sort.facts)
 
 
-def _ran_by(life: JobLife, match: Record) -> bool:
+def _ran_by(life: ImportedJob, match: Record) -> bool:
     begun = run_after(life.slots, match.facts, match.at)
     return begun is not None and begun.job == life.name
 
 
-def on_begun_there(life: JobLife, record: Record) -> None:
+def on_begun_there(life: ImportedJob, record: Record) -> None:
     """A run whose beginning its own records do not have."""
     slot, by_slot = record.facts["slot"], life.places.kind(record.event.stimulus) == "startlog"
     life.tell_match_of(slot, record.at)
     life.begin_run(slot, record.at, "over_there" if by_slot else "run_over")
-    life.becomes("running", life.say(record, "started_there" if by_slot else "log_started", slot=slot))
+    life.becomes("running", life.report(record, "started_there" if by_slot else "started", slot=slot))
 
 
-def on_over_there(life: JobLife, record: Record) -> None:
+def on_over_there(life: ImportedJob, record: Record) -> None:
     """The end of a run of which its own records tell nothing, and perhaps no record does."""
     run = next(run for run in life.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
     why, also = life.why(run, record.at)
@@ -287,15 +285,15 @@ def on_over_there(life: JobLife, record: Record) -> None:
         facts |= {"slot": run.slot or life.slot, **why, **life.cause(run, why)}
         sentence = life.say_of(run, record, life.over, *also, **facts)
     if life.lost is None:  # else its access point waits for it yet
-        life.becomes("idle" if evicted else "", sentence)
+        life.becomes(IDLE if evicted else "", sentence)
 
 
-def on_rejected(life: JobLife, record: Record) -> None:
+def on_rejected(life: ImportedJob, record: Record) -> None:
     if life.status not in ("running", "suspended") and record.at // SECOND != life.given:
         life.rejected.append(record)
 
 
-def _tell_rejections(life: JobLife) -> None:
+def _tell_rejections(life: ImportedJob) -> None:
     """What the negotiator refused in a row, in one sentence."""
     if not life.rejected:
         return
@@ -305,16 +303,16 @@ def _tell_rejections(life: JobLife) -> None:
     since, until = instant(first.at, life.zone), instant(last.at, life.zone)
     times = f"{counted(count, 'time')} from {since} until {until}" if count > 1 else ""
     life.rejected = []
-    life.refused = life.say(last, "nothing_for_it", first.event.stimulus, times=times, reason=why)
+    life.refused = life.report(last, "nothing_for_it", first.event.stimulus, times=times, reason=why)
 
 
-def on_shadow(life: JobLife, record: Record) -> None:
+def on_shadow(life: ImportedJob, record: Record) -> None:
     pid, slot = record.facts.get("shadow", ""), record.facts.get("slot", "")
     life.called = life.called or record.facts.get("user", "")
     before = record.facts.get("before", "")
     if not before:
         life.tell_match_of(slot, record.at)
-    sentence = life.say(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
+    sentence = life.report(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
     if slot and life.status not in ("running", "suspended"):  # one that looks for its job again names no slot
         life.slot, life.run = slot, life.slots.run(slot, life.name, record.at)
     if not life.logged:
@@ -322,7 +320,7 @@ def on_shadow(life: JobLife, record: Record) -> None:
         life.becomes("running", sentence)
 
 
-def on_shadow_gone(life: JobLife, record: Record) -> None:
+def on_shadow_gone(life: ImportedJob, record: Record) -> None:
     run = life.ended_by(record)
     status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
     rule = STATUSES.get(status or reason, StatusRule("", ""))
@@ -342,12 +340,12 @@ def on_shadow_gone(life: JobLife, record: Record) -> None:
         life.becomes(became, sentence)
 
 
-def on_terminated(life: JobLife, record: Record) -> None:
+def on_terminated(life: ImportedJob, record: Record) -> None:
     facts = {"ran": life.after(record.at), "slot": life.last_slot(), "how": record.ending}
-    life.becomes("completed", life.say(record, "shadow_saw_end", **facts))
+    life.becomes("completed", life.report(record, "shadow_saw_end", **facts))
 
 
-def on_evicting(life: JobLife, record: Record) -> None:
+def on_evicting(life: ImportedJob, record: Record) -> None:
     """What becomes of it is not said: it may be held, or removed."""
     run = life.ended_by(record)
     why, also = life.why(run, record.at)
@@ -355,41 +353,37 @@ def on_evicting(life: JobLife, record: Record) -> None:
     life.becomes("", life.say_of(run, record, "shadow_left", *also, **facts))
 
 
-def on_requeuing(life: JobLife, record: Record) -> None:
-    life.becomes("idle", life.say_end(record, "shadow_requeued", reason=record.facts.get("reason", "")))
-
-
-def on_process_ended(life: JobLife, record: Record) -> None:
+def on_process_ended(life: ImportedJob, record: Record) -> None:
     """What becomes of it is not said: its starter tells of its process alone."""
     checkpoint = life.is_checkpoint(record)
     if checkpoint or not life.is_logged(life.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
         facts = {"slot": record.facts.get("slot", ""), "how": record.ending}
-        life.say(record, code, ran=life.after(record.at), **facts)
+        life.report(record, code, ran=life.after(record.at), **facts)
 
 
-def _unless_logged(step: Callable[[JobLife, Record], None]) -> Callable[[JobLife, Record], None]:
+def _unless_logged(step: Step) -> Step:
     """Take a step only where the job's own log does not have the end of the run that the record reports."""
 
-    def read(life: JobLife, record: Record) -> None:
+    def read(life: ImportedJob, record: Record) -> None:
         if not life.is_logged(life.ended_by(record)):
             step(life, record)
 
     return read
 
 
-_STEPS: Final[dict[str, Callable[[JobLife, Record], None]]] = {
+_STEPS: Final[dict[str, Step]] = {
     "0": on_submitted,
     BEGIN: on_begun,
     "4": on_evicted,
     "5": on_ended,
     "6": on_measured,
     "7": on_exception,
-    "9": on_removed,
+    "9": _done("removed", REMOVED),
     "10": on_suspended,
     "11": on_resumed,
-    "12": on_held,
-    "13": on_released,
+    "12": _done("held", HELD),
+    "13": _done("released", IDLE),
     "22": on_disconnected,
     "23": on_reconnected,
     "24": on_not_reconnected,
@@ -399,9 +393,9 @@ _STEPS: Final[dict[str, Callable[[JobLife, Record], None]]] = {
     "shadow_gone": _unless_logged(on_shadow_gone),
     "terminated": _unless_logged(on_terminated),
     "evicting": _unless_logged(on_evicting),
-    "holding": _unless_logged(on_held),
-    "requeuing": _unless_logged(on_requeuing),
-    "removing": _unless_logged(on_removed),
+    "holding": _unless_logged(_done("held", HELD)),
+    "requeuing": _unless_logged(_done("shadow_requeued", IDLE)),
+    "removing": _unless_logged(_done("removed", REMOVED)),
     "process_ended": on_process_ended,
     BEGUN: on_begun_there,
     OVER: on_over_there,

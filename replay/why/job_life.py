@@ -2,75 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
 
-from attrs import define, evolve, field
+from attrs import evolve
 
-from ...domain.events import LoggedEvent
+from ...domain import events as e
 from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames
-from ..narration.formatting import interval
+from ..narration.formatting import EVER, interval
 from ..narration.sentences import Sentence
 from ..runs.daemon_deaths import Deaths
 from ..runs.job_run import COMPLETED, EVICTED, Death, JobRun
 from ..runs.run_end_causes import UNKNOWN
 from ..runs.slot_records import Next, SlotRecords, ended_by_protocol
-from .job_records import JobAd, Record
+from .job_facts import ON_SLOT, JobLife
+from .job_records import Job, JobAd, Record, ends_seen
 from .match_runs import Matches, MatchesOfSlots, preempted
 
 Fact = str | Death | Next | None  #: what a sentence says; of a death or the next job, it depends on when it was known
 _LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
-RUNS: Final = ("running", "suspended")  #: where a job is while it is on a slot
 BEGUN, OVER = "begun_there", "over_there"
 """What the records are called that stand for the beginning and the end of a run that its own records do not have."""
 CLOSE: Final = 5 * SECOND  #: records of one end are no further apart, whichever daemon wrote them
 
 
-@define
-class JobLife:
+class ImportedJob(JobLife):
     """What is known of a job by the records up to one of them, and the sentences that tell it (``chain``)."""
 
-    job: tuple[int, int]
-    places: PlaceNames
-    slots: SlotRecords
-    matches: Matches
-    others: MatchesOfSlots  #: all that name its slots, of other clusters' jobs, too
-    deaths: Deaths
-    ads: list[JobAd]
-    runs: list[JobRun]  #: all of its runs, with how each ended
-    own: set[str]  #: the places of its log's entries
-    seen: list[Record]  #: the ends of its process by itself, as its shadows and starters have them
-    logged: bool  #: whether there is a log of the job at all
-    at: int | None
-    zone: tzinfo
-    chain: list[Sentence] = field(factory=list)
-    status: str = ""  #: what the head of its answer says (``job_idle`` and the like), or nothing if no record says
-    since: Sentence | None = None  #: what put it there
-    slot: str = ""  #: where it runs, or ran last
-    failed: str = ""  #: the slot of an error that ended its run, until the entry of that end
-    over: str = "run_over"  #: the code of the words for the end of its run, where its own records do not have it
-    began: int = 0  #: when that run began (0: not known)
-    attended: int = 0  #: when its shadow found it again in this run, if one did
-    lost: Sentence | None = None  #: what is told of the loss of the connection to it, while that lasts
-    run: list[LoggedEvent] = field(factory=list)  #: what the slot's log tells of the run
-    size: Record | None = None
-    rejected: list[Record] = field(factory=list)
-    fruitless_matches: list[Record] = field(factory=list)  #: in a row, that led to no run of a job of its cluster
-    refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
-    cools: Sentence | None = None  #: until when it cools down
-    given: int = 0  #: the second in which it was given a slot last
-    reported_positions: set[int] = field(factory=set)  #: of the matches, deaths and next jobs in the chain
-    called: str = ""  #: whose it is, as the negotiator or the access point calls the user
-    submitted: bool = False
-    last: int = 0  #: the instant of the last record
+    def __init__(self, job: Job, at: int | None, zone: tzinfo, places: PlaceNames, slots: SlotRecords) -> None:
+        super().__init__(*job, zone)
+        self.job, self.at, self.places, self.slots = job, at, places, slots
+        self.deaths = Deaths(slots.log, places, slots, zone)
+        self.ads: list[JobAd] = []
+        self.runs: list[JobRun] = []  #: all of its runs, with how each ended
+        self.own: set[str] = set()  #: the places of its log's entries
+        self.seen: list[Record] = []  #: the ends of its process by itself, as its shadows and starters have them
+        self.failed = ""  #: the slot of an error that ended its run, until the entry of that end
+        self.over = "run_over"  #: the code of the words for the end of its run, where its own records do not have it
+        self.began = 0  #: when that run began (0: not known)
+        self.attended = 0  #: when its shadow found it again in this run, if one did
+        self.lost: Sentence | None = None  #: what is told of the loss of the connection to it, while that lasts
+        self.run: list[e.LoggedEvent] = []  #: what the slot's log tells of the run
+        self.size: Record | None = None
+        self.rejected: list[Record] = []
+        self.fruitless_matches: list[Record] = []  #: in a row, that led to no run of a job of its cluster
+        self.refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
+        self.cools: Sentence | None = None  #: until when it cools down
+        self.given = 0  #: the second in which it was given a slot last
+        self.reported_positions: set[int] = set()  #: of the matches, deaths and next jobs in the chain
+        self.called = ""  #: whose it is, as the negotiator or the access point calls the user
+        self.submitted = False
+        self.last = 0  #: the instant of the last record
+
+    def gather(self, told: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
+        """Take in what is known of it and of the jobs of its cluster (``told``) before its records are read."""
+        self.matches, self.ads, self.seen = Matches(told), ads, ends_seen(records)
+        first, last = min((one.at for one in records), default=0), max((one.at for one in records), default=EVER)
+        self.others = MatchesOfSlots(self.slots.log, self.places, first, last)  # of other clusters' jobs, too
+        logged = [record for record in records if isinstance(record.event, e.JobLogged)]
+        self.own = {one.event.stimulus for record in logged for one in (record, *record.others)}
 
     @property
-    def name(self) -> str:
-        return f"{self.job[0]}.{self.job[1]}"
+    def logged(self) -> bool:
+        """Whether there is a log of the job at all."""
+        return bool(self.own)
 
-    def say(self, record: Record, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
+    def report(self, record: Record, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
         """Add the sentence of a record."""
         return self.tell(record.at, record.position, record.event.stimulus, code, *also, cause=cause, **facts)
 
@@ -95,14 +94,14 @@ class JobLife:
             if fact.position not in self.reported_positions:
                 self.reported_positions.add(fact.position)
                 told = {"slot": said.get("slot", self.slot), name: known[name]}
-                others.append(self.sentence(fact.at, fact.position, fact.stimulus, _LATER[name], *fact.stimuli, **told))
-        sentence = evolve(self.sentence(at, position, stimulus, code, *also, **said), cause=cause, later=later)
+                others.append(self.cited(fact.at, fact.position, fact.stimulus, _LATER[name], *fact.stimuli, **told))
+        sentence = evolve(self.cited(at, position, stimulus, code, *also, **said), cause=cause, later=later)
         self.chain += [sentence, *others]
         return sentence
 
-    def sentence(self, at: int, position: int, stimulus: str, code: str, *also: str, **facts: str) -> Sentence:
+    def cited(self, at: int, position: int, stimulus: str, code: str, *also: str, **facts: str) -> Sentence:
         names = tuple(dict.fromkeys(filter(None, map(self.places.name, (stimulus, *also)))))
-        plain = {name: text.rstrip(".") for name, text in facts.items()}
+        plain = {"job": self.name} | {name: text.rstrip(".") for name, text in facts.items()}
         return Sentence(at, position, code, plain, "reported", stimulus, names)
 
     def becomes(self, status: str, sentence: Sentence) -> None:
@@ -112,7 +111,7 @@ class JobLife:
     def user(self) -> tuple[str, list[str]]:
         """Whose it is: as the ads say, with the place of that, else as daemons call the user."""
         told = ((user, [ad.stimulus]) for ad in self.ads if (user := ad.text("User") or ad.text("Owner")))
-        return next(told, (self.called or "Somebody", []))
+        return next(told, (self.called or "A user", []))
 
     def tell_match_of(self, slot: str, at: int) -> None:
         """Tell of the match that led to a run on a slot, unless that was told."""
@@ -134,9 +133,9 @@ class JobLife:
 
     def tell_match(self, match: Record) -> None:
         event = match.event
-        other = "it" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}, a job like it,"
+        other = "" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}"
         slot = match.facts.get("slot", "a slot")
-        self.say(match, "log_matched", other=other, slot=slot, preempted=preempted(match.facts))
+        self.report(match, "matched", other=other, slot=slot, preempted=preempted(match.facts))
 
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports; None if it reports no run's."""
@@ -179,22 +178,22 @@ class JobLife:
 
     def after(self, at: int) -> str:
         """How long it had run at an instant; empty if it did not run, or that is not known."""
-        return interval(max(0, at - self.began)) if self.began and self.status in RUNS else ""
+        return interval(max(0, at - self.began)) if self.began and self.status in ON_SLOT else ""
 
     def say_of(self, run: JobRun | None, record: Record, code: str, *also: str, **facts: Fact) -> Sentence:
         """Add the sentence of a record by which a run ends; it has the run's cause."""
         cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
-        return self.say(record, code, *also, cause=cause, **facts)
+        return self.report(record, code, *also, cause=cause, **facts)
 
     def say_end(self, record: Record, code: str, **facts: str) -> Sentence:
         """Add the sentence of a step of the job that ends its run, if it is on a slot."""
-        run = self.ended_by(record) if self.status in RUNS else None
+        run = self.ended_by(record) if self.status in ON_SLOT else None
         facts |= {"slot": run.slot, "ran": self.after(record.at)} if run is not None else {}
         return self.say_of(run, record, code, **facts)
 
     def last_slot(self) -> str:
         """The slot of its last run: where it runs, else what its ad says; empty if that is not known."""
-        if self.status in RUNS:
+        if self.status in ON_SLOT:
             return self.slot
         left = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)
         return next(filter(None, left), "")
@@ -203,7 +202,3 @@ class JobLife:
         """Begin a run on a slot; `over`: the words for its end, if its slot's log alone tells that."""
         self.slot, self.began, self.attended, self.size, self.over, self.failed = slot, at, 0, None, over, ""
         self.run = self.slots.run(slot, self.name, at)
-
-    def like(self, other: Sentence, code: str, **facts: str) -> Sentence:
-        """Say something else on the strength of the same record."""
-        return Sentence(other.at, other.position, code, facts, other.cause, other.stimulus)

@@ -38,7 +38,6 @@ class Matches:
     """The matches of a cluster's jobs, and the runs that they led to."""
 
     def __init__(self, told: Sequence[e.LoggedEvent]) -> None:
-        self.user = ""  #: whose jobs they are, as the negotiator calls the user
         self.last_rejected: Record | None = None  #: the last time that the negotiator had nothing for one of them
         self._of: dict[str, list[Record]] = {}
         self._runs: dict[str, list[int]] = {}
@@ -53,7 +52,6 @@ class Matches:
                 self.last_rejected = record_of(position, event)
             if event.said == "matched":
                 match = record_of(position, event)
-                self.user = self.user or match.facts.get("user", "")
                 source = event.stimulus.partition(":")[0]
                 matched.setdefault(event.proc, {}).setdefault(source, []).append(match)
         for sources in matched.values():  # the negotiator writes of a match in two logs
@@ -161,7 +159,7 @@ class MatchesOfSlots:
         chains: list[list[Record]] = []
         for kind in ("matchlog", "negotiatorlog"):  # the negotiator writes of a match in both
             told = records_between(self.log, self.places, kind, self.since - SOON, self.until + APART)
-            chains.append([record_of(p, event) for p, event in told if _is_match(event)])
+            chains.append([record_of(p, event) for p, event in told if is_match(event)])
         found: dict[str, list[Record]] = {}
         for match in once(chains):
             found.setdefault(match.facts.get("slot", ""), []).append(match)
@@ -183,7 +181,7 @@ class MatchesOfSlots:
         return None if own.led_to_run(match) else match
 
 
-def _is_match(event: e.Event) -> TypeGuard[e.JobReported]:
+def is_match(event: e.Event) -> TypeGuard[e.JobReported]:
     return isinstance(event, e.JobReported) and event.said == "matched"
 
 

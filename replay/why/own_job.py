@@ -1,4 +1,4 @@
-"""The life of a job since its submission, as a log tells it: each step a sentence."""
+"""Read the facts of a job in a pool's own events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ...domain import events as e
-from ...domain.state.job_ad import EXPIRATION, TERMINAL, Changes, fold_job, unquoted
+from ...domain.state.job_ad import EXPIRATION, Changes, fold_job, unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
@@ -18,28 +18,24 @@ from ..narration.evidence import in_full
 from ..narration.formatting import counted, in_part, instant, interval, resources
 from ..narration.sentence_tables import code_words, row_code
 from ..narration.sentences import WANTED, Sentence, StimulusContext, evidence_facts, preferred, ranked, who_goes
-from ..narration.unmatchable_jobs import WHOLE
 from ..runs.run_end_causes import Cause
+from .job_facts import HAS_LEFT, RUNNING, JobLife
 from .rejections import Refusals, evidence_of
 from .slot import claimant
 from .submissions import transformed
 
 
-class JobLife:
+class OwnJob(JobLife):
     """What the events of a log say of a job, read one after the other."""
 
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
-        self.zone = zone
-        self.cluster, self.proc, self.name = cluster, proc, f"{cluster}.{proc}"
+        super().__init__(cluster, proc, zone)
         self.context = StimulusContext()
         self.refusals = Refusals()
-        self.chain: list[Sentence] = []
         self.transformed: list[Sentence] = []  #: what transforms changed of it
         self.submitted: e.ClusterSubmitted | None = None
         self.base: e.Ad = {}
         self.changes: Changes = {}
-        self.status = ""
-        self.since: Sentence | None = None  #: what put it into its status
         self.gone = False  #: whether it has left the queue
         self.end: Sentence | None = None
         """The end of its last run, if nothing was to follow on that but leaving the queue."""
@@ -61,7 +57,6 @@ class JobLife:
         self.holders: dict[str, str] = {}  #: who has each slot
         self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
         self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
-        self.whole_slots: dict[str, e.Ad] = {}  #: the ads of all slots but dynamic ones, each at its full size
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
         self.earmark: Sentence | None = None
         """What was last told of claims that are kept for it, so that it runs at once: that they are, or no longer."""
@@ -70,13 +65,16 @@ class JobLife:
         """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
 
     @property
+    def on(self) -> str:
+        return "" if self.run is None else self.run.slot
+
+    @property
     def ad(self) -> e.Ad:
         return {name: text for name, text in {**self.base, **self.changes}.items() if text}
 
     def read(self, position: int, event: e.Event) -> None:
         self.at = event.at
         self.refusals.note(position, event)
-        self._note_slot(event)
         if isinstance(event, e.DefragPolled):
             self.poll = event
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
@@ -90,12 +88,12 @@ class JobLife:
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
                     why = who_goes(match, f"job {match.job}")
-                    self.step = self._say(position, event, "slot_taken", **facts, why=why[why.find(":") :])
+                    self.step = self.say(position, event, "slot_taken", **facts, why=why[why.find(":") :])
             return
         if isinstance(event, e.MatchVoided):
             if event.job == self.name:
                 self.match = ""
-                self._say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
+                self.say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
             return
         slots = _OF_SLOTS.get(type(event))
         if slots is not None:
@@ -115,29 +113,12 @@ class JobLife:
         _SAY[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 
-    def _note_slot(self, event: e.Event) -> None:
-        if isinstance(event, e.SlotCreated) and event.kind != "dynamic":
-            sizes = {f"{WHOLE}{name}": event.ad[name] for name in ("Cpus", "Memory", "Disk") if name in event.ad}
-            self.whole_slots[event.slot] = sizes | event.ad
-        elif isinstance(event, e.SlotDestroyed):
-            self.whole_slots.pop(event.slot, None)
-        elif isinstance(event, e.SlotAdChanged) and event.slot in self.whole_slots:
-            self.whole_slots[event.slot] |= event.changes
-
-    def sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
-
-    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        sentence = self.sentence(position, event, code, **facts)
-        self.chain.append(sentence)
-        return sentence
-
     def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {in_full(note)}" if note else ""
         has = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self._say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
+        self.say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
 
     def _slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
@@ -151,7 +132,7 @@ class JobLife:
         facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, event.cause, self.name)
-        self.step = self._say(position, event, code, **facts)
+        self.step = self.say(position, event, code, **facts)
         if same:
             self.shown = last.position, self.step
 
@@ -159,11 +140,11 @@ class JobLife:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
-            said = self._say(position, event, code, slot=event.slot)
+            said = self.say(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
             why = preferred(reason, f"job {event.job}")
-            said = self.step = self._say(position, event, "slot_awaited", who=claimant(event), why=why)
+            said = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=why)
         else:
             return
         self.waits[event.claim] = said
@@ -179,28 +160,29 @@ class JobLife:
             return
         if self.match == event.slot:
             self.match = ""
-            self._say(position, event, "wait_over", slot=event.slot, why=self.context.words(event))
+            self.say(position, event, "wait_over", slot=event.slot, why=self.context.words(event))
         elif self.run is not None and self.run.slot == event.slot:
-            self._say(position, event, "slot_awaited_no_more", why=self.context.words(event))
+            self.say(position, event, "slot_awaited_no_more", why=self.context.words(event))
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self.submitted, self.status = event, "Unmade" if event.factory else event.status
+        self.submitted, self.status = event, "unmade" if event.factory else event.status.lower()
         count = counted(event.count, "job") if event.count > 1 else ""
         held = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
         request = self.context.requests.get(event.stimulus)
         user = request.user if request else event.submitter
         facts = {"user": user, "count": count, "hold": held["reason"], "named": held["named"]}
-        self.since = self._say(position, event, "submitted", **facts)
+        self.since = self.say(position, event, "submitted", **facts)
 
     def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
-        self.status = event.status
-        self.since = self._say(position, event, "materialized", why=self.context.words(event))
+        self.status = event.status.lower()
+        self.since = self.say(position, event, "materialized", why=self.context.words(event))
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
             self._leaves(position, event)
             return
-        self.status, self.gone = event.target, event.left and event.target in TERMINAL and self.run is None
+        self.status = event.target.lower()
+        self.gone = event.left and self.status in HAS_LEFT and self.run is None
         said = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
         facts = {"why": self.context.words(event), "reason": "; ".join(filter(None, said)), "target": event.target}
         if event.changes.get("HoldReason"):
@@ -212,7 +194,10 @@ class JobLife:
         elif event.evidence:
             facts |= self.context.decided(event)
             code = BY_POLICY.get(event.target, code)
-        if code not in _BECAME.values() or facts["reason"].startswith("via "):  # which names the tool that was used
+        if code in _BY_USER and facts["reason"]:
+            code, done = self.done_to_it(code, facts["reason"])
+            facts |= done if code.endswith("_by_user") else {"runs": done["runs"]}
+        elif code not in _BECAME.values():
             facts["said"], facts["reason"] = facts["reason"], ""
         sentence = self.sentence(position, event, code, **facts)
         last = self.step
@@ -226,13 +211,13 @@ class JobLife:
         self.gone = True
         last = self.chain[-1]
         if event.row == "remove_x":
-            self._say(position, event, "forgotten", why=self.context.words(event))
+            self.say(position, event, "forgotten", why=self.context.words(event))
         elif last is self.end and last.at == event.at and not event.evidence:
             self.chain[-1] = attrs.evolve(last, facts={**last.facts, "then": "it left the queue"})
             if self.since is last:
                 self.since = self.chain[-1]
         elif last is self.end or event.evidence:
-            self._say(position, event, "left_queue", **self.context.decided(event))
+            self.say(position, event, "left_queue", **self.context.decided(event))
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
@@ -241,9 +226,9 @@ class JobLife:
             self._changed_itself(position, event)
         elif event.number:
             lines = "; ".join(event.notes)
-            self._say(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
+            self.say(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
         else:
-            self._say(position, event, "edited", why=self.context.words(event), changes=changes)
+            self.say(position, event, "edited", why=self.context.words(event), changes=changes)
 
     def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
         notes = [note for note in map(self.context.noted.get, event.noted) if note]
@@ -254,49 +239,33 @@ class JobLife:
             "skipped": "; ".join(event.skipped),
             "evidence": "; ".join(evidence_facts(note)["evidence"] for note in notes),
         }  # fmt: skip
-        self._say(position, event, "changed_itself", **facts)
-
-    def on_deferred(self, position: int, event: e.JobsDeferred) -> None:
-        when = instant(event.until, self.zone)
-        self._say(position, event, "deferred", why=self.context.words(event), when=when)
+        self.say(position, event, "changed_itself", **facts)
 
     def on_mailed(self, position: int, event: e.Mailed) -> None:
         due = self.mails.pop(event.mail, None)
         if due is not None:
             code = "not_mailed" if event.failure else "mailed"
             facts = {"to": ", ".join(due.to), "subject": due.subject, "failure": event.failure}
-            self._say(position, event, code, **facts)
-
-    def on_cooled_down(self, position: int, event: e.JobCooledDown) -> None:
-        self._say(position, event, "cooled_down")
+            self.say(position, event, code, **facts)
 
     def on_earmarked(self, position: int, event: e.ClaimsEarmarked) -> None:
         facts = {"slots": " and ".join(event.claims), "why": self.context.words(event)}
-        self.earmark = self._say(position, event, "earmarked", **facts)
+        self.earmark = self.say(position, event, "earmarked", **facts)
 
     def on_earmark_over(self, position: int, event: e.EarmarkEnded) -> None:
         if event.slot:
             self.match = event.slot
-            self._say(position, event, "put_together", slot=event.slot)
+            self.say(position, event, "put_together", slot=event.slot)
         else:
-            self.earmark = self._say(position, event, "earmark_over", why=self.context.words(event))
-
-    def on_mail_due(self, position: int, event: e.MailDue) -> None:
-        self.mails[position] = event
-
-    def on_due(self, position: int, event: e.JobDue) -> None:
-        self.waiting = 0
+            self.earmark = self.say(position, event, "earmark_over", why=self.context.words(event))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
         held = "" if self.match == event.slot else "which its submitter held since a job before it"
-        self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
+        self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
         self.moving = self.executing = self.measured = self.signalled = self.step = self.earmark = None
         decided = self.context.decided(event)
-        self.since = self._say(position, event, code, slot=event.slot, held=held, **decided)
-
-    def on_transfer_began(self, position: int, event: e.JobTransferBegan) -> None:
-        self.moving = event
+        self.since = self.say(position, event, code, slot=event.slot, held=held, **decided)
 
     def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
         began = self.moving.began or self.moving.at if self.moving else event.at
@@ -304,17 +273,11 @@ class JobLife:
         facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
         took = interval((event.ended or event.at) - began)
         code = "moved_in_part" if event.failed else "kept_outputs" if event.kept else "moved"
-        self._say(position, event, code, **facts, took=took)
-
-    def on_executing(self, position: int, event: e.JobExecuting) -> None:
-        self.executing = event
-
-    def on_measured(self, position: int, event: e.JobMeasured) -> None:
-        self.measured = event
+        self.say(position, event, code, **facts, took=took)
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
-        self.signalled = self._say(position, event, code, why=self.context.words(event), **self.context.decided(event))
+        self.signalled = self.say(position, event, code, why=self.context.words(event), **self.context.decided(event))
         if event.cause == "run_now":  # else its slot's step says it, or its own
             self.step = self.signalled
 
@@ -323,10 +286,10 @@ class JobLife:
         if self.executing is not None:
             began = self.executing.began or self.executing.at
         known = event.outcome != "lost" and (event.code is not None or event.signal is not None)
-        self.status = event.target or self.status
-        self.gone = event.left and self.status in TERMINAL
+        self.status = event.target.lower() or self.status
+        self.gone = event.left and self.status in HAS_LEFT
         facts = {
-            "why": self.context.words(event),
+            "why": "" if event.cause in ("exited", "evicted") else self.context.words(event),
             "ran": interval(max(0, (event.ended or event.at) - began)),
             "slot": event.slot,
             "how": ending(event) if known else "",
@@ -337,13 +300,13 @@ class JobLife:
         }
         if event.row == "requeue" and "evidence" not in facts:
             facts["evidence"] = unquoted(event.changes.get("RequeueReason", ""))
-        sentence = self.sentence(position, event, _EXITED.get(event.cause, "exited_because"), **facts)
+        sentence = self.sentence(position, event, "evicted" if event.cause == "evicted" else "exited", **facts)
         if position in self.causes:
             sentence = attrs.evolve(sentence, cause=self.causes[position].name)
         self.chain.append(sentence)
         if event.row:
             self.since = sentence
-        self.end = sentence if self.status in TERMINAL else None
+        self.end = sentence if self.status in HAS_LEFT else None
         self.run = None
 
     def _then(self, event: e.JobExited) -> str:
@@ -358,7 +321,7 @@ class JobLife:
             return f"it waits again{why}{until}"
         if self.gone:
             return "it left the queue"
-        return "" if self.status in TERMINAL else f"it stays {self.status}"
+        return "" if self.status in HAS_LEFT else f"it stays {self.status.capitalize()}"
 
 
 def _counted(count: int, thing: str) -> str:
@@ -380,32 +343,34 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
     return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": named}
 
 
-_SAY: dict[type[e.Event], Callable[[JobLife, int, Any], None]] = {
-    e.ClusterSubmitted: JobLife.on_submitted,
-    e.JobsMaterialized: JobLife.on_materialized,
-    e.JobsTransitioned: JobLife.on_moved,
-    e.JobsEdited: JobLife.on_edited,
-    e.JobsDeferred: JobLife.on_deferred,
-    e.JobActivated: JobLife.on_activated,
-    e.JobDue: JobLife.on_due,
-    e.JobCooledDown: JobLife.on_cooled_down,
-    e.MailDue: JobLife.on_mail_due,
-    e.Mailed: JobLife.on_mailed,
-    e.ClaimsEarmarked: JobLife.on_earmarked,
-    e.EarmarkEnded: JobLife.on_earmark_over,
-    e.JobTransferBegan: JobLife.on_transfer_began,
-    e.JobTransferEnded: JobLife.on_transfer_ended,
-    e.JobExecuting: JobLife.on_executing,
-    e.JobMeasured: JobLife.on_measured,
-    e.JobSignalled: JobLife.on_signalled,
-    e.JobExited: JobLife.on_exited,
+_SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = {
+    e.ClusterSubmitted: OwnJob.on_submitted,
+    e.JobsMaterialized: OwnJob.on_materialized,
+    e.JobsTransitioned: OwnJob.on_moved,
+    e.JobsEdited: OwnJob.on_edited,
+    e.JobsDeferred: lambda job, position, event: job.say(
+        position, event, "deferred", why=job.context.words(event), when=instant(event.until, job.zone)
+    ),
+    e.JobActivated: OwnJob.on_activated,
+    e.JobDue: lambda job, _, __: setattr(job, "waiting", 0),
+    e.JobCooledDown: lambda job, position, event: job.say(position, event, "cooled_down"),
+    e.MailDue: lambda job, position, event: job.mails.update({position: event}),
+    e.Mailed: OwnJob.on_mailed,
+    e.ClaimsEarmarked: OwnJob.on_earmarked,
+    e.EarmarkEnded: OwnJob.on_earmark_over,
+    e.JobTransferBegan: lambda job, _, event: setattr(job, "moving", event),
+    e.JobTransferEnded: OwnJob.on_transfer_ended,
+    e.JobExecuting: lambda job, _, event: setattr(job, "executing", event),
+    e.JobMeasured: lambda job, _, event: setattr(job, "measured", event),
+    e.JobSignalled: OwnJob.on_signalled,
+    e.JobExited: OwnJob.on_exited,
 }
-_OF_SLOTS: dict[type[e.Event], Callable[[JobLife, int, Any], None]] = {
-    e.SlotTransitioned: JobLife._slot_moved,
-    e.ClaimMade: JobLife._claimed,
-    e.ClaimEnded: JobLife._unclaimed,
-    e.ClaimQueued: JobLife._waited_for,
-    e.ClaimWithdrawn: JobLife._withdrawn,
+_OF_SLOTS: dict[type[e.Event], Callable[[OwnJob, int, Any], None]] = {
+    e.SlotTransitioned: OwnJob._slot_moved,
+    e.ClaimMade: OwnJob._claimed,
+    e.ClaimEnded: OwnJob._unclaimed,
+    e.ClaimQueued: OwnJob._waited_for,
+    e.ClaimWithdrawn: OwnJob._withdrawn,
 }
 _BECAME = {
     "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
@@ -414,4 +379,4 @@ _BECAME = {
 """Where a job went -> the sentence that tells it."""
 BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": "released_by_policy"}
 """The same where an expression decided."""
-_EXITED = {"exited": "exited", "evicted": "evicted"}
+_BY_USER = frozenset({"held", "released", "removed"})

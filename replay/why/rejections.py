@@ -42,7 +42,9 @@ from ..narration.rejection_words import (
     unmet,
 )
 from ..narration.sentences import Sentence
+from ..narration.unmatchable_jobs import WHOLE
 
+_SIZES = ("Cpus", "Memory", "Disk")
 _MOST_HOLDERS = 10
 """Holders that are named, at most."""
 
@@ -103,6 +105,13 @@ class NextCycle:
         if position is None:
             return _told_limits(reason, self._state)
         return _told_limits(reason, fold(takewhile(lambda told: told[0] <= position, self._read())))
+
+    def slots(self) -> list[tuple[str, e.Ad]]:
+        """Return the slots but dynamic ones, with their ads, in which TotalSlot* say what they have when free."""
+        slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
+        born = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
+        sizes = {name: {f"{WHOLE}{size}": born[name][size] for size in _SIZES if size in born[name]} for name in slots}
+        return [(name, {**sizes[name], **slot.ad, **slot.public}) for name, slot in slots.items()]
 
     def like(self, last: e.CycleHeld) -> e.CycleHeld | None:
         """Return what the negotiator of a cycle would decide now; None if no job waits."""

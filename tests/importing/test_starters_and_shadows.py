@@ -129,7 +129,7 @@ def test_an_exit_status_that_was_changed_is_found(lie: tuple[str, str, str], bes
 
 def test_why_cites_the_starter_and_the_shadow_and_says_where_they_disagree(tmp_path: Path) -> None:
     log, _ = recorded(RUN)
-    (ended,) = [sentence for sentence in why(log, "1.1").life if sentence.code == "log_ended"]
+    (ended,) = [sentence for sentence in why(log, "1.1").life if sentence.code == "exited"]
     assert ended.places == ("alice-job.log.gz:73", "StarterLog.slot2.gz:45", "ShadowLog.gz:88")
     for name in ("alice-job.log", "StarterLog.slot2"):
         text = gzip.decompress((RUN / f"{name}.gz").read_bytes()).decode()

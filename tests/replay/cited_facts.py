@@ -23,7 +23,7 @@ _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d)")
 _DERIVED: Final = (
     re.compile(r"(?:after|CPU) (?:[\d.]+ (?:d|h|min|s) ?)+"),
     re.compile(r"memory [\d.]+ [KMG]iB|memory \d+ KiB"),
-    re.compile(r"[\d,]+ times?\b"),
+    re.compile(r"[\d,]+ (?:times?|runs?)\b"),
     re.compile(r"by transition \w+(?: \(\w+\))?"),  # the table's number of it
     re.compile(r"and \d+ more"),
     re.compile(r" \[[^\[\]]*\]$"),  # the places
@@ -31,7 +31,7 @@ _DERIVED: Final = (
 """What is worked out of records, and not in them as it is said."""
 _NAMED: Final = re.compile(r"[\w.+-]+@[\w.-]*\w|\d+\.\d+(?![\d.])|\d+")
 _BEGIN: Final = (
-    "log_started",
+    "started",
     "started_there",
     "shadow_began",
     "shadow_goes_on",
@@ -65,7 +65,7 @@ def wrong(name: str, number: int, life: Sequence[Sentence], cited: Cited) -> Ite
         when = None if kind in KEPT else instant_of(text, sentence.at)
         if when is not None and when > sentence.at // SECOND * SECOND:
             yield f"{place} is later"
-    if sentence.code == "log_submitted" and len(sentence.places) == 1:  # without an ad, daemons say whose the job is
+    if sentence.code == "submitted" and len(sentence.places) == 1:  # without an ad, daemons say whose the job is
         texts += cited.users(name.partition(".")[0])
     if texts:
         yield from _unfounded(name, sentence, life[:number], "\n".join(texts), cited)

@@ -37,25 +37,30 @@ _GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 # A sentence's code -> what its own record must say. {job} and {slot} are those that it is about or names, {header} is
 # the job as a job event log writes it, other names are the sentence's facts.
 SAYS: Final = {
-    "log_submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
-    "log_started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
+    "submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
+    "started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
     "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host|Started shadow for job {job} on "
     r"|Shadow pid \d+ switching to job {job}\.",
-    "log_matched": r"Matched {named} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
-    "log_evicted": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
-    "log_requeued": r"^004 \({header}\.\d+\) .* Job terminated and was requeued",
+    "matched": r"Matched {named} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
+    "evicted": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
+    "requeued": r"^004 \({header}\.\d+\) .* Job terminated and was requeued",
     "later_next": r"{alone}: State change: claim-activation protocol successful",
     "later_died": r"STARTING UP$|died due to signal|Starter pid \d+ died|EXITING WITH|died with signal",
     "schedd_forgot": r"^\d\d\d \({header}\.\d+\) ",
     "starter_saw_checkpoint": r"Process exited, pid=\d+, {how_word}",
     "cools_down": r"JobCoolDownExpiration {cooled}$",
-    "log_ended": r"^005 \({header}\.\d+\) .* Job terminated.*{how}",
-    "log_held": r"^012 \({header}\.\d+\) .* Job was held\.\n\t{reason}"
+    "exited": r"^005 \({header}\.\d+\) .* Job terminated.*{how}",
+    "held": r"^012 \({header}\.\d+\) .* Job was held\.\n\t{reason}"
     r"|Job {job} going into Hold state \(code \d+,-?\d+\): {reason}",
-    "log_released": r"^013 \({header}\.\d+\) .* Job was released\..*{reason}",
-    "log_removed": r"^009 \({header}\.\d+\) .* Job was aborted\.\n\t{reason}|Job {job} is being removed: {reason}",
-    "log_suspended": r"^010 \({header}\.\d+\) .* Job was suspended",
-    "log_continued": r"^011 \({header}\.\d+\) .* Job was unsuspended",
+    "held_by_user": r"^012 \({header}\.\d+\) .* Job was held\.\n\t({reason}|via {tool}) \(by user {by}\)"
+    r"|Job {job} going into Hold state \(code \d+,-?\d+\): ({reason}|via {tool}) \(by user {by}\)",
+    "released_by_user": r"^013 \({header}\.\d+\) .* Job was released\..*({reason}|via {tool}) \(by user {by}\)",
+    "removed_by_user": r"^009 \({header}\.\d+\) .* Job was aborted\.\n\t({reason}|via {tool}) \(by user {by}\)"
+    r"|Job {job} is being removed: ({reason}|via {tool}) \(by user {by}\)",
+    "released": r"^013 \({header}\.\d+\) .* Job was released\..*{reason}",
+    "removed": r"^009 \({header}\.\d+\) .* Job was aborted\.\n\t{reason}|Job {job} is being removed: {reason}",
+    "suspended": r"^010 \({header}\.\d+\) .* Job was suspended",
+    "continued": r"^011 \({header}\.\d+\) .* Job was unsuspended",
     "shadow_gave_up": r"^007 \({header}\.\d+\) .* Shadow exception",
     "shadow_lost": r"^022 \({header}\.\d+\) .* Job disconnected.*{reason}.*to reconnect to {slot}",
     "shadow_found": r"^023 \({header}\.\d+\) .* Job reconnected to {slot}",

@@ -89,17 +89,17 @@ TOLD = {
         "bob@example.org, for job 2.0, waits for the slot of job 1.0: the slot's RANK prefers job 2.0 to the job that "
         "it has.",
         "The startd began to retire job 1.0: a better match for the slot came.",
-        "Nobody waits for the slot of job 1.0 any more",
+        "No one waits for the slot of job 1.0 any more",
         "bob@example.org, for job 2.1, waits for the slot of job 1.0: the submitter of job 2.1 goes before whoever",
         "The processes of job 1.0 were told to end: the job's retirement time is over.",
-        "Job 1.0 was evicted after 58 s on slot1@h, with signal 15; it waits again.",
+        "Job 1.0 was evicted from slot1@h after 58 s, with signal 15; it waits again.",
         "The negotiation cycle at 2027-01-15 08:",
     ],
     "2.0": [
         "bob submitted job 2.0, one of 2 jobs.",
         "The negotiator matched job 2.0 with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
         "Job 2.0 waits until slot1@h is free of the job that it has.",
-        "Job 2.0 was put on hold: bob asked for it to be held",
+        "bob put job 2.0 on hold (condor_hold).",
         "Job 2.0 waits for slot1@h no longer",
     ],
     "2.1": [

@@ -77,17 +77,17 @@ def test_a_sentence_that_cites_a_record_of_something_else_is_found() -> None:
     others = {sentence.code: sentence.places[0] for sentence in why(log, "5.0").life}
     for sentence in life:
         assert not list(faults("1.0", sentence, cited))
-        wrong = [evolve(sentence, at=sentence.at + 1_000_000), evolve(sentence, places=(others["log_submitted"],))]
-        if "slot" in sentence.facts and sentence.code not in ("log_evicted", "log_requeued"):
+        wrong = [evolve(sentence, at=sentence.at + 1_000_000), evolve(sentence, places=(others["submitted"],))]
+        if "slot" in sentence.facts and sentence.code not in ("evicted", "requeued"):
             wrong.append(evolve(sentence, facts=sentence.facts | {"slot": "slot9@localhost"}))
         assert [bool(list(faults("1.0", one, cited))) for one in wrong] == [True] * len(wrong), sentence.full
         assert sentence.code == "later_next" or list(faults("2.0", sentence, cited))  # it is about the slot
 
 
 BEFORE = {
-    "log_started": {"log_matched", "shadow_began", "shadow_goes_on"},
-    "log_evicted": {"log_matched", "shadow_began", "shadow_goes_on", "log_started"},
-    "log_requeued": {"log_matched", "shadow_began", "shadow_goes_on", "log_started"},
+    "started": {"matched", "shadow_began", "shadow_goes_on"},
+    "evicted": {"matched", "shadow_began", "shadow_goes_on", "started"},
+    "requeued": {"matched", "shadow_began", "shadow_goes_on", "started"},
     "shadow_did_not_find": {"shadow_began"},
     "row 10/Killing": {"log_reported"},
     "row 10/Killing job_ended": {"log_reported"},
@@ -95,7 +95,7 @@ BEFORE = {
 }
 """Effects -> their causes. Of a second in which there is one effect of the kind, its causes stand before it."""
 
-OVER = ("log_evicted", "log_requeued", "log_ended")
+OVER = ("evicted", "requeued", "exited")
 
 
 def is_late(sentence: Sentence, effect: Sentence, run: str) -> bool:
@@ -125,13 +125,13 @@ def test_no_effect_stands_before_its_cause(folder: Path) -> None:
         life = why(log, name).life
         for number, effect in enumerate(life):
             later = [one for one in life[number + 1 :] if one.at == effect.at]
-            if effect.code == "log_started":  # what follows the end of its run belongs to the next one
+            if effect.code == "started":  # what follows the end of its run belongs to the next one
                 later = [*takewhile(lambda one: one.code not in OVER, later)]
             if effect.code in BEFORE:
                 found += [f"{name}: {one.full} < {effect.full}" for one in later if is_late(one, effect, run)]
             if is_given_back(effect) and any(map(was_given_back, later)) and not was_given_back(later[0]):
                 found.append(f"{name}: {effect.full} < {later[0].full}")
-            if effect.code == "log_started":
+            if effect.code == "started":
                 run = effect.facts["slot"]
             elif effect.code in OVER:
                 run = ""

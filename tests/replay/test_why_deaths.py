@@ -119,7 +119,7 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
     )
     answer, *life = texts_of(pool(tmp_path, startd, schedd, ends))
     assert answer.startswith(
-        "Job 2.0 has been waiting (Idle) since 2026-11-20 22:47:08. It was evicted from slot1@localhost"
+        "Job 2.0 has been waiting (Idle) since 2026-11-20 22:47:08. Job 2.0 was evicted from slot1@localhost"
     )
     assert (f": {words}; its log says: Job not found at execution machine (code 1008" in answer) == bool(words)
     assert ("died" in answer) == bool(words)
@@ -272,7 +272,7 @@ ASKED = [
      "NegotiatorLog:629"),
     (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {REAL[STATIC].format('13:26:32')}; its log says: Job disco",
      "StartLog:137"),
-    (STATIC, "2.0", "13:27:30", f"Since 13:27:10 nobody is connected to it. Its shadow lost the connection to "
+    (STATIC, "2.0", "13:27:30", f"Since 13:27:10 no shadow is connected to it. Its shadow lost the connection to "
      f"slot1@localhost: {REAL[STATIC].format('13:26:20')}", "StartLog:137"),
     (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it began anew.",
      "NegotiatorLog:3178"),

@@ -147,33 +147,33 @@ def told(log: EventStore, name: str, seconds: int | None = None) -> list[str]:
 
 def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
     assert told(log_of(EVERYTHING), "1.0") == [
-        "Job 1.0 completed at 2026-11-20 22:37:27, with code 3. It ended after 20 s on slot1@node, with code 3 "
-        "(CPU 8 s, memory 1.6 MiB). [job.log:30] It was evicted once at 2026-11-20 22:36:57, because "
+        "Job 1.0 completed at 2026-11-20 22:37:27, with code 3. Job 1.0 ended after 20 s on slot1@node, with code 3 "
+        "(CPU 8 s, memory 1.6 MiB). [job.log:30] Job 1.0 was evicted once at 2026-11-20 22:36:57, because "
         "the negotiator gave the slot to a user with a better priority. `poolbook why -verbose 1.0` tells the whole "
         "life, with where each record stands.",
-        "alice@pool submitted it to access. [job.log:1]",
-        "The negotiator had nothing for it, 2 times from 2026-11-20 22:36:45 until 2026-11-20 22:36:46, the last time: "
+        "alice@pool submitted job 1.0 to access. [job.log:1]",
+        "The negotiator rejected job 1.0 2 times from 2026-11-20 22:36:45 until 2026-11-20 22:36:46, most recently: "
         "no match found. "
         "[NegotiatorLog:8, NegotiatorLog:4]",
-        f"The negotiator matched it with {SLOT}. [NegotiatorLog:10]",
+        f"The negotiator matched job 1.0 with {SLOT}. [NegotiatorLog:10]",
         f"The access point started a shadow for it (pid 4711), for {SLOT}. [SchedLog:40]",
-        f"It started on {SLOT}. [job.log:3]",
-        "It was evicted from slot1@node after 10 s: the negotiator gave the slot to a user with a better priority (the "
-        "slot went to Preempting/Vacating: preempting claim based on user priority); job 2.0 of bob@pool took its "
+        f"Job 1.0 started on {SLOT}. [job.log:3]",
+        "Job 1.0 was evicted from slot1@node after 10 s: the negotiator gave the slot to a user with a better priority "
+        "(the slot went to Preempting/Vacating: preempting claim based on user priority); job 2.0 of bob@pool took its "
         "place. [job.log:9, StartLog:94, StartLog:129]",
-        f"The negotiator matched it with {SLOT}, preempting bob@pool. [NegotiatorLog:30]",
-        f"It started on {SLOT}. [job.log:20]",
-        f"It ended after 20 s on {SLOT}, with code 3 (CPU 8 s, memory 1.6 MiB). [job.log:30]",
+        f"The negotiator matched job 1.0 with {SLOT}, preempting bob@pool. [NegotiatorLog:30]",
+        f"Job 1.0 started on {SLOT}. [job.log:20]",
+        f"Job 1.0 ended after 20 s on {SLOT}, with code 3 (CPU 8 s, memory 1.6 MiB). [job.log:30]",
     ]
 
 
 # Instant -> how the answer begins.
 ANSWERS = {
-    3: "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:42. alice@pool submitted it",
-    12: f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47. It started on {SLOT}. [job.log:3]",
-    20: "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:57. It was evicted from",
-    40: "Job 1.0 has been running on slot1@node since 2026-11-20 22:37:07. It started on slot1@node. [job.log:20] At "
-    "2026-11-20 22:37:13 it used memory 1.6 MiB. [job.log:24]",
+    3: "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:42. alice@pool submitted job 1.0",
+    12: f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47. Job 1.0 started on {SLOT}. [job.log:3]",
+    20: "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:57. Job 1.0 was evicted from",
+    40: "Job 1.0 has been running on slot1@node since 2026-11-20 22:37:07. Job 1.0 started on slot1@node. [job.log:20] "
+    "At 2026-11-20 22:37:13 it used 1.6 MiB of memory. [job.log:24]",
 }
 
 
@@ -191,13 +191,13 @@ ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
         ],
         "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:57. Its run on slot1@node was ended after 10 s: the "
         "startd was shut "
-        "down (the slot went to Preempting/Killing: shutdown fast). [StartLog:94] No record",
+        "down (the slot went to Preempting/Killing: shutdown fast). [StartLog:94] No log shows",
         "1 idle",
     ),
     "nobody says why": (
         [moved(17, 94, "12", "Claimed/Busy", "Claimed/Idle", "Called deactivate_claim_job_done")],
-        "Job 1.0 is somewhere that no record tells of since 2026-11-20 22:36:57. Its run on slot1@node ended after "
-        "10 s. [StartLog:94] Its",
+        "Job 1.0 has no records after 2026-11-20 22:36:57: what happened to it is unknown. "
+        "Its run on slot1@node ended after 10 s. [StartLog:94] Its",
         f"1 {UNTOLD}",
     ),
     "it goes on": ([], f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.", "1 running"),
@@ -243,11 +243,11 @@ def test_a_job_that_only_the_history_knows_is_told_from_its_ad() -> None:
     )
     log = log_of([_history(11, ad)])
     assert told(log, "7.2") == [
-        "Job 7.2 was removed at 2026-11-20 22:37:40. It was removed: via condor_rm (by user eve). "
+        "Job 7.2 was removed at 2026-11-20 22:37:40. eve removed job 7.2 (condor_rm) after 1 run. "
         "[history:11] `poolbook why -verbose 7.2` tells the whole life, with where each record stands.",
-        "eve@pool submitted it. [history:11]",
-        f"It started on {SLOT}. [history:11]",
-        "It was removed: via condor_rm (by user eve). [history:11]",
+        "eve@pool submitted job 7.2. [history:11]",
+        f"Job 7.2 started on {SLOT}. [history:11]",
+        "eve removed job 7.2 (condor_rm) after 1 run. [history:11]",
     ]
     assert told(log, "7.2", 20)[0].startswith(f"Job 7.2 has been running on {SLOT} since 2026-11-20 22:36:50.")
 
@@ -265,7 +265,7 @@ def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
         "Job 3.1 has been held since 2026-11-20 22:36:49. It was on hold: no disk, by the schedd's table. "
         "[job_queue.log:2] In that pool, `condor_release 3.1` lets it wait for a slot again. Its records end at "
         "2026-11-20 22:36:49.",
-        "eve@pool submitted it. [job_queue.log:2]",
+        "eve@pool submitted job 3.1. [job_queue.log:2]",
         "It was on hold: no disk, by the schedd's table. [job_queue.log:2]",
     ]
 
@@ -282,10 +282,10 @@ def test_a_number_that_was_used_again_is_the_last_job_unless_an_earlier_instant_
     again = [entry(5000, 60, 0, SUBMIT), entry(5010, 63, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")]
     log = log_of([*EVERYTHING, *again])
     assert told(log, "1.0") == [
-        "Job 1.0 was removed at 2026-11-21 00:00:10. It was removed: via condor_rm (by user alice). "
+        "Job 1.0 was removed at 2026-11-21 00:00:10. alice removed job 1.0 (condor_rm). "
         "[job.log:63] `poolbook why -verbose 1.0` tells the whole life, with where each record stands.",
-        "alice@pool submitted it to access. [job.log:60]",
-        "It was removed: via condor_rm (by user alice). [job.log:63]",
+        "alice@pool submitted job 1.0 to access. [job.log:60]",
+        "alice removed job 1.0 (condor_rm). [job.log:63]",
     ]
     assert told(log, "1.0", 4000) == told(log_of(EVERYTHING), "1.0")
 
@@ -298,12 +298,12 @@ STOPPED = entry(61, 75, 10, "Job was suspended.")
 ENDINGS = {
     "held": (
         [HELD],
-        "has been held since 2026-11-20 22:37:40. It was put on hold: please stop (by user alice) (code 1,",
+        "has been held since 2026-11-20 22:37:40. alice put job 1.0 on hold: please stop (code 1,",
     ),
-    "released": ([HELD, entry(70, 73, 13, "Job was released.\n\tnow")], "It was released: now"),
+    "released": ([HELD, entry(70, 73, 13, "Job was released.\n\tnow")], "Job 1.0 was released: now"),
     "removed": (
         [entry(60, 70, 9, "Job was aborted.\n\tenough")],
-        "was removed at 2026-11-20 22:37:40. It was removed: enough",
+        "was removed at 2026-11-20 22:37:40. Job 1.0 was removed: enough",
     ),
     "killed": ([entry(60, 70, 5, KILLED)], "with signal 11"),
     "gave up": ([entry(60, 70, 7, "Shadow exception!\n\tdisk full")], "Its shadow gave up: disk full"),
@@ -332,7 +332,7 @@ def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_aft
 @together(("seconds", "told_of_slot"), [(11, False), (14, False), (15, False), (17, True), (26, True), (28, False)])
 def test_an_eviction_is_explained_by_a_transition_within_seconds_of_it(seconds: int, told_of_slot: bool) -> None:
     evicted = entry(seconds, 9, 4, EVICTED)
-    (text,) = [t for t in told(log_of([*LOGGED[:2], evicted, *OF_SLOT]), "1.0") if t.startswith("It was evicted")]
+    (text,) = [t for t in told(log_of([*LOGGED[:2], evicted, *OF_SLOT]), "1.0") if t.startswith("Job 1.0 was evicted")]
     assert ("StartLog:94" in text) == told_of_slot
 
 
@@ -368,7 +368,7 @@ def test_an_eviction_in_the_second_in_which_its_shadow_began_comes_after_that_be
     ]
     assert [text.partition(";")[0] for text in told(log_of(events), "1.0")[-2:]] == [
         f"The access point started a shadow for it (pid 4711), for {SLOT}. [SchedLog:40]",
-        f"It was evicted from {SLOT}",
+        f"Job 1.0 was evicted from {SLOT}",
     ]
 
 
@@ -389,7 +389,7 @@ def test_a_shadow_that_finds_its_job_again_leaves_it_on_its_slot() -> None:
     for before in (LOGGED[:2], LOGGED[:1]):  # where its beginning is missing, the entry names the slot
         texts = told(log_of([*before, *logged, again]), "1.0")
         assert texts[0].startswith(
-            f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:52. It was continued on {SLOT}. ["
+            f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:52. Job 1.0 was continued on {SLOT}. ["
         )
         assert f"Its shadow found it again on {SLOT}. [job.log:12]" in texts
         assert not [text for text in texts if " on ." in text or "on  " in text]
@@ -409,7 +409,7 @@ def test_an_eviction_is_from_the_slot_of_the_error_though_another_slot_was_given
         ]
         life = told(log_of([*logged, *shadows]), "1.0")
         assert [text.partition(";")[0] for text in life if "was evicted" in text][-1] == (
-            "It was evicted from slot3@node"
+            "Job 1.0 was evicted from slot3@node"
         )
 
 
@@ -506,7 +506,7 @@ def test_a_run_by_a_match_that_names_another_cluster_of_the_autocluster_names_it
     matched = report(6, 10, "matched", source=NEGOTIATOR, cluster=5, user=user, slot=SLOT, preempting="none")
     shadow = report(7, 40, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711")
     texts = told(log_of([*LOGGED[:2], matched, shadow, *others]), "1.0")
-    sentence = f"The negotiator matched 5.0, a job like it, with {SLOT}. [NegotiatorLog:10]"
+    sentence = f"The negotiator matched job 1.0, as one like job 5.0, with {SLOT}. [NegotiatorLog:10]"
     assert (sentence in texts) == told_of
 
 
@@ -532,7 +532,8 @@ BY_SLOT_ALONE: dict[str, tuple[list[e.Event], str]] = {
     ),
     "over": (
         [*LATER_RUN, *OVER],
-        "is somewhere that no record tells of since 2026-11-20 22:37:31. By the log of slot2@node its run there ended",
+        "has no records after 2026-11-20 22:37:31: what happened to it is unknown. "
+        "By the log of slot2@node its run there ended",
     ),
     "of another access point's user": (
         [of_slot(50, 200, "owner", "slot2@node", user="eve@pool"), *LATER_RUN[1:]],
@@ -552,10 +553,10 @@ def test_the_slot_of_an_end_is_that_of_the_last_run_and_not_of_one_before() -> N
     ends = entry(80, 40, 5, ended("0"))
     ad = 'ClusterId = 1\nProcId = 0\nQDate = 1795214202\nJobStatus = 4\nExitCode = 0\nLastRemoteHost = "slot3@node"'
     by_slot = log_of([*LOGGED[:3], *OF_SLOT, *LATER_RUN, *OVER[:1], ends])
-    assert told(by_slot, "1.0")[-1].startswith("It ended after 30 s on slot2@node, with code 0")
+    assert told(by_slot, "1.0")[-1].startswith("Job 1.0 ended after 30 s on slot2@node, with code 0")
     by_history = log_of([*LOGGED[:3], ends, _history(1, ad)])
-    assert told(by_history, "1.0")[-1].startswith("It ended on slot3@node, with code 0")
-    assert told(log_of([*LOGGED[:3], ends]), "1.0")[-1].startswith("It ended, with code 0")
+    assert told(by_history, "1.0")[-1].startswith("Job 1.0 ended on slot3@node, with code 0")
+    assert told(log_of([*LOGGED[:3], ends]), "1.0")[-1].startswith("Job 1.0 ended, with code 0")
 
 
 @pytest.mark.parametrize(("times", "words"), [(1, ""), (3, ", 3 times until 2026-11-20 22:37:02")])
@@ -672,7 +673,7 @@ FARED = {
     "suspended": "has been suspended",
     "running": "has been running",
     "idle": "has been waiting",
-    UNTOLD: "is somewhere that no record tells of",
+    UNTOLD: "has no records after",
 }
 """How a job's own answer says what its cluster's summary counts it as."""
 BY_SLOTS = {
@@ -694,12 +695,9 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
         assert _is_in_order(found.life)
         cluster, _, proc = job.partition(".")
         assert f"Job {job} {FARED[fared[int(cluster)].status[int(proc)]]} " in answer
-        for number, words in (
-            (1, "It started on "),
-            (4, ("It was evicted from ", "It ended on ")),
-            (12, "It was put on hold"),
-        ):
-            assert sum(text.startswith(words) for text in life) == sum(entry[1] == number for entry in logged), job
+        for number, codes in ((1, ["started"]), (4, ["evicted", "requeued"]), (12, ["held", "held_by_user"])):
+            told_of = sum(sentence.code in codes for sentence in found.life)
+            assert told_of == sum(entry[1] == number for entry in logged), job
         by_slot = BY_SLOTS.get(trace, {}).get(job)
         assert [f" {by_slot}" in text for text in life if text.startswith("Its run on ")] == [True] * bool(by_slot), job
         if by_slot:
@@ -791,7 +789,7 @@ def test_a_job_of_whose_removal_the_schedds_table_alone_tells_does_not_run() -> 
     ]
     log = log_of([*LOGGED[:2], *written])
     assert told(log, "1.0")[0].startswith(
-        "Job 1.0 was removed at 2026-11-20 22:37:40. It was removed: via condor_rm (by user eve). [job_queue.log:2]"
+        "Job 1.0 was removed at 2026-11-20 22:37:40. eve removed job 1.0 (condor_rm) after 1 run. [job_queue.log:2]"
     )
     assert why(log, "1").texts[0] == "Cluster 1 has 1 job: 1 removed."
     assert told(log, "1.0", 30)[0].startswith(f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.")
@@ -809,7 +807,7 @@ def test_a_job_that_only_an_older_part_of_the_queues_log_has_is_told_of() -> Non
     log = log_of([before, left, anew])
     answer, *life = told(log, "7.0")
     assert "Job 7.0 was removed" in answer
-    assert "carol@node submitted it" in " ".join(life)
+    assert "carol@node submitted job 7.0" in " ".join(life)
 
 
 # Trace and job -> how the sentences of its evictions go on without their evidence.
@@ -829,14 +827,14 @@ CAUSES = {
 @pytest.mark.parametrize(("folder", "job"), CAUSES)
 def test_an_eviction_has_its_cause_and_not_the_words_of_the_protocol(folder: str, job: str) -> None:
     log, _ = recorded(TRACES.parent / folder)
-    evicted = [one for one in why(log, job).life if one.code == "log_evicted"]
+    evicted = [one for one in why(log, job).life if one.code == "evicted"]
     assert [text.partition("@localhost ")[2] for text in (one.text for one in evicted)] == CAUSES[folder, job]
     assert all("StartLog" in one.full for one in evicted if "RELEASE_CLAIM" in one.full or "PREEMPT" in one.text)
 
 
 def test_who_is_continued_since_it_has_to_leave_is_told_so() -> None:
     log, _ = recorded(TRACES / "02-owner-return")
-    texts = [one.text for one in why(log, "1.0").life if one.code == "log_continued"]
+    texts = [one.text for one in why(log, "1.0").life if one.code == "continued"]
     assert [text.partition("@localhost")[2] for text in texts] == [
         ": CONTINUE became true.",
         ": PREEMPT became true.",
@@ -848,7 +846,7 @@ def test_a_run_of_which_its_slots_log_alone_tells_is_its_own() -> None:
     log, _ = recorded(TRACES / "10-fairshare")
     _, *life = told(log, "3.8")
     assert [text.partition(" [")[0] for text in life[-3:]] == [
-        "The negotiator matched it with slot3@localhost.",
+        "The negotiator matched job 3.8 with slot3@localhost.",
         "By the log of slot3@localhost it started there.",
         "By the log of slot3@localhost its run there ended after 5 s.",
     ]
@@ -890,4 +888,4 @@ def test_the_answer_lists_the_evictions_with_their_times_and_causes(
 ) -> None:
     text = told(evicted(times, codes), "1.0")[0]
     assert [part for part in said if part not in text] == []
-    assert ("It was evicted" in text) is bool(said)
+    assert ("Job 1.0 was evicted" in text) is bool(said)

@@ -71,7 +71,12 @@ def test_one_fold_tells_the_same_of_a_pool_and_of_the_job_log_that_it_wrote(what
 def ends_of(log: EventStore) -> list[tuple[str, int, str]]:
     """The evictions as ``why`` has them: job, position, cause."""
     jobs = dict.fromkeys(run.job for run in runs_of(log).runs)
-    ends = [(job, one) for job in jobs for one in why(log, job).life if one.code in ("evicted", "exited_because")]
+    ends = [
+        (job, one)
+        for job in jobs
+        for one in why(log, job).life
+        if one.code in ("evicted", "exited") and one.cause != "exited"
+    ]
     return sorted((job, one.position, one.cause) for job, one in ends)
 
 

@@ -1,0 +1,128 @@
+"""A job as its log leaves it: the facts of its life in order of time, and the answer that they make.
+
+Two readers find the facts: ``own_job`` in a pool's own events, ``imported_job`` in the records of a real pool. Both
+tell what happened to a job by the same sentences (``narration/sentences.txt``), and make one kind of answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import tzinfo
+from typing import Final, NamedTuple
+
+from ...domain import events as e
+from ...domain.units import SECOND
+from ..narration.formatting import counted, instant
+from ..narration.sentences import Answer, Sentence, advise, answer, cut
+from ..runs.run_end_causes import CAUSES, UNKNOWN
+
+IDLE, RUNNING, SUSPENDED, HELD, REMOVED, COMPLETED = "idle", "running", "suspended", "held", "removed", "completed"
+ON_SLOT: Final = (RUNNING, SUSPENDED)  #: where a job is while it is on a slot
+HAS_LEFT: Final = (COMPLETED, REMOVED)
+_STARTS: Final = frozenset({"started", "started_local", "started_there"})
+_EVICTIONS: Final = frozenset({"evicted", "requeued", "over_there", "run_over", "shadow_left"})
+"""The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
+_WHY: Final = ("why", "died", "log", "said")  #: the facts that have the cause of an eviction, the most telling first
+_LONGEST: Final = 92  #: characters of all causes together
+_LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
+_BY_USER: Final = re.compile(r"(?:via (?P<tool>condor_\w+)|(?P<reason>.*)) \(by user (?P<by>[^\s()]+)\)\.?", re.DOTALL)
+"""The reason of a hold, release or removal that a user asked for."""
+
+
+class Situation(NamedTuple):
+    """What an answer is made of: the code of its first line, the lines that explain it, the most telling first, and the
+    code of what can be done, with facts for it."""
+
+    head: str
+    steps: Sequence[Sentence]
+    advice: str
+    about: Mapping[str, str] = {}
+
+
+class JobLife:
+    """A job by the events up to one of them, and the sentences on its facts (``chain``)."""
+
+    def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
+        self.cluster, self.proc, self.zone = cluster, proc, zone
+        self.name = f"{cluster}.{proc}"
+        self.chain: list[Sentence] = []
+        self.status = ""  #: what the head of its answer says (``job_idle`` and the like), or nothing if no record says
+        self.since: Sentence | None = None  #: what put it there
+        self.slot = ""  #: where it runs, or ran last
+
+    @property
+    def on(self) -> str:
+        """The slot that it has now; empty if it has none."""
+        return self.slot if self.status in ON_SLOT else ""
+
+    def sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
+
+    def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        """Add the sentence of an event to its life."""
+        self.chain.append(self.sentence(position, event, code, **facts))
+        return self.chain[-1]
+
+    def beside(self, other: Sentence, code: str, **facts: str) -> Sentence:
+        """Say something else on the strength of the same event."""
+        return Sentence(other.at, other.position, code, {"job": self.name, **facts}, other.cause, other.stimulus)
+
+    def now(self, code: str, **facts: str) -> Sentence:
+        """Say how things are, on the strength of what put it where it is."""
+        return self.beside(self.since or self.chain[-1], code, **facts)
+
+    def done_to_it(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
+        """Return the code and the facts of a hold, release or removal with a reason: who did it, if that is known."""
+        runs = sum(one.code in _STARTS for one in self.chain)
+        facts = {"runs": counted(runs, "run") if runs and code == "removed" else ""}
+        match = _BY_USER.fullmatch(reason)
+        if match is None:
+            return code, {**facts, "reason": reason}
+        said = {name: text or "" for name, text in match.groupdict().items()}
+        return f"{code}_by_user", {**facts, **said}
+
+    def answer(self, situation: Situation, chain: Sequence[Sentence]) -> Answer:
+        since = self.since or self.chain[-1]
+        facts = {"since": instant(since.at, self.zone), "slot": self.on, "how": since.facts.get("how", "")}
+        head = self.beside(since, situation.head, **facts)
+        about = {"job": self.name, "slot": self.on, **situation.about}
+        advice = advise(situation.advice, head, **about) if situation.advice else None
+        steps = [step.in_hindsight for step in (*situation.steps, *self._evictions(since))]
+        return answer(head, steps, advice, chain)
+
+    def _evictions(self, since: Sentence) -> Iterable[Sentence]:
+        """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
+        often each cause occurred."""
+        found = [one.in_hindsight for one in self.chain if one.code in _EVICTIONS and one.facts.get("did") != "ended"]
+        found = [one for one in found if since.at - one.at > 2 * SECOND]  # one at that instant is that step itself
+        if not found:
+            return
+        causes = [_cause(one) for one in found]
+        short = _LONGEST // min(len(set(causes)), _LISTED)
+        if len(found) == 1:
+            listed = [f"because {cut(causes[0], _LONGEST)}"]
+        elif len(found) <= _LISTED:
+            listed = [
+                f"at {instant(one.at, self.zone).split()[-1]} because {cut(cause, _LONGEST // len(found))}"
+                for one, cause in zip(found, causes, strict=True)
+            ]
+        else:
+            counts = Counter(causes).most_common(_LISTED)
+            often = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
+            listed = [f"{times}because {cut(cause, short)}" for times, (cause, _) in zip(often, counts, strict=True)]
+        facts = {"times": _times(len(found)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
+        facts["last" if len(found) > 1 else "on"] = instant(found[-1].at, self.zone)
+        yield self.beside(found[-1], "evicted_before", **facts)
+
+
+def _cause(eviction: Sentence) -> str:
+    if eviction.code == "requeued":
+        return "it ended, and was to run again"
+    known = (text for name in _WHY if (text := eviction.facts.get(name, "")))
+    return next(known, CAUSES.get(eviction.cause, UNKNOWN).words)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
