@@ -16,6 +16,7 @@ from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.forensics.imported_log import is_imported
 from ..machine.host import VERSION, host_name, user_name
 from ..stores.location import safe_url
+from ..stores.log_id import new_log_id
 from ..stores.log_paths import MemoryLock, WriterLock
 from ..stores.opening import open_log
 
@@ -75,7 +76,8 @@ def open_pool_log(
     if log.head.position:
         return _of_a_pool(log, url)
     host = name or host_name()
-    found = FoundPool("founding", host, dialect, uid_domain or host, VERSION, _in_force(settings or {}))
+    in_force = _in_force(settings or {})
+    found = FoundPool("founding", host, dialect, uid_domain or host, VERSION, in_force, new_log_id())
     at = time.time_ns() // 1000 if now is None else now
     try:
         log.append(decide(State(), found, at, Tables()))

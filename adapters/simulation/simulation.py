@@ -20,6 +20,7 @@ from ...replay.scenario.transcript import Transcript, TranscriptEntry
 from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
+from ..stores.log_id import new_log_id
 from .scenario_machines import DOMAIN, ScenarioMachines, ScenarioSensors
 
 
@@ -85,7 +86,7 @@ class Simulation:
     def begin(self) -> None:
         """Found the pool, configure it as its first machine, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
-        self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}))
+        self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}, new_log_id()))
         line = self.scenario.machines[0].line
         refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
         if refused:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from ...domain.events import Event, WriterBegan
-from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
+from ...domain.ports.log import ID_LENGTH, Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .codec import CODEC, Codec
 from .format import FORMAT
 from .head_witness import Mark, disagreement, read_mark
+from .log_id import chosen_id
 from .recorder import LogRecorder, head_in
 from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 
@@ -46,6 +47,7 @@ class StoredLog:
         self._head = head
         self._mark = mark
         self._codec = codec
+        self._id = ""
         self._versions: dict[str, int] = {}
         self._writing = Lock()
 
@@ -53,6 +55,14 @@ class StoredLog:
     def head(self) -> Head:
         """Return the head of the log's opening, its last append or refresh."""
         return self._head
+
+    @property
+    def id(self) -> str:
+        """Return the log's id: the chosen one, else the beginning of its first digest; empty for an empty log. Raise as
+        ``read``."""
+        if not self._id and self._head.position:
+            self._id = chosen_id(self) or self._recorder.appends(0, 1)[0][3][:ID_LENGTH]
+        return self._id
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
         """Store all of `events` or none, durably; return the position of the last (with no events, the head's). Raise

@@ -20,8 +20,5 @@ def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
         raise Refusal(str(error)) from None
     if words := wrong(in_force):
         raise Refusal(words)
-    draft.emit(
-        PoolFounded(
-            *draft.why("founded"), stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version, in_force
-        )
-    )
+    names = stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version
+    draft.emit(PoolFounded(*draft.why("founded"), *names, in_force, stimulus.log))

@@ -84,6 +84,7 @@ class PoolFounded(Event, frozen=True):
     uid_domain: str  #: UID_DOMAIN: what stands behind the @ of submitters
     version: str  #: the version of Poolbook that began the log
     settings: dict[str, str]  #: HTCondor's names -> texts; what is not named has its default
+    log: str = ""  #: the log's id, 16 hexadecimal digits (empty: the beginning of the digest of the log's first append)
 
 
 @event("writer.began")

@@ -8,8 +8,9 @@ events: a writer that has been overtaken fails, whatever streams it writes to, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from ..errors import PoolbookError
 
@@ -24,6 +25,32 @@ class Head(NamedTuple):
     epoch: int
     position: int
     digest: str
+
+
+ID_LENGTH: Final = 16  #: hexadecimal digits of a log's id
+_REFERENCE: Final = re.compile(rf"([0-9a-f]{{{ID_LENGTH}}})-([1-9][0-9]*)", re.ASCII)
+
+
+class LogPosition(NamedTuple):
+    """A position of a log, as everything outside of that log refers to it: ``3f2a9c01d4e5b678-37``. Within the log the
+    position alone is enough. (The text can be a part of a file's name.)"""
+
+    log: str  #: the log's id
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.log}-{self.position}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what ``str`` has made of a reference. Raise ValueError for any other text."""
+        found = _REFERENCE.fullmatch(text)
+        if found is None:
+            raise ValueError(
+                f"{text!r} is not a reference to a log's position: it needs an id of {ID_LENGTH} hexadecimal digits, "
+                "a hyphen and a position (for example 3f2a9c01d4e5b678-37)"
+            )
+        return cls(found[1], int(found[2]))
 
 
 class LogError(PoolbookError):
@@ -70,6 +97,10 @@ class EventStore(Protocol):
     @property
     def head(self) -> Head:
         """The head as this handle knows it: of its opening, its last append or refresh. Reading goes as far as it."""
+
+    @property
+    def id(self) -> str:
+        """The log's id, the same in every copy of the log; empty as long as the log is. Raises as `read`."""
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
         """Store all of `events` or none, durably; return the position of the last. Raises `LogError`: `Fenced` unless

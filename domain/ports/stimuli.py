@@ -35,6 +35,7 @@ class FoundPool(Stimulus, frozen=True):
     uid_domain: str
     version: str
     settings: dict[str, str]
+    log: str = ""  #: the log's id, chosen by whoever makes the log
 
 
 class AddMachine(Stimulus, frozen=True):

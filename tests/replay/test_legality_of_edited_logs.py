@@ -190,7 +190,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     },
     **{(kind, "stimulus"): NAME for kind in (e.PrioritiesUpdated, e.CycleHeld, e.JobExecuting, e.JobMeasured)},
     **{(kind, "stimulus"): NAME for kind in TRANSFERS},
-    **{(e.PoolFounded, field): SAID for field in ("name", "uid_domain", "version")},
+    **{(e.PoolFounded, field): SAID for field in ("name", "uid_domain", "version", "log")},
     (e.WriterBegan, "writer"): SAID,
     **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
     (e.EvaluationRecorded, "name"): "a decision repeated would tell",

@@ -23,6 +23,7 @@ from ....domain.state_machines import HTCONDOR_25
 from ....replay.forensics.imported_log import IMPORTED, is_imported
 from ...machine.host import VERSION
 from ...stores.codec import CODEC
+from ...stores.log_id import new_log_id
 from ..ads import AdsReader
 from ..log_times import compiled
 from ..source_reader import SourceFile, SourceReader, hidden
@@ -111,7 +112,8 @@ def begin_import(log: EventStore, machine: str, now: int) -> None:
     """Begin an import in a new log. Raise `LogError` if the log is not one of an import."""
     if not log.head.position:
         settings = {IMPORTED: "true"}
-        log.append([e.PoolFounded(now, "founded", "import", machine, HTCONDOR_25.name, machine, VERSION, settings)])
+        names = machine, HTCONDOR_25.name, machine, VERSION
+        log.append([e.PoolFounded(now, "founded", "import", *names, settings, new_log_id())])
     elif not is_imported(log):
         raise LogError("it is a pool's own log, and what another pool left cannot be added to it: name a new log")
 
