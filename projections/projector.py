@@ -79,9 +79,9 @@ def _json(value: object) -> str:
 FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, ArchiveFold)
 
 
-def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "") -> None:
+def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "", log: str = "") -> None:
     """Fold `events`, each with its position, the first of them next to the last that was folded, and remember how far
-    the views have come. `digest`: of the log's head, if the last of them stands there."""
+    the views have come. `digest`: of the log's head, if the last of them stands there. `log`: the log's id."""
     if not events:
         return
     folds = [fold(connection) for fold in FOLDS]
@@ -96,4 +96,4 @@ def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], d
     for fold in folds:
         fold.flush()
     position, last = events[-1]
-    write_checkpoint(connection, Checkpoint(position, digest, fingerprint(last), last.at))
+    write_checkpoint(connection, Checkpoint(position, digest, fingerprint(last), last.at, log))

@@ -168,7 +168,8 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
                 from ...projections.projector import apply
 
                 events = list(log.read(now.position, batch))
-                apply(connection, events, head.digest if now.position + len(events) == head.position else "")
+                digest = head.digest if now.position + len(events) == head.position else ""
+                apply(connection, events, digest, log.id)
                 now = read_checkpoint(connection)
             elif now.position == head.position and now.digest != head.digest:
                 write_checkpoint(connection, now._replace(digest=head.digest))
@@ -192,7 +193,9 @@ def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, check
 
 
 def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
-    """Tell whether the event that the views folded last stands at its place in the log."""
+    """Tell whether the views were folded from this log, and their last event stands at its place there."""
+    if now.log != log.id:
+        return False
     if now.position == head.position and now.digest not in ("", head.digest):
         return False
     return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))

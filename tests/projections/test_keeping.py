@@ -186,6 +186,18 @@ def altered(url: str) -> None:
     put_in_place(url, other)
 
 
+def another_of_the_same_events(url: str) -> None:
+    """Another log that had another submission, and has passed the event at which the views stopped."""
+    other = f"{url}.other"
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
+        events = [event for _, event in log.read()]
+        events[0] = replace(events[0], log="0123456789abcdef")
+        at, event = next((at, event) for at, event in enumerate(events) if isinstance(event, ClusterSubmitted))
+        events[at] = replace(event, ad={})
+        copy.append([*events, *events[-5:]])
+    put_in_place(url, other)
+
+
 def of_another_format(url: str) -> None:
     with closing(sqlite3.connect(f"{url}.views")) as tables:
         tables.execute("DROP TABLE history")
@@ -198,11 +210,18 @@ def removed(url: str) -> None:
     os.unlink(f"{url}.views")
 
 
-@pytest.mark.parametrize("happens", [cut, written_on, another, altered, of_another_format, removed])
+@pytest.mark.parametrize(
+    "happens", [cut, written_on, another, altered, another_of_the_same_events, of_another_format, removed]
+)
 def test_views_of_another_log_are_made_anew(url: str, happens: Callable[[str], None]) -> None:
     held(url)
     happens(url)
     assert held(url) == truth(url)
+
+
+def test_views_know_the_id_of_their_log(url: str) -> None:
+    with views_current(url) as views, closing(open_log(url, create=False, read_only=True)) as log:
+        assert read_checkpoint(views.connection).log == log.id != ""
 
 
 def test_a_writers_own_log_and_views_in_memory() -> None:
