@@ -316,7 +316,25 @@ def test_a_progress_that_is_none_is_refused_with_the_way_out(tmp_path: Path) -> 
         writer(tmp_path)
 
 
-def test_the_progress_of_another_log_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("before", "later"), [("0123456789abcdef", "fedcba9876543210"), ("", "fedcba9876543210")])
+def test_the_progress_of_another_log_is_not_continued(tmp_path: Path, before: str, later: str) -> None:
+    """A pool was removed and begun again in the same place: its job logs are written from its first event."""
+
+    def of_log(chosen: str, name: str) -> Story:
+        founded = e.PoolFounded(0, "founded", "s", "localhost", "manual", "x", "0", {}, log=chosen)
+        return [(1, founded), *((at + 1, event) for at, event in story(tmp_path / name))]
+
+    resume(tmp_path, of_log(before, "old.log"))
+    for _ in range(2):
+        resume(tmp_path, of_log(later, "new.log"))
+        assert {name: (tmp_path / name).read_text() for name in ("old.log", "new.log")} == {
+            Path(path).name: text
+            for name in ("old.log", "new.log")
+            for path, text in texts(story(tmp_path / name)).items()
+        }
+
+
+def test_the_progress_of_a_log_that_was_cut_is_refused(tmp_path: Path) -> None:
     events = story(tmp_path / "job.log")
     writer(tmp_path).write(events)
     with pytest.raises(UserLogError, match="written up to event 18, the pool's log ends at 7"):
@@ -355,8 +373,8 @@ def test_the_progress_says_what_is_about_to_be_written_and_that_it_is(tmp_path: 
     log = tmp_path / "job.log"
     writer(tmp_path).write(story(log))
     assert [json.loads(line) for line in (tmp_path / "progress" / PROGRESS).read_text().splitlines()] == [
-        {"position": 0, "until": 18, "sizes": {str(log): 0}, "failures": {}},
-        {"position": 18, "until": 18, "sizes": {}, "failures": {}},
+        {"position": 0, "until": 18, "sizes": {str(log): 0}, "failures": {}, "log": ""},
+        {"position": 18, "until": 18, "sizes": {}, "failures": {}, "log": ""},
     ]
 
 

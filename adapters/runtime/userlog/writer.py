@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
 from attrs import define, field, frozen
 
-from ....domain.events import Event
+from ....domain.events import Event, PoolFounded
 from ...machine.execution.supervisor.copying import sync_folder
 from . import files
 from .files import problem
@@ -47,12 +47,13 @@ class Failure:
 @define
 class UserLogPosition:
     """All up to `position` is written. `until`: the end of the batch that was begun, with the `sizes` of its files
-    before it; equal to `position` if none was."""
+    before it; equal to `position` if none was. `log`: the id that was chosen for the pool's log, empty if none was."""
 
     position: int = 0
     until: int = 0
     sizes: dict[str, int] = field(factory=dict)
     failures: dict[str, Failure] = field(factory=dict)
+    log: str = ""
 
 
 class ProgressFile:
@@ -160,9 +161,14 @@ class UserLogWriter:
         return [self._progress.failures[path] for path in sorted(self._progress.failures)]
 
     def start(self, log: Iterable[tuple[int, Event]]) -> None:
-        """Read the pool's log from its first event: fold what is written already, write what is missing. Raise
-        `UserLogError` if the log ends before the checkpoint: it is another log, or has been cut."""
+        """Read the pool's log from its first event: fold what is written already, write what is missing. A checkpoint
+        of another log is dropped. Raise `UserLogError` if the log ends before the checkpoint: it has been cut."""
         events = iter(log)
+        first = list(islice(events, 1))
+        chosen = next((event.log for _, event in first if isinstance(event, PoolFounded)), "")
+        if self._progress.log != chosen:
+            self._progress = UserLogPosition(log=chosen)
+        events = chain(first, events)
         progress = self._progress
         for position, event in islice(events, progress.position):
             self._logs.skip(position, event)
