@@ -85,8 +85,9 @@ def _transferred(key: str, move: execution.Move) -> Transferred:
 
 
 class LocalWorld:
-    """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``;
-    ``tell`` is called with messages for the machine's administrator. Sensors start when a configuration names them.
+    """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``,
+    those of the log with the chosen id ``log`` apart from others; ``tell`` is called with messages for the machine's
+    administrator. Sensors start when a configuration names them.
 
     All processes have the rights of this process's user. So only that user's jobs are started, whatever log they are
     in, and those of ``owners``, for whom the program that has the pool vouches. Where root serves (``serve_users``)
@@ -94,7 +95,7 @@ class LocalWorld:
 
     simulated = False
 
-    def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
+    def __init__(self, folder: Path, tell: Callable[[str], None] = print, log: str = "") -> None:
         self._folder = folder.absolute()
         self._tell = tell
         self.owners = {user_name()}
@@ -102,7 +103,7 @@ class LocalWorld:
         self._again_at = 0
         self._complained = False
         self._owed: list[str] = []
-        self._supervisor = execution.Supervisor(folder)
+        self._supervisor = execution.Supervisor(folder, log)
         self._selector = selectors.DefaultSelector()
         self._came: list[Stimulus] = []
         self._slots: dict[str, execution.LaunchRequest] = {}
@@ -195,7 +196,8 @@ class LocalWorld:
     # Jobs
 
     def claimed(self) -> frozenset[str]:
-        """Return the activations of this folder: those running under its supervisor, and those whose ends it keeps."""
+        """Return the log's activations in this folder: those running under its supervisor, and those whose ends it
+        keeps."""
         return self._supervisor.claimed()
 
     def prepare(self) -> None:
@@ -376,7 +378,7 @@ class LocalWorld:
         if given is not None:
             self._load.began(key, given.slot, at)
         place = (given.execute if given else "") or f"{self._folder}/execute"
-        return ActivationStarted(f"start-{key}", key, pid, f"{place}/dir_{key}/scratch", at)
+        return ActivationStarted(f"start-{key}", key, pid, f"{place}/dir_{self._supervisor.name(key)}/scratch", at)
 
     def _stimulus(self, report: execution.Usage | execution.Failed | execution.Lost | execution.Exited) -> Stimulus:
         key = report.key

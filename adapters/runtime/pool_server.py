@@ -28,6 +28,7 @@ from ...domain.schedd.constraints import EvaluationBudget
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..sockets import listen, make_private
+from ..stores.log_id import chosen_id
 from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_like
 from .command_codec import ComeBack, ReadConfiguration, Reschedule, ReserveCluster, request_of
@@ -106,7 +107,7 @@ class PoolServer:
             except OSError as error:
                 raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
             self.log = open_log()
-            self.world = LocalWorld(self.paths.folder, self.warn)
+            self.world = LocalWorld(self.paths.folder, self.warn, chosen_id(self.log))
             if self._whose is not ServedUsers.OWN:
                 self.world.serve_users(refuses_root=self._whose is ServedUsers.ALL)
             self.engine = Engine(self.log, self.world, zone=local_time())

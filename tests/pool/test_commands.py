@@ -320,7 +320,7 @@ def test_what_a_real_pool_holds_is_held_in_its_words(folder: Folder) -> None:
     plain = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in said]
     assert plain == [words.format(home=folder.path) for _, words in HELD.values()]
     log = (folder.path / f"{list(HELD).index('ends') + 1}.log").read_text()
-    assert re.search(rf'CondorScratchDir = "{folder.path}/.*/execute/dir_\d+/scratch"', log), log
+    assert re.search(rf'CondorScratchDir = "{folder.path}/.*/execute/dir_[0-9a-f]{{16}}-\d+/scratch"', log), log
 
 
 def test_a_job_that_uses_more_memory_than_it_was_given_is_held_with_code_34(folder: Folder) -> None:

@@ -190,7 +190,7 @@ class LaunchRequest:
     """One start of one job. The variables that HTCondor's starter sets are added to its environment (manual,
     "Environment and services for a running job")."""
 
-    key: str = field(validator=_is_key)  #: unique forever: the log's position of the event that began it
+    key: str = field(validator=_is_key)  #: unique in the log: the position of the event that began it
     job: str
     slot: str
     executable: str  #: may be relative to ``iwd``, as the three streams

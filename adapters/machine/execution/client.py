@@ -2,6 +2,9 @@
 
 A killed supervisor is replaced: the handle connects to a new one, asks about each job that it had started, and reports
 the answers as usual.
+
+The pool's keys are positions of its log. The supervisor has each activation under the reference of log and position, so
+that another log in the same place (of a pool that was removed and begun again) has nothing under the same name.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from attrs import asdict, define
+from attrs import asdict, define, evolve
 
 from ....domain.errors import PoolbookError
+from ....domain.ports.log import LogPosition
 from ....domain.ports.world import How
 from ...sockets import Lines, connect, make_private
 from .activation import REPORTS, Chirped, Exited, Failed, LaunchRequest, Lost, Report, Running, Started, Transferring
@@ -53,10 +57,12 @@ class _Begun:
 
 class Supervisor:
     """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories. One handle in one
-    thread uses it at a time: one that connects replaces the one before, which from then on raises ReplacedError."""
+    thread uses it at a time: one that connects replaces the one before, which from then on raises ReplacedError.
+    ``log``: the id that was chosen for the pool's log; empty: it has none, and its positions alone are the names."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: str = "") -> None:
         self._folder = folder.absolute()
+        self._log_id = log
         self._lines: Lines | None = None
         self._messages: deque[dict[str, Any]] = deque()
         self._reports: deque[Report] = deque()
@@ -77,7 +83,7 @@ class Supervisor:
         self._connected()
         self._begun.update((activation.key, _Begun(activation, False)) for activation in fresh)
         try:
-            self._send([_start(activation) for activation in [*fresh, *again]])
+            self._send([_start(self._named(activation)) for activation in [*fresh, *again]])
         except ReplacedError:
             raise
         except SupervisorError:
@@ -89,7 +95,7 @@ class Supervisor:
         SIGCONT to all its processes."""
         if how not in _HOWS:
             raise ValueError(f"a job cannot be signalled {how!r}: choose one of {', '.join(_HOWS)}")
-        self._send([{"do": "signal", "key": key, "how": how}])
+        self._send([{"do": "signal", "key": self.name(key), "how": how}])
 
     def poll(self, timeout: float) -> list[Report]:
         """Return the reports since the last call; wait up to ``timeout`` seconds for the first (below 0: forever)."""
@@ -109,14 +115,14 @@ class Supervisor:
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Allow the removal of records, claims and scratch directories of these ends, now durable in the pool's log."""
-        keys = list(keys)
-        if keys:
-            self._send([{"do": "acknowledge", "keys": keys}])
+        names = list(map(self.name, keys))
+        if names:
+            self._send([{"do": "acknowledge", "keys": names}])
 
     def claimed(self) -> frozenset[str]:
-        """Return every activation of the folder: running, or ended and not acknowledged."""
+        """Return every activation of the log: running, or ended and not acknowledged."""
         folder = self._folder / "claims"
-        return frozenset(os.listdir(folder)) if folder.is_dir() else frozenset()
+        return frozenset(filter(None, map(self._key, os.listdir(folder)))) if folder.is_dir() else frozenset()
 
     def recover(self, keys: Sequence[str]) -> dict[str, Known]:
         """Return the state of these activations; "unknown" was never begun. Requests of a killed pool are settled
@@ -253,7 +259,7 @@ class Supervisor:
             elif begun.activation is None or begun.started:
                 self._take(Lost(key, "its claim was removed by somebody else", time.time_ns() // 1000))
             else:
-                again.append(_start(begun.activation))
+                again.append(_start(self._named(begun.activation)))
         self._write(again)
         self._hear_all()
 
@@ -288,9 +294,10 @@ class Supervisor:
                 self._disconnect()
 
     def _ask_once(self, keys: Sequence[str]) -> dict[str, Known]:
-        self._write([{"do": "recover", "keys": list(keys)}])
+        self._write([{"do": "recover", "keys": list(map(self.name, keys))}])
         jobs: dict[str, dict[str, Any] | None] = self._answer("known")["jobs"]
-        return {key: "unknown" if said is None else _report(said) for key, said in jobs.items()}
+        answers = ((key, jobs[self.name(key)]) for key in keys)
+        return {key: "unknown" if said is None else _report(said, key) for key, said in answers}
 
     def _answer(self, name: str) -> dict[str, Any]:
         """Wait for the answer of this name. Take in what came before it; leave what came after it."""
@@ -326,8 +333,8 @@ class Supervisor:
     def _hear(self, message: Mapping[str, Any]) -> None:
         if message["say"] == "replaced":
             self._replaced = True
-        elif message["say"] in REPORTS:
-            self._take(_report(message))
+        elif message["say"] in REPORTS and (key := self._key(message["key"])) is not None:
+            self._take(_report(message, key))
 
     def _take(self, report: Any) -> None:
         """Queue a report for the next poll, and record what it changes."""
@@ -346,6 +353,23 @@ class Supervisor:
             with suppress(BlockingIOError):
                 os.eventfd_read(self._ready)
 
+    # Names
+
+    def name(self, key: str) -> str:
+        """Return the name under which the supervisor has an activation of this log."""
+        return str(LogPosition(self._log_id, int(key))) if self._log_id else key
+
+    def _key(self, name: str) -> str | None:
+        """Return the key of the activation that the supervisor has under a name; None if it is another log's."""
+        try:
+            log, position = LogPosition.parse(name)
+        except ValueError:
+            return None if self._log_id else name
+        return str(position) if log == self._log_id else None
+
+    def _named(self, activation: LaunchRequest) -> LaunchRequest:
+        return evolve(activation, key=self.name(activation.key))
+
 
 def _start(activation: LaunchRequest) -> dict[str, Any]:
     parts = {
@@ -355,5 +379,5 @@ def _start(activation: LaunchRequest) -> dict[str, Any]:
     return {"do": "start", "order": order}
 
 
-def _report(said: Mapping[str, Any]) -> Any:
-    return REPORTS[said["say"]](**{name: value for name, value in said.items() if name != "say"})
+def _report(said: Mapping[str, Any], key: str) -> Any:
+    return REPORTS[said["say"]](**{name: value for name, value in said.items() if name != "say"} | {"key": key})
