@@ -80,6 +80,7 @@ class UnaccountedTime:
 
 @define
 class Audit:
+    id: str = ""  #: the log's id; empty if its events cannot be read
     dialect: str = ""
     imported: bool = False
     events: int = 0

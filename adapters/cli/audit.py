@@ -220,7 +220,7 @@ def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
 
 
 _KEYS = (
-    "log", "verdict", "imported", "dialect", "events", "began", "ended", "sources", "seal", "seal_checked",
+    "log", "id", "verdict", "imported", "dialect", "events", "began", "ended", "sources", "seal", "seal_checked",
     "transitions", "letters", "beyond", "undocumented", "jobs", "violations", "contradictions", "quarantined", "gaps",
     "unaccounted", "noted", "lost", "repeated", "torn",
 )  # fmt: skip

@@ -51,7 +51,7 @@ def why(argv: Sequence[str]) -> int:
     with Queries(url) as queries:
         try:
             at = instant_of("why", arguments, "at", queries.log)
-            found = queries.why(name, at, here())
+            found, log_id = queries.why(name, at, here()), queries.log.id
             of_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
             worth = _worth_typing(queries.log, name, at) if of_cluster else []
         except ValueError as error:
@@ -60,7 +60,8 @@ def why(argv: Sequence[str]) -> int:
             raise ToolError(f"poolbook why: {error.args[0]}") from None
     if arguments.has("json"):
         parts = {"answer": found.lines, "life": found.life}
-        _dump({"part": part, **sentence.as_dict()} for part, sentences in parts.items() for sentence in sentences)
+        told = ((part, sentence) for part, sentences in parts.items() for sentence in sentences)
+        _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in told)
         return 0
     for text in (line.text for line in found.lines if line.code != "see_life" or not arguments.has("verbose")):
         print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if worth else STATES)
@@ -123,7 +124,8 @@ def log(argv: Sequence[str]) -> int:
             return print_evictions(queries, stream, window, zone, arguments.has("json"))
         members, place, width = queries.entries(stream, *window), queries.places(), width_of()
         if arguments.has("json"):
-            _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
+            log_id = queries.log.id
+            _dump({"log": log_id, **listing.as_dict(member, place(member.stimulus))} for member in members)
         else:
             for member in members:
                 print_line(member, zone, width, place(member.stimulus))
@@ -190,6 +192,7 @@ def _verdict_json(url: str, found: Verification) -> dict[str, object]:
     verdict, decisions = found.verdict, found.decisions
     return {
         "log": safe_url(url),
+        "id": found.id,
         "imported": found.imported,
         "seal": [asdict(problem) for problem in found.seal],
         "events": verdict.events,
@@ -204,6 +207,8 @@ def _verdict(url: str, found: Verification) -> None:
     verdict = found.verdict
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
     print_painted(f"{safe_url(url)}: {'sound' if found.sound else 'NOT SOUND'}")
+    if found.id:
+        print(f"  the log's id is {found.id}")
     if found.seal:
         print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
         for problem in found.seal:

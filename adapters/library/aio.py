@@ -106,6 +106,10 @@ class _InThread(Generic[T]):
             raise LogClosed(f"it was closed: `{type(self).__name__}.open` opens its log again")
         return await asyncio.wrap_future(self._thread.submit(method, self._thing, *args, **kwargs))
 
+    async def id(self) -> str:
+        """Return the log's id."""
+        return await self._call(lambda thing: thing.id)
+
     async def close(self) -> None:
         """Close it after the calls made before; later calls fail. A cancelled `close` closes it all the same."""
         if self._thing._calls.inherited:

@@ -132,6 +132,11 @@ class LogQueries(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def id(self) -> str:
+        """Return the log's id. A program that keeps positions of several logs keeps the id with each."""
+        return self._log.id
+
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
         """Yield the events of the log behind a position, each with its own; `poolbook.events` has their classes.
 

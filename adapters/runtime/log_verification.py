@@ -28,6 +28,7 @@ def _unchecked(url: str) -> EventStore:
 class Verification:
     """Whether a log is as it was written, and every transition in it is legal."""
 
+    id: str = ""  #: the log's id; empty if the log is, or its first event cannot be read
     imported: bool = False  #: whether the log was imported: then only the audit judges its events
     seal: list[Problem] = Factory(list)  #: faults of the seal, each with its position (None: the whole log) and a text
     verdict: ValidationResult = Factory(ValidationResult)  #: what the judge counted, and the events that no rule allows
@@ -52,6 +53,7 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
     found = Verification(seal=verify_seal(url))
     try:
         with closing(_unchecked(url)) as log:
+            found.id = log.id
             found.imported = is_imported(log)
             if found.imported:
                 found.verdict.events = log.head.position
@@ -76,6 +78,7 @@ def audited(url: str) -> Audit:
     try:
         with closing(_unchecked(url)) as log:
             found = examine(log) if is_imported(log) else audit_native_log(log)
+            found.id = log.id
     except (LogError, *ALTERED):
         if not problems:
             raise
