@@ -80,7 +80,6 @@ class UnaccountedTime:
 
 @define
 class Audit:
-    id: str = ""  #: the log's id; empty if its events cannot be read
     dialect: str = ""
     imported: bool = False
     events: int = 0
@@ -107,6 +106,7 @@ class Audit:
     seal: list[tuple[int | None, str]] = field(factory=list)
     """Changes of the log after writing: position (None: as a whole) and words."""
     seal_checked: bool = False
+    id: str = ""  #: the log's id; empty if its events cannot be read
     judged: bool = False  #: at least one record could be audited
 
     @property

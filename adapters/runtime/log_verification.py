@@ -28,12 +28,12 @@ def _unchecked(url: str) -> EventStore:
 class Verification:
     """Whether a log is as it was written, and every transition in it is legal."""
 
-    id: str = ""  #: the log's id; empty if the log is, or its first event cannot be read
     imported: bool = False  #: whether the log was imported: then only the audit judges its events
     seal: list[Problem] = Factory(list)  #: faults of the seal, each with its position (None: the whole log) and a text
     verdict: ValidationResult = Factory(ValidationResult)  #: what the judge counted, and the events that no rule allows
     decisions: RecheckedCycles | None = None  #: the cycles decided again; None if that was not requested
     unreadable: str = ""  #: why the events could not be read; the seal then says where it is broken
+    id: str = ""  #: the log's id; empty if the log is, or its first event cannot be read
 
     @property
     def violations(self) -> list[Violation]:
