@@ -7,7 +7,7 @@ something happens.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, evolve, field, frozen
 
@@ -23,7 +23,7 @@ from ..domain.ports.stimuli import (
     Stimulus,
     Transferred,
 )
-from ..domain.ports.world import ClientLaunch, How, Launch, Mail
+from ..domain.ports.world import ClientLaunch, How, Launch, Mail, World
 from ..domain.state.job_ad import unquoted
 from ..domain.units import SECOND
 
@@ -98,7 +98,7 @@ class _VirtualRun:
 
 
 @define
-class VirtualWorld:
+class VirtualWorld(World):
     """The world of a simulation; ``behave`` gives each job's behaviour. ``simulated``: readings change only through
     ``set_readings`` or when ``wait`` returns something, so that nobody need ask before."""
 
@@ -270,9 +270,6 @@ class VirtualWorld:
             run.since, run.left = self.clock, round(grace * SECOND)
             self._plan(key, run)
 
-    def acknowledge(self, keys: Iterable[str]) -> None:
-        pass
-
     def wait(self, until: int | None) -> list[Stimulus]:
         """Jump to the next event, `until` at most, and return all stimuli of that instant."""
         came: list[Stimulus] = []
@@ -324,6 +321,3 @@ class VirtualWorld:
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
         self.start(launches)
         return []
-
-    def close(self) -> None:
-        pass

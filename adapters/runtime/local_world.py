@@ -26,7 +26,7 @@ from ...domain.ports.stimuli import (
     Stimulus,
     Transferred,
 )
-from ...domain.ports.world import ClientLaunch, How, Launch, Mail
+from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
 from ..machine import benchmarks, execution
 from ..machine.children import Child
 from ..machine.cron import Cron, cron_jobs
@@ -84,7 +84,7 @@ def _transferred(key: str, move: execution.Move) -> Transferred:
     )  # fmt: skip
 
 
-class LocalWorld:
+class LocalWorld(World):
     """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``,
     those of the log with the chosen id ``log`` apart from others; ``tell`` is called with messages for the machine's
     administrator. Sensors start when a configuration names them.
@@ -92,8 +92,6 @@ class LocalWorld:
     All processes have the rights of this process's user. So only that user's jobs are started, whatever log they are
     in, and those of ``owners``, for whom the program that has the pool vouches. Where root serves (``serve_users``)
     each job runs as its owner instead, or as the configuration says."""
-
-    simulated = False
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print, log: str = "") -> None:
         self._folder = folder.absolute()
@@ -165,9 +163,6 @@ class LocalWorld:
         readings = self._sensors.read(now, loads)
         attributes = self._cron.attributes()
         return evolve(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
-
-    def changed_machines(self) -> set[str]:
-        return set()
 
     def benchmark(self, slot: str) -> None:
         """Run the benchmarks in a process of their own: the pool goes on meanwhile."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import Any
@@ -26,9 +26,8 @@ from ...domain.fold.evolve import fold
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
 from ...domain.ports.log import EventStore
-from ...domain.ports.sensor_readings import NOTHING_READ, Readings
-from ...domain.ports.stimuli import Stimulus
-from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
+from ...domain.ports.sensor_readings import Readings
+from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
 from ...domain.schedd.leave_queue import to_be_asked
 from ...domain.state.caches import Caches
@@ -288,38 +287,8 @@ class LogWriter:
         return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else slot.ad.plain())
 
 
-class NullWorld:
-    simulated = False
+class NullWorld(World):
+    """A world with the real time, and nothing else."""
 
     def now(self) -> int:
         return time.time_ns() // 1000
-
-    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        pass
-
-    def signal(self, key: str, how: How) -> None:
-        pass
-
-    def acknowledge(self, keys: Iterable[str]) -> None:
-        pass
-
-    def wait(self, until: int | None) -> list[Stimulus]:
-        return []
-
-    def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        return []
-
-    def sense(self, machine: str) -> Readings:
-        return NOTHING_READ
-
-    def changed_machines(self) -> set[str]:
-        return set()
-
-    def benchmark(self, slot: str) -> None:
-        pass
-
-    def send(self, mail: Mail) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from attrs import Factory, frozen
 
 from ..events import Ad
-from .sensor_readings import Readings
+from .sensor_readings import NOTHING_READ, Readings
 from .stimuli import Stimulus
 
 How = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
@@ -52,10 +52,15 @@ class Mail:
     text: str
 
 
-class World(Protocol):
-    """Where jobs run, and whose clock counts. Instants are microseconds since the epoch, UTC."""
+class World:
+    """Where jobs run, and whose clock counts. Instants are microseconds since the epoch, UTC. Nothing happens in this
+    one: a world overrides what it has."""
 
-    def now(self) -> int: ...
+    simulated: bool = False
+    """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""
+
+    def now(self) -> int:
+        raise NotImplementedError
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         """Start activations and backfill clients. One that was started before is not started again."""
@@ -70,19 +75,20 @@ class World(Protocol):
     def wait(self, until: int | None) -> list[Stimulus]:
         """What happened, waiting for it until the given instant at most; None: as long as something may happen. An
         empty list: the time is up."""
+        return []
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
         """After a restart: see what became of activations and clients that began before it. Those that run are watched
         again, those that never began are started, and what ended meanwhile is returned."""
-
-    simulated: bool
-    """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""
+        return []
 
     def sense(self, machine: str) -> Readings:
         """What the sensors of a machine say now."""
+        return NOTHING_READ
 
     def changed_machines(self) -> set[str]:
         """The machines whose readings have changed since this was asked last; of a simulated world alone."""
+        return set()
 
     def benchmark(self, slot: str) -> None:
         """Measure how fast the slot's machine is; ``wait`` returns the result."""
@@ -90,4 +96,5 @@ class World(Protocol):
     def send(self, mail: Mail) -> None:
         """Send a mail; ``wait`` tells whether it could be. It may be one that was sent before a restart."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of what it holds."""
