@@ -400,26 +400,11 @@ class Views:
         )
         refusals = []
         for cluster, proc, *row, _ in self.connection.execute(statement):
-            at, jobs, slots, clauses, refused, taken, who, denied, limit, allowed, used, group = row
+            at, jobs, slots, clauses, refused, taken, who, denied, *rest = row
             refused_clauses = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
             counts = {name: count for name, count in json.loads(denied or "{}").items() if count}
-            refusals.append(
-                RefusalRow(
-                    f"{cluster}.{proc}",
-                    at,
-                    jobs,
-                    slots,
-                    refused_clauses,
-                    refused,
-                    taken,
-                    who,
-                    counts,
-                    limit,
-                    allowed,
-                    used,
-                    group,
-                )
-            )
+            job = f"{cluster}.{proc}"
+            refusals.append(RefusalRow(job, at, jobs, slots, refused_clauses, refused, taken, who, counts, *rest))
         return refusals
 
     def defrag(self) -> tuple[Defrag, dict[str, str]]:

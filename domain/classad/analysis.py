@@ -30,6 +30,14 @@ def references(expression: Expression, ad: ClassAd | None) -> References:
 operations.references = references
 
 
+def value_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
+    """Return the value of an expression; what fails is an error."""
+    try:
+        return expression.evaluate(my, target, context)
+    except EvaluationError:
+        return ERROR
+
+
 def references_found(expression: Expression, ad: ClassAd) -> References:
     """Return the references; none where the search fails, as circular references make it."""
     try:
@@ -163,10 +171,10 @@ def explain(
 ) -> list[ValuedClause]:
     """Return a conjunction's clauses with their values, to show which is not true; a failing clause is an error."""
 
-    def value_of(clause: Expression) -> Value:
+    def value(clause: Expression) -> Value:
         try:
             return clause.evaluate(my, target, context)
         except EvaluationFailed:
             return ERROR
 
-    return [ValuedClause(clause, value_of(clause)) for clause in clauses(expression)]
+    return [ValuedClause(clause, value(clause)) for clause in clauses(expression)]

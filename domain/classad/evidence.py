@@ -7,25 +7,19 @@ True is true or a number other than 0; undefined and error are neither true nor 
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 from .ad import ClassAd
-from .analysis import references_found
+from .analysis import references_found, value_of
 from .context import Context
 from .scalar import evaluator_of_several
 from .tree import Attribute, Call, Expression, Literal, children
 from .unparse import unparse
-from .values import ERROR, UNDEFINED, EvaluationError
+from .values import UNDEFINED
+from .values import truth as _as_truth
 
 MAKES_NAMES: Final = frozenset({"eval", "unparse"})
 """Functions that make names when they are evaluated: no text tells what they read."""
-
-
-def _evaluated(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> Any:
-    try:
-        return asked.evaluate(my, target, context)
-    except EvaluationError:
-        return ERROR
 
 
 def constant_truth(asked: Literal) -> bool | None:
@@ -34,20 +28,12 @@ def constant_truth(asked: Literal) -> bool | None:
 
 def truth(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
     """Return the truth of an expression, as the reference's EvalBool takes it."""
-    return _as_truth(_evaluated(asked, my, target, context))
-
-
-def _as_truth(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return value != 0
-    return None
+    return _as_truth(value_of(asked, my, target, context))
 
 
 def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
     """Return a whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
-    value = _evaluated(asked, my, target, context)
+    value = value_of(asked, my, target, context)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)
     return None

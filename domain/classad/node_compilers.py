@@ -229,10 +229,8 @@ def _attribute(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
         return _absolute(key, depth) if node.absolute else _unscoped(key, depth)
     (value_of_base,) = parts
     scope = scope_of(node)
-    if scope == "my":
-        return _in_my(key, depth, value_of_base)
-    if scope == "target":
-        return _in_target(key, depth, value_of_base)
+    if scope in ("my", "target"):
+        return _scoped(scope, key, depth, value_of_base)
     return lambda env, ad: _select(env, ad, value_of_base(env, ad), key, depth)
 
 
@@ -278,35 +276,23 @@ def _absolute(key: str, depth: int) -> Evaluator:
     return run
 
 
-def _in_my(key: str, depth: int, my: Evaluator) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        if ad is None or "my" in ad._cells or (ad._chain is not None and ad._chain._find("my") is not None):
-            return _select(env, ad, my(env, ad), key, depth)
-        cell = ad._cells.get(key)
-        if cell is None and ad._chain is not None:
-            cell = ad._chain._find(key)
-        if cell is None:
-            return _select(env, ad, ad, key, depth)
-        thing = cell[1]
-        return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
+def _scoped(name: str, key: str, depth: int, base: Evaluator) -> Evaluator:
+    """Look an attribute up in MY or TARGET, unless an attribute of that name hides the ad."""
+    mine = name == "my"
 
-    return run
-
-
-def _in_target(key: str, depth: int, target: Evaluator) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
-        other = env.other(ad)
-        if other is None or "target" in ad._cells or (ad._chain is not None and ad._chain._find("target") is not None):
-            return _select(env, ad, target(env, ad), key, depth)
-        cell = other._cells.get(key)
-        if cell is None and other._chain is not None:
-            cell = other._chain._find(key)
+        place = ad if mine else env.other(ad)
+        if place is None or name in ad._cells or (ad._chain is not None and ad._chain._find(name) is not None):
+            return _select(env, ad, base(env, ad), key, depth)
+        cell = place._cells.get(key)
+        if cell is None and place._chain is not None:
+            cell = place._chain._find(key)
         if cell is None:
-            return _select(env, ad, other, key, depth)
+            return _select(env, ad, place, key, depth)
         thing = cell[1]
-        return thing.value if type(thing) is Literal else enter(env, thing, other, key, depth)
+        return thing.value if type(thing) is Literal else enter(env, thing, place, key, depth)
 
     return run
 

@@ -13,16 +13,18 @@ from functools import lru_cache
 
 from ...domain import events as e
 from ...domain.classad import Context, Expression, unparse
+from ...domain.classad.analysis import value_of
 from ...domain.classad.evidence import is_cut
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
+from ...domain.classad.values import truth
 from ...domain.schedd.job_policy import PolicyValue, constant
 from ...domain.state.caches import ad_of, expression
 from ...domain.state.cluster import Cluster
 from ...domain.state.state import Slot
 from ..narration.sentence_tables import cause_words
 from .job_policy_checks import periodic, wrong_evidence
-from .judged_pool import JudgedPool, policy, rule, truth, truth_of, unparsed, value_of
+from .judged_pool import JudgedPool, policy, rule, truth_of, unparsed
 from .transition_rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, DecidingExpressions, Truth
 
 _BEYOND = frozenset(

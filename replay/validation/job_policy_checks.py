@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, Context
+from ...domain.classad.analysis import value_of
+from ...domain.classad.values import truth
 from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
 from ...domain.schedd.job_processes import AGAIN
@@ -16,7 +18,7 @@ from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.pool_settings import STARTS, seconds_of
 from ...domain.state.state import RUNS
 from ...domain.state_machines.hold_codes import DEACTIVATED, HELD_BY_STARTD
-from .judged_pool import JudgedPool, rule, truth, truth_of, unparsed, value_of
+from .judged_pool import JudgedPool, rule, truth_of, unparsed
 
 
 def _by_machine(event: e.JobSignalled) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, Protocol, TypeVar
 from attrs import define, field, frozen
 
 from ...domain import events as e
-from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
+from ...domain.classad import unparse
+from ...domain.classad.analysis import value_of
+from ...domain.classad.values import truth
 from ...domain.fold.evolve import evolve
 from ...domain.state.caches import expression
 from ...domain.state.job_procs import job_procs
@@ -306,22 +308,7 @@ def unparsed(text: str) -> str:
     return text if meaning is None else unparse(meaning)
 
 
-def value_of(of: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
-    """Evaluate it; what fails is an error."""
-    try:
-        return of.evaluate(my, target, context)
-    except EvaluationError:
-        return ERROR
-
-
 def truth_of(text: str) -> Truth:
     """Return the truth of a value's text."""
     literal = expression(text)
     return None if literal is None else truth(value_of(literal, None, None, None))
-
-
-def truth(value: Value) -> Truth:
-    """Return True, False, or None for neither; a number counts as it does for the reference's daemons."""
-    if isinstance(value, bool):
-        return value
-    return value != 0 if isinstance(value, int | float) else None

@@ -76,13 +76,18 @@ def pids() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
+def _parts(pid: int, name: str, between: bytes = b"\n") -> list[bytes]:
+    """Return the parts of a file of a process; none if it is gone."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return (file.read() or b"").split(between)
+    except OSError:
+        return []
+
+
 def mark(pid: int, execute: str) -> str | None:
     """Return this pool's activation in a process's environment; it is inherited unless cleared."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            variables = (file.read() or b"").split(b"\0")
-    except OSError:
-        return None
+    variables = _parts(pid, "environ", b"\0")
     if f"{POOL}={execute}".encode("utf-8", "surrogateescape") not in variables:
         return None
     prefix = f"{MARK}=".encode()
@@ -102,23 +107,13 @@ def number(pid: int) -> int | None:
     It is the soft limit on the CPU time of a real-time process, in microseconds: some decades, so that it limits
     nobody. Unlike an environment it is inherited by every exec, and readable for every process.
     """
-    try:
-        with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:
-            lines = (file.read() or b"").split(b"\n")
-    except OSError:
-        return None
-    soft = next((line.split()[3] for line in lines if line.startswith(b"Max realtime timeout")), b"")
+    soft = next((line.split()[3] for line in _parts(pid, "limits") if line.startswith(b"Max realtime timeout")), b"")
     return int(soft) - FIRST_NUMBER if soft.isdigit() else None
 
 
 def user(pid: int) -> int | None:
     """Return as whom a process runs: its real user, whatever rights a program has given it; None if it is gone."""
-    try:
-        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
-            lines = (file.read() or b"").split(b"\n")
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith(b"Uid:")), None)
+    return next((int(line.split()[1]) for line in _parts(pid, "status") if line.startswith(b"Uid:")), None)
 
 
 def send(pid: int, started: int, number: int) -> bool:
