@@ -8,12 +8,12 @@ log begins in the middle of a claim, nothing is known of it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from itertools import starmap
 
 import msgspec
 
 from ..domain import events as e
+from ..domain.events.handlers import bound_handlers
 from ..domain.fold.evolve import evolve
 from ..domain.names import AccountName
 from ..domain.negotiator.accounting import initial, terms
@@ -36,17 +36,7 @@ class AccountingFold:
             self._books.settings = _settings(row[0])
         self._known: dict[str, None] = {}
         self._claims: dict[str, int | None] = {}
-        self.handlers: dict[type[e.Event], Callable[..., None]] = {
-            e.PoolFounded: self._configured,
-            e.PoolConfigured: self._configured,
-            e.ClusterSubmitted: self._submitted,
-            e.ClaimMade: self._claim_made,
-            e.ClaimEnded: self._claim_ended,
-            e.PrioritiesUpdated: self._priorities,
-            e.SubmitterSet: self._one,
-            e.SubmittersReset: self._reset,
-            e.SubmitterDeleted: self._one,
-        }
+        self.handlers = bound_handlers(self)
 
     def _read(self, name: str) -> None:
         """Have the submitter's record among the books, if it has one."""
@@ -72,17 +62,17 @@ class AccountingFold:
         self._books.at = at
         return self._books.submitter(name, factor)
 
-    def _configured(self, position: int, event: e.PoolFounded | e.PoolConfigured) -> None:
+    def on_configured(self, position: int, event: e.PoolFounded | e.PoolConfigured) -> None:
         evolve(self._books, event)
 
-    def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+    def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self._submitter(event)
 
-    def _claim_made(self, position: int, event: e.ClaimMade) -> None:
+    def on_claim_made(self, position: int, event: e.ClaimMade) -> None:
         self._claims[event.slot] = event.weight
         self._submitter(event).take(event.weight, event.at)
 
-    def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:
+    def on_claim_ended(self, position: int, event: e.ClaimEnded) -> None:
         account = str(AccountName(event.negotiator, event.submitter))
         self._record(account, event.at).give_back(self._weight(event.slot), event.usage, event.at)
         self._claims[event.slot] = None
@@ -94,16 +84,16 @@ class AccountingFold:
             self._claims[slot] = None if row is None else row[0]
         return self._claims[slot]
 
-    def _priorities(self, position: int, event: e.PrioritiesUpdated) -> None:
+    def on_priorities(self, position: int, event: e.PrioritiesUpdated) -> None:
         for name in event.priorities:
             self._read(str(AccountName(event.negotiator, name)))
         evolve(self._books, event)
 
-    def _one(self, position: int, event: e.SubmitterSet | e.SubmitterDeleted) -> None:
+    def on_submitter(self, position: int, event: e.SubmitterSet | e.SubmitterDeleted) -> None:
         self._read(str(AccountName(event.negotiator, event.submitter)))
         evolve(self._books, event)
 
-    def _reset(self, position: int, event: e.SubmittersReset) -> None:
+    def on_reset(self, position: int, event: e.SubmittersReset) -> None:
         for name in event.submitters:
             self._read(str(AccountName(event.negotiator, name)))
         evolve(self._books, event)

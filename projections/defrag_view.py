@@ -4,12 +4,12 @@ whole."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from functools import cached_property
 
 import msgspec
 
 from ..domain import events as e
+from ..domain.events.handlers import bound_handlers
 from ..domain.fold.evolve import evolve
 from ..domain.state.defrag_state import Defrag
 from ..domain.state.state import State
@@ -24,17 +24,13 @@ class DefragFold:
         row = connection.execute("SELECT settings FROM pool").fetchone()
         self._settings = msgspec.json.decode(row[0], type=dict[str, str]) if row is not None else {}
         self._changed = False
-        self.handlers: dict[type[e.Event], Callable[..., None]] = {
-            e.PoolFounded: self._fold,
-            e.PoolConfigured: self._fold,
-            e.DefragPolled: self._fold,
-        }
+        self.handlers = bound_handlers(self)
 
     @cached_property
     def _state(self) -> State:
         return State(settings=self._settings, defrag=read_record(self._connection))
 
-    def _fold(self, position: int, event: e.Event) -> None:
+    def on_change(self, position: int, event: e.PoolFounded | e.PoolConfigured | e.DefragPolled) -> None:
         evolve(self._state, event)
         self._changed = True
 

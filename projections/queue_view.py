@@ -21,6 +21,7 @@ import msgspec
 from attrs import define
 
 from ..domain import events as e
+from ..domain.events.handlers import bound_handlers
 from ..domain.state.cluster import MANY_RANGES, Factory
 from ..domain.state.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
 from ..domain.state_machines import LEFT
@@ -313,20 +314,7 @@ class QueueFold:
         self._chunks: list[tuple[int, int, bytes]] = []
         self._ended: list[tuple[object, ...]] = []
         self._factories: dict[int, Factory] = {}
-        self.handlers: dict[type[e.Event], Callable[..., None]] = {
-            e.ClusterSubmitted: self._cluster_submitted,
-            e.JobsMaterialized: self._materialized,
-            e.FactoryTransitioned: self._factory_moved,
-            e.JobsTransitioned: self._moved,
-            e.JobsEdited: self._edited,
-            e.JobsDeferred: self._edited,
-            e.JobActivated: self._activated,
-            e.JobTransferBegan: self._fact,
-            e.JobTransferEnded: self._fact,
-            e.JobExecuting: self._fact,
-            e.JobMeasured: self._fact,
-            e.JobExited: self._exited,
-        }
+        self.handlers = bound_handlers(self)
 
     def _cluster(self, id: int) -> _QueuedCluster:
         known = self._clusters.get(id)
@@ -334,7 +322,7 @@ class QueueFold:
             known = self._clusters[id] = _QueuedCluster(self._connection, self._texts, id)
         return known
 
-    def _cluster_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+    def on_cluster_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         ad = event.ad
         owner = unquoted(ad.get("Owner", "")) or event.submitter.partition("@")[0]
         qdate = ad.get("QDate", "")
@@ -359,7 +347,7 @@ class QueueFold:
             known = self._factories[id] = Factory(made, mode, reason, _decode(changes))
         return known
 
-    def _materialized(self, position: int, event: e.JobsMaterialized) -> None:
+    def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
         factory, cluster = self._factory(event.cluster), self._cluster(event.cluster)
         changes = dict(factory.changes)
         fold_job(changes, cluster.ad, event)
@@ -367,11 +355,11 @@ class QueueFold:
             cluster.add(QueuedRange(first, last, STATUS_NUMBERS[event.status], "", changes))
             factory.made = last + 1
 
-    def _factory_moved(self, position: int, event: e.FactoryTransitioned) -> None:
+    def on_factory_moved(self, position: int, event: e.FactoryTransitioned) -> None:
         factory = self._factory(event.cluster)
         factory.mode, factory.reason = event.target, event.reason
 
-    def _moved(self, position: int, event: e.JobsTransitioned) -> None:
+    def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         leaves = event.target == LEFT
         status = STATUS_NUMBERS.get(event.target, 0)
 
@@ -381,7 +369,7 @@ class QueueFold:
 
         self._end(event, self._change(event, move))
 
-    def _edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
+    def on_edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
         def edit(stretch: QueuedRange, changes: Changes) -> bool:
             stretch.changes, stretch.altered = changes, True
             return True
@@ -425,15 +413,15 @@ class QueueFold:
             stretch.changes, stretch.altered = changes, True
         return stretch
 
-    def _activated(self, position: int, event: e.JobActivated) -> None:
+    def on_activated(self, position: int, event: e.JobActivated) -> None:
         stretch = self._one(event)
         if stretch is not None:
             stretch.status, stretch.slot = _RUNNING, event.slot
 
-    def _fact(self, position: int, event: _Fact) -> None:
+    def on_run(self, position: int, event: _Fact) -> None:
         self._one(event)
 
-    def _exited(self, position: int, event: e.JobExited) -> None:
+    def on_exited(self, position: int, event: e.JobExited) -> None:
         stretch = self._one(event)
         if stretch is None:
             return

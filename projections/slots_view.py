@@ -14,6 +14,7 @@ import msgspec
 from attrs import define, evolve
 
 from ..domain import events as e
+from ..domain.events.handlers import bound_handlers
 from ..domain.names import SlotName
 from ..domain.state.job_ad import unquoted
 from ..domain.state.pool_settings import UID_DOMAIN, as_founded
@@ -83,20 +84,7 @@ class SlotsFold:
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             **dict.fromkeys(MACHINE_FOLDS, self._machine_changed),
             **dict.fromkeys(SLOT_FOLDS, self._slot_changed),
-            e.PoolFounded: self._founded,
-            e.PoolConfigured: self._pool_configured,
-            e.MachineJoined: self._joined,
-            e.MachineLeft: self._left,
-            e.SlotCreated: self._born,
-            e.SlotTransitioned: self._moved,
-            e.SlotDestroyed: self._died,
-            e.CycleHeld: self._cycle,
-            e.MatchVoided: self._match_voided,
-            e.ClaimMade: self._claimed,
-            e.ClaimQueued: self._claimed,
-            e.ClaimActivated: self._claim_activated,
-            e.JobActivated: self._activated,
-            e.ClusterSubmitted: self._submitted,
+            **bound_handlers(self),
         }
 
     def _slot(self, name: str) -> _Row | None:
@@ -124,12 +112,12 @@ class SlotsFold:
             self._users[cluster] = unquoted(text or "")
         return self._users[cluster]
 
-    def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+    def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self._users[event.cluster] = unquoted(event.ad.get("User", ""))
 
     # The pool
 
-    def _founded(self, position: int, event: e.PoolFounded) -> None:
+    def on_founded(self, position: int, event: e.PoolFounded) -> None:
         settings = as_founded(event.uid_domain, event.settings)
         self._connection.execute("DELETE FROM pool")
         self._connection.execute(
@@ -137,7 +125,7 @@ class SlotsFold:
             (event.name, event.dialect, settings[UID_DOMAIN], event.version, event.at, _text(settings), 0),
         )
 
-    def _pool_configured(self, position: int, event: e.PoolConfigured) -> None:
+    def on_pool_configured(self, position: int, event: e.PoolConfigured) -> None:
         (before,) = self._connection.execute("SELECT settings FROM pool").fetchone() or ("{}",)
         settings = {**_settings(before), **event.settings}
         in_force = _text({name: text for name, text in settings.items() if text})
@@ -147,10 +135,10 @@ class SlotsFold:
 
     # Machines
 
-    def _joined(self, position: int, event: e.MachineJoined) -> None:
+    def on_joined(self, position: int, event: e.MachineJoined) -> None:
         self._machines[event.machine] = joined(event)
 
-    def _left(self, position: int, event: e.MachineLeft) -> None:
+    def on_left(self, position: int, event: e.MachineLeft) -> None:
         self._machines[event.machine] = None
 
     def _machine_changed(self, position: int, event: e.MachineConfigured) -> None:
@@ -160,17 +148,17 @@ class SlotsFold:
 
     # Slots
 
-    def _born(self, position: int, event: e.SlotCreated) -> None:
+    def on_born(self, position: int, event: e.SlotCreated) -> None:
         self._slots[event.slot] = _Row(created(event, position), position)
 
-    def _died(self, position: int, event: e.SlotDestroyed) -> None:
+    def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         row = self._slot(event.slot)
         parent = self._slot(row.slot.parent) if row is not None and row.slot.parent else None
         if row is not None and parent is not None:
             merged(parent.slot, row.slot)
         self._slots[event.slot] = None
 
-    def _moved(self, position: int, event: e.SlotTransitioned) -> None:
+    def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         row = self._slot(event.slot)
         if row is None and event.cause == "reported" and "/" in event.target:
             row = self._slots[event.slot] = _Row(_reported(position, event), position)
@@ -182,13 +170,13 @@ class SlotsFold:
         if row is not None:
             SLOT_FOLDS[type(event)](row.slot, event, position, user)
 
-    def _activated(self, position: int, event: e.JobActivated) -> None:
+    def on_activated(self, position: int, event: e.JobActivated) -> None:
         self._slot_changed(position, event, self._user(event, str(event.cluster)))
 
-    def _claim_activated(self, position: int, event: e.ClaimActivated) -> None:
+    def on_claim_activated(self, position: int, event: e.ClaimActivated) -> None:
         self._slot_changed(position, event, self._user(event, ""))
 
-    def _claimed(self, position: int, event: e.ClaimMade | e.ClaimQueued) -> None:
+    def on_claimed(self, position: int, event: e.ClaimMade | e.ClaimQueued) -> None:
         row = self._slot(event.slot)
         if row is not None:
             user = self._user(event, "" if event.holder else event.job or row.matched)
@@ -196,13 +184,13 @@ class SlotsFold:
                 row.matched = ""
             self._slot_changed(position, event, user)
 
-    def _cycle(self, position: int, event: e.CycleHeld) -> None:
+    def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             row = self._slot(match.slot)
             if row is not None:
                 row.matched = match.job
 
-    def _match_voided(self, position: int, event: e.MatchVoided) -> None:
+    def on_match_voided(self, position: int, event: e.MatchVoided) -> None:
         row = self._slot(event.slot)
         if row is not None:
             row.matched = ""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from attrs import define, field
 from msgspec.structs import replace
 
 from ...domain import events as e
+from ...domain.events.handlers import handlers_of
 from ...domain.imported.packed_ads import index, plain, select
 from ...domain.imported.record_sources import NOT_STARTED, NOT_SWITCHED, RecordPlace, place_of
 from ...domain.ports.log import EventStore
@@ -95,7 +96,7 @@ class Records:
         if asked and job[0] > 0 and job[1] >= 0:
             self.heard.setdefault(job, []).append(heard)
 
-    def on_source(self, position: int, event: e.SourceEvent) -> None:
+    def on_source(self, position: int, event: e.SourceFound) -> None:
         self.sources.take(event)
 
     def on_gap(self, position: int, event: e.SourceGap | e.SourceRefused) -> None:
@@ -210,14 +211,4 @@ class Records:
             self._hear(job, JobRecord(position, letter, chain, place.source, place.line, event.at, what, body))
 
 
-_TAKE: Final[dict[type[e.Event], Any]] = {
-    e.SourceFound: Records.on_source,
-    e.SourceGap: Records.on_gap,
-    e.SourceRefused: Records.on_gap,
-    e.JobsLogged: Records.on_entries,
-    e.AdsKept: Records.on_ads,
-    e.JobReported: Records.on_job,
-    e.SlotReported: Records.on_slot,
-    e.SlotTransitioned: Records.on_moved,
-    e.DaemonReported: Records.on_daemon,
-}
+_TAKE: Final = handlers_of(Records)

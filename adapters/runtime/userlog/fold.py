@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....domain import events as e
+from ....domain.events.handlers import handlers_of
 from ....domain.schedd.job_submission import heading, warnings_text
 from ....domain.state.job_ad import began_in_vain, quoted, unquoted
 from ....domain.state_machines import LEFT
@@ -111,30 +112,30 @@ class UserLogs:
 
     # The pool, its machines and slots: where jobs run
 
-    def _founded(self, event: e.PoolFounded) -> None:
+    def on_founded(self, event: e.PoolFounded) -> None:
         self._host, self._dialect = address(event.name), event.dialect
 
-    def _machine(self, event: e.MachineJoined) -> None:
+    def on_machine(self, event: e.MachineJoined) -> None:
         self._hosts[event.machine] = unquoted(event.ad.get("MyAddress", "")) or address(event.machine)
         self._machines[event.machine] = event.ad
 
-    def _machine_left(self, event: e.MachineLeft) -> None:
+    def on_machine_left(self, event: e.MachineLeft) -> None:
         self._hosts.pop(event.machine, None)
         self._machines.pop(event.machine, None)
 
-    def _slot(self, event: e.SlotCreated) -> None:
+    def on_slot(self, event: e.SlotCreated) -> None:
         self._places[event.slot] = place(event.slot, event.machine, event.ad)
 
-    def _slot_changed(self, event: e.SlotAdChanged) -> None:
+    def on_slot_changed(self, event: e.SlotAdChanged) -> None:
         known = self._places.get(event.slot)
         if known is not None:
             self._places[event.slot] = changed(known, event.changes)
 
-    def _slot_died(self, event: e.SlotDestroyed) -> None:
+    def on_slot_died(self, event: e.SlotDestroyed) -> None:
         self._places.pop(event.slot, None)
         self._leaving.pop(event.slot, None)
 
-    def _slot_moved(self, event: e.SlotTransitioned) -> None:
+    def on_slot_moved(self, event: e.SlotTransitioned) -> None:
         """Remember why a claim begins to end, until it has ended or its job may stay after all."""
         if event.target.startswith(_ENDING):
             why = EVICTIONS.get(event.cause)
@@ -145,7 +146,7 @@ class UserLogs:
 
     # Jobs that wait
 
-    def _submitted(self, event: e.ClusterSubmitted) -> Iterator[Entry]:
+    def on_submitted(self, event: e.ClusterSubmitted) -> Iterator[Entry]:
         cluster = LoggedCluster(event)
         if cluster.path == "":
             return
@@ -162,7 +163,7 @@ class UserLogs:
         else:
             yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.noted_alike() else body
 
-    def _materialized(self, event: e.JobsMaterialized) -> Iterator[Entry]:
+    def on_materialized(self, event: e.JobsMaterialized) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is None:
             return
@@ -174,7 +175,7 @@ class UserLogs:
 
         yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.noted_alike() else body
 
-    def _factory_moved(self, event: e.FactoryTransitioned) -> Iterator[Entry]:
+    def on_factory_moved(self, event: e.FactoryTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is None:
             return
@@ -192,7 +193,7 @@ class UserLogs:
         complete = cluster.mode != "Removed"
         return cluster, FACTORY, CLUSTER_REMOVE, event_text.cluster_removed(cluster.made, complete)
 
-    def _moved(self, event: e.JobsTransitioned) -> Iterator[Entry]:
+    def on_moved(self, event: e.JobsTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None and event.target == LEFT:
             self._gone(cluster, event.procs)
@@ -235,7 +236,7 @@ class UserLogs:
         if not (cluster.live or cluster.factory):
             del self._clusters[cluster.id]
 
-    def _edited(self, event: e.JobsEdited) -> Iterator[Entry]:
+    def on_edited(self, event: e.JobsEdited) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is None:
             return
@@ -264,7 +265,7 @@ class UserLogs:
 
     # Jobs that run
 
-    def _activated(self, event: e.JobActivated) -> None:
+    def on_activated(self, event: e.JobActivated) -> None:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None:
             where = self._places.get(event.slot) or local(event.slot)
@@ -279,7 +280,7 @@ class UserLogs:
     def _running(self, event: _OfARun) -> LoggedRun | None:
         return self._runs.get((event.cluster, event.proc))
 
-    def _executing(self, event: e.JobExecuting) -> Iterator[Entry]:
+    def on_executing(self, event: e.JobExecuting) -> Iterator[Entry]:
         run = self._running(event)
         if run is not None:
             run.executing = event.at
@@ -287,12 +288,12 @@ class UserLogs:
             if run.suspended:
                 yield self._one(event, SUSPEND, event_text.suspended(PROCESSES))
 
-    def _transfer_began(self, event: e.JobTransferBegan) -> Iterator[Entry]:
+    def on_transfer_began(self, event: e.JobTransferBegan) -> Iterator[Entry]:
         run = self._running(event)
         if run is not None:
             yield self._one(event, TRANSFER, event_text.transfer_began(event.way, run.host))
 
-    def _transfer_ended(self, event: e.JobTransferEnded) -> Iterator[Entry]:
+    def on_transfer_ended(self, event: e.JobTransferEnded) -> Iterator[Entry]:
         run = self._running(event)
         if run is None:
             return
@@ -305,7 +306,7 @@ class UserLogs:
     def _one(self, event: Any, number: int, body: Body) -> Entry:
         return self._clusters[event.cluster], ((event.proc, event.proc),), number, body
 
-    def _measured(self, event: e.JobMeasured) -> Iterator[Entry]:
+    def on_measured(self, event: e.JobMeasured) -> Iterator[Entry]:
         run = self._running(event)
         if run is None:
             return
@@ -318,7 +319,7 @@ class UserLogs:
         if news is not None:
             yield self._one(event, IMAGE_SIZE, event_text.image_size(*news))
 
-    def _signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
+    def on_signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
         run = self._running(event)
         if run is None:
             return
@@ -329,7 +330,7 @@ class UserLogs:
             if run.executing is not None:
                 yield self._one(event, UNSUSPEND, event_text.UNSUSPENDED)
 
-    def _exited(self, event: e.JobExited) -> Iterator[Entry]:
+    def on_exited(self, event: e.JobExited) -> Iterator[Entry]:
         run = self._runs.pop((event.cluster, event.proc), None)
         if run is None:
             return
@@ -465,27 +466,7 @@ _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
 }
 
 
-_RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry] | None]] = {
-    e.PoolFounded: UserLogs._founded,
-    e.MachineJoined: UserLogs._machine,
-    e.MachineLeft: UserLogs._machine_left,
-    e.SlotCreated: UserLogs._slot,
-    e.SlotAdChanged: UserLogs._slot_changed,
-    e.SlotDestroyed: UserLogs._slot_died,
-    e.SlotTransitioned: UserLogs._slot_moved,
-    e.ClusterSubmitted: UserLogs._submitted,
-    e.JobsMaterialized: UserLogs._materialized,
-    e.FactoryTransitioned: UserLogs._factory_moved,
-    e.JobsTransitioned: UserLogs._moved,
-    e.JobsEdited: UserLogs._edited,
-    e.JobActivated: UserLogs._activated,
-    e.JobTransferBegan: UserLogs._transfer_began,
-    e.JobTransferEnded: UserLogs._transfer_ended,
-    e.JobExecuting: UserLogs._executing,
-    e.JobMeasured: UserLogs._measured,
-    e.JobSignalled: UserLogs._signalled,
-    e.JobExited: UserLogs._exited,
-}
+_RULES = handlers_of(UserLogs)
 
 
 def _merged(entries: Iterator[Iterator[tuple[LogFile, str]]]) -> list[tuple[LogFile, str]]:

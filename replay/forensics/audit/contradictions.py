@@ -18,6 +18,7 @@ from typing import Any, Final
 from attrs import Factory, define, evolve, field
 
 from ....domain import events as e
+from ....domain.events.handlers import handlers_of
 from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
@@ -111,11 +112,11 @@ class FactAuditor:
         letter, source, line, at = place
         self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, at, what, body))
 
-    def _logged(self, event: e.JobLogged, place: StatementSource, chain: int) -> None:
+    def on_logged(self, event: e.JobLogged, place: StatementSource, chain: int) -> None:
         if event.number in ENTRIES and event.proc >= 0:
             self._hear((event.cluster, event.proc), place, chain, str(event.number), event.text)
 
-    def _kept(self, event: e.AdsKept, place: StatementSource, chain: int) -> None:
+    def on_kept(self, event: e.AdsKept, place: StatementSource, chain: int) -> None:
         if place.letter in ("H", "P", "S", "A"):
             self.scratch.add_ads(self._order, place.letter, place.source, place.line, event)
         elif place.letter == "C":
@@ -140,7 +141,7 @@ class FactAuditor:
             if value := text_of(ad, name):
                 self.scratch.add_fact(slot, fact, place, value)
 
-    def _written(self, event: e.TableWritten, place: StatementSource, chain: int) -> None:
+    def on_written(self, event: e.TableWritten, place: StatementSource, chain: int) -> None:
         source = place.source
         self._steps.take(str(source), event)
         if event.kind == "queue":
@@ -167,7 +168,7 @@ class FactAuditor:
         if fact in FACTS:
             self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
-    def _of_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
+    def on_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
         if event.said not in _OF_JOBS:
             return
         facts = event.facts
@@ -180,7 +181,7 @@ class FactAuditor:
             self.scratch.add_fact(job, "matched_slot", place, facts["slot"])
         self._hear((event.cluster, event.proc), place, chain, event.said, json.dumps(facts))
 
-    def _of_slot(self, event: e.SlotReported, place: StatementSource, chain: int) -> None:
+    def on_slot(self, event: e.SlotReported, place: StatementSource, chain: int) -> None:
         if place.letter != "L":
             return
         slot, facts = event.slot, event.facts
@@ -199,7 +200,7 @@ class FactAuditor:
             self.scratch.add_fact(slot, "job", place, NONE)
             self._hear(job, place, chain, "over", json.dumps({"slot": slot}))
 
-    def _moved(self, event: e.SlotTransitioned, place: StatementSource, chain: int) -> None:
+    def on_moved(self, event: e.SlotTransitioned, place: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
         self.scratch.add_fact(event.slot, "state", place, event.target)
         if event.target.startswith(CLAIMED) and event.slot not in self._owners:
@@ -214,13 +215,13 @@ class FactAuditor:
             if known is not None or not body:
                 self.scratch.add_fact(slot, fact, place._replace(letter="L"), body)
 
-    def _born(self, event: e.SlotCreated, place: StatementSource, chain: int) -> None:
+    def on_born(self, event: e.SlotCreated, place: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
         self._forget(event.slot, place, NONE)
         self._asked[event.slot] = self._asked.pop(event.parent, "")
         self.scratch.add_fact(event.slot, "state", place, "Owner/Idle")
 
-    def _daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
+    def on_daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
         if event.said == "died" and event.daemon in OF_LOGS:  # its master tells: its own log need not be there
             self._deaths.setdefault(OF_LOGS[event.daemon], []).append((event.at, event.at))
         if event.said in ("began", "ended"):
@@ -228,7 +229,7 @@ class FactAuditor:
             if place.letter == "L":
                 self._unknown(chain, place)
 
-    def _of_cycle(self, event: e.CycleReported, place: StatementSource, chain: int) -> None:
+    def on_cycle(self, event: e.CycleReported, place: StatementSource, chain: int) -> None:
         self._begun.cycle(chain, event)
 
     def _unknown(self, chain: int, place: StatementSource) -> None:
@@ -237,11 +238,11 @@ class FactAuditor:
             self._forget(slot, place, "")
             self.scratch.add_fact(slot, "state", place._replace(letter="L"), "")
 
-    def _of_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
+    def on_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
         if event.said == "set":
             self._steps.set_by_hand.add(event.submitter)
 
-    def _gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
+    def on_gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
         self._gaps.setdefault(chain, []).append(self._order)
         self._begun.forget(chain, False)
         self._steps.forget(str(place.source))
@@ -371,17 +372,4 @@ def _misnumbered(number: str, heard: Sequence[JobRecord]) -> bool:
     return any(one.letter in "HPSA" and "GlobalJobId" in one.body and number not in one.body for one in heard)
 
 
-_STEPS: Final[dict[type[e.Event], Any]] = {
-    e.JobLogged: FactAuditor._logged,
-    e.AdsKept: FactAuditor._kept,
-    e.TableWritten: FactAuditor._written,
-    e.JobReported: FactAuditor._of_job,
-    e.SlotReported: FactAuditor._of_slot,
-    e.SlotTransitioned: FactAuditor._moved,
-    e.SlotCreated: FactAuditor._born,
-    e.DaemonReported: FactAuditor._daemon,
-    e.SubmitterReported: FactAuditor._of_submitter,
-    e.CycleReported: FactAuditor._of_cycle,
-    e.SourceGap: FactAuditor._gap,
-    e.SourceRefused: FactAuditor._gap,
-}
+_STEPS: Final = handlers_of(FactAuditor)

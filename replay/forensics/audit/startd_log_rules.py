@@ -8,13 +8,13 @@ adopted at their next line. docs/import.md has the rules, and says what a findin
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
 from attrs import Factory, define, field
 
 from ....domain import events as e
+from ....domain.events.handlers import handlers_of
 from ....domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..imported_log import Sources
@@ -380,15 +380,7 @@ class StartdLogAuditor:
         slot.story.append(event)
 
 
-_RULES: Final[dict[type[e.Event], Callable[[StartdLogAuditor, _StartdLog, Any], None]]] = {
-    e.SlotTransitioned: StartdLogAuditor.on_moved,
-    e.SlotReported: StartdLogAuditor.on_reported,
-    e.SlotCreated: StartdLogAuditor.on_born,
-    e.SlotDestroyed: StartdLogAuditor.on_died,
-    e.DaemonReported: StartdLogAuditor.on_daemon,
-    e.SourceGap: StartdLogAuditor.on_gap,
-    e.SourceRefused: StartdLogAuditor.on_refused,
-}
+_RULES: Final = handlers_of(StartdLogAuditor)
 
 
 @cache

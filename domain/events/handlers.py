@@ -1,0 +1,23 @@
+"""Find the methods that handle events by the events in their signatures."""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import Any, get_args, get_type_hints
+
+from .base import Event
+
+
+def handlers_of(kind: type) -> dict[type[Event], Any]:
+    """Return the methods ``on_...`` of a class, by the kinds of events that their parameter ``event`` may be."""
+    found: dict[type[Event], Any] = {}
+    for name, method in vars(kind).items():
+        if name.startswith("on_"):
+            taken = get_type_hints(method)["event"]
+            found |= dict.fromkeys(get_args(taken) or (taken,), method)
+    return found
+
+
+def bound_handlers(owner: object) -> dict[type[Event], Any]:
+    """Return the same of an object, bound to it."""
+    return {kind: MethodType(method, owner) for kind, method in handlers_of(type(owner)).items()}
