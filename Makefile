@@ -15,6 +15,11 @@ run: .venv/ready
 test: .venv/ready
 	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
+# The documentation as a website with search, in build/site. A broken link is an error.
+site: export NO_MKDOCS_2_WARNING = 1
+site: .venv/ready
+	$(BIN)/mkdocs build --strict --quiet
+
 # The seconds that a test may take, where they are not those of pyproject.toml.
 limit = --timeout=$(1) -o faulthandler_timeout=0
 
@@ -81,4 +86,4 @@ clean:
 	$(BIN)/python -m pip install --progress-bar on --editable '.[dev]'
 	touch $@
 
-.PHONY: run test check bench soak attack mutants realpool coverage structure clean
+.PHONY: run test check site bench soak attack mutants realpool coverage structure clean
