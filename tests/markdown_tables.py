@@ -1,6 +1,6 @@
 """Tables of the pages in docs/ that are drawn from the code, each between two comments that name it.
 
-What draws them stands beside the test that holds the page to it, and ``docs/generate_*.py`` writes the page anew.
+The functions that generate them are next to the tests that compare them, and ``docs/generate.py`` writes the pages.
 """
 
 from __future__ import annotations

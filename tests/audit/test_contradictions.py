@@ -409,7 +409,7 @@ def test_a_figure_that_is_changed_in_a_recorded_history_is_found_for_every_job(
 
 
 def test_the_page_shows_the_facts_as_they_are_compared() -> None:
-    assert fill(PAGE) == PAGE, "docs/import.md is not up to date: run python docs/generate_import.py"
+    assert fill(PAGE) == PAGE, "docs/import.md is out of date: run python docs/generate.py"
     assert fill(PAGE.replace("NumJobStarts", "NumShadowStarts")) == PAGE
     with pytest.raises(ValueError, match="each section once: see fact, facts"):
         fill(PAGE.replace("drawn: facts", "drawn: fact"))

@@ -47,7 +47,7 @@ def test_the_table_names_submit_files_that_there_are() -> None:
 
 
 def test_the_page_lists_what_the_table_lists() -> None:
-    assert section() in PAGE.read_text(encoding="utf-8"), "python docs/generate_fidelity.py writes it anew"
+    assert section() in PAGE.read_text(encoding="utf-8"), "docs/fidelity.md is out of date: run python docs/generate.py"
 
 
 A_JOB = Told(("000 submitted", "001 began", "006 N", "012 held: gone"), {"JobStatus": "5", "Old": "undefined"}, {})

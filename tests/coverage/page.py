@@ -1,4 +1,4 @@
-"""What happens to every name of the five documents: docs/coverage.md, made from the code's own tables."""
+"""Generate docs/coverage.md: the status of every name in the five documents, from the code's tables."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OF_OTHER_UNIVERSES = Names(dict.fromkeys(commands("what is not here"), True))
 PAGE = code.ROOT / "docs" / "coverage.md"
 FEATURES = code.ROOT / "docs" / "features.tsv"
 STATUSES = {
-    "works": "as the documents say",
-    "partly": "some of it; the note says what not",
-    "told": "not followed: whoever sets it or submits it is told so",
-    "refused": "not followed: who asks for it gets an error that says so",
-    "absent": "there is nothing to set or to call",
+    "implemented": "works as documented",
+    "partly": "implemented in part; the note says what is missing",
+    "reported": "not implemented; Poolbook warns when you use it",
+    "rejected": "not implemented; using it is an error",
+    "absent": "no such setting or command",
 }
 
 
@@ -63,7 +63,7 @@ def names() -> list[Row]:
 
 
 def features() -> list[Feature]:
-    """The features that the five documents describe, with what became of each."""
+    """Return the features that the five documents describe, with their status."""
     return [Feature(*line.split("\t")) for line in FEATURES.read_text(encoding="utf-8").splitlines()[1:]]
 
 
@@ -74,13 +74,13 @@ def of_setting(name: str) -> str:
     whole = re.sub("<[^>]*>", "1", name)
     plain = whole if is_known(whole) or unenforced(whole) else whole.rpartition(".")[2]
     if (about := unenforced(plain)) is not None:
-        return f"no pool starts with it, unless -ignore-unenforced is given: {about}"
+        return f"rejected unless -ignore-unenforced is given: {about}"
     if is_limit(plain):
-        return "followed by the negotiator"
+        return "implemented (the negotiator)"
     for spelled in (plain, without_prefix(plain)):
         if (who := follower(spelled)) is not None:
-            return f"followed by {who}"
-    return f"told: {subject(without_prefix(plain))}" if is_known(plain) else ""
+            return f"implemented ({who})"
+    return f"reported ({subject(without_prefix(plain))})" if is_known(plain) else ""
 
 
 def of_template(name: str) -> str:
@@ -88,45 +88,45 @@ def of_template(name: str) -> str:
         text = f"use {name}(1, 2, 3)" if name.endswith(("Group", "File")) else f"use {name}"
         found = read(text).unsupported_settings()
     except ConfigError as error:
-        return f"refused: {error.message}"
+        return f"rejected: {error.message}"
     told = [one.name for one in found if not one.unenforced]
     if any(one.unenforced for one in found):
-        return "expanded; no pool starts with it, unless -ignore-unenforced is given"
-    return f"expanded; told: {', '.join(told)}" if told else "expanded, and followed"
+        return "expanded; rejected unless -ignore-unenforced is given"
+    return f"expanded; reported: {', '.join(told)}" if told else "implemented"
 
 
 def of_command(name: str) -> str:
     plain = re.sub("<[^>]*>", "cogs", name).lower()
     if plain in dict(REFUSED):
-        return f"refused: {dict(REFUSED)[plain]}"
+        return f"rejected: {dict(REFUSED)[plain]}"
     idle = [one for one, names in COMMANDS_OF.items() if plain in names or plain == one.lower()]
     if any(one in attributes("not acted on") for one in idle):
-        return "told at each submission: kept in the ad and not acted on yet"
+        return "reported at submission: stored in the ad, no effect yet"
     if any(one in attributes("no effect") for one in idle) or is_read(plain):
-        return "told at each submission: it has no effect yet"
+        return "reported at submission: no effect yet"
     if OF_OTHER_UNIVERSES.get(plain):
-        return "told at each submission: unused, as in HTCondor's vanilla universe"
-    return "followed" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
+        return "reported at submission: unused, as in HTCondor's vanilla universe"
+    return "implemented" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
 
 
 def of_attribute(name: str) -> str:
     if ability(name):
-        return "no slot has it; told where a configuration or a job asks for it"
+        return "in no slot ad; reported when a configuration or a job uses it"
     if unadvertised(name):
-        return "no slot has it; told where START, requirements or rank reads it"
+        return "in no slot ad; reported when START, requirements or rank uses it"
     if name in attributes("not acted on") or name in attributes("no effect"):
-        return "told at each submission: kept in the job's ad and not acted on yet"
-    return "as in HTCondor" if code.has_word(name) else "in no ad: undefined where it is read"
+        return "reported at submission: stored in the job ad, no effect yet"
+    return "as in HTCondor" if code.has_word(name) else "absent: undefined"
 
 
 def of_tool(name: str) -> str:
     if name.removeprefix(PREFIX) in TOOLS:
-        return "there, under this name"
+        return "implemented under this name"
     command = command_named(name)
     if command:
         return f"`poolbook {command}`"
     instead = INSTEAD.get(name.removeprefix(PREFIX))
-    return f"told: {instead}" if instead else "told: there is no counterpart"
+    return f"reported: {instead}" if instead else "reported: there is no counterpart"
 
 
 def of_option(name: str) -> str:
@@ -135,20 +135,20 @@ def of_option(name: str) -> str:
     if table is not None:
         meaning = table.find(option)
         if meaning is None:
-            return "refused: there is no such option here"
+            return "rejected: unknown option"
         return _told(meaning[0].refused, f"{tool} -{meaning[0].name}")
     command = command_named(tool)
     if not command:
-        return f"told with {tool}"
+        return f"reported with {tool}"
     try:
         found, _ = find(table_of(command), option)
     except UsageError:
-        return "refused: there is no such option here"
+        return "rejected: unknown option"
     return _told(found.refused, f"poolbook {command} -{found.name}")
 
 
 def _told(refused: str, call: str) -> str:
-    return f"refused: {refused}" if refused else f"`{call}`"
+    return f"rejected: {refused}" if refused else f"`{call}`"
 
 
 WHAT: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -164,12 +164,12 @@ WHAT: dict[str, tuple[str, Callable[[str], str]]] = {
 
 HEAD = """# Coverage
 
-What Poolbook does with the names and features of the five documents that it implements: the manual's pages on job
-scheduling, execution points, access points and central managers, and the overview. Nothing is accepted in silence.
-What is not followed is named once, in one message, where a person sets it: by `serve`, `run`, `config`, `reconfig`,
-`play` and `submit`.
+This page lists the features, settings, submit commands, attributes, tools and options in HTCondor's documents on job
+scheduling, execution points, access points and central managers, and in the overview. Every HTCondor name is
+implemented, rejected, or reported as unsupported: `serve`, `run`, `config`, `reconfig`, `play` and `submit` print one
+message with the names that have no effect.
 
-This page is made from the code's tables by `python docs/generate_coverage.py`, and a test holds it to them.
+The page is generated from the code.
 """
 
 
@@ -184,12 +184,12 @@ def _features() -> Iterator[str]:
     found = features()
     counts = Counter(one.status for one in found)
     yield "## Features\n"
-    yield f"{len(found)} features of the documents, and what became of each. docs/features.tsv has them all.\n"
+    yield f"The documents describe {len(found)} features. `docs/features.tsv` lists all of them.\n"
     yield from _table(
-        ("status", "features", "means"), [(status, str(counts[status]), words) for status, words in STATUSES.items()]
+        ("status", "features", "meaning"), [(status, str(counts[status]), words) for status, words in STATUSES.items()]
     )
-    yield "Those that do not work as the documents say, or not whole:\n"
-    rest = [one for one in found if one.status != "works"]
+    yield "These features are not fully implemented:\n"
+    rest = [one for one in found if one.status != "implemented"]
     yield from _table(
         ("document", "section", "feature", "status", "note"),
         [(one.document, one.heading, one.feature, one.status, one.note) for one in rest],
@@ -200,7 +200,7 @@ def _names() -> Iterator[str]:
     for kind, (title, what) in WHAT.items():
         mine = [row for row in names() if row.kind == kind]
         yield f"## {title}\n"
-        yield from _table(("name", "what happens to it"), [(f"`{row.name}`", what(row.name)) for row in mine])
+        yield from _table(("name", "status"), [(f"`{row.name}`", what(row.name)) for row in mine])
 
 
 def _spelled(found: list[str]) -> str:
@@ -213,12 +213,12 @@ def _all_settings() -> Iterator[str]:
     by_subject: dict[str, list[str]] = {about: [] for about, _ in rows("subject")}
     for name in rest:
         by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)
-    yield "## All settings of HTCondor's\n"
-    yield "Followed, by whom:\n"
-    yield from _table(("who", "settings"), [(who, _spelled(of)) for who, of in rows("followed")])
-    yield "Not followed, by what they are about; each is told where it is set:\n"
+    yield "## All HTCondor settings\n"
+    yield "Implemented, by component:\n"
+    yield from _table(("component", "settings"), [(who, _spelled(of)) for who, of in rows("followed")])
+    yield "Not implemented, by subject; Poolbook reports each that you set:\n"
     yield from _table(
-        ("about", "settings"),
+        ("subject", "settings"),
         [(about, _spelled(found)) for about, found in by_subject.items() if found],
     )
 

@@ -139,7 +139,7 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
         ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) is a setting"),
         (
             "START_VANILLA_UNIVERSE = 3",
-            "START_VANILLA_UNIVERSE: Poolbook does not enforce what the schedd lets begin yet, and would let in",
+            "START_VANILLA_UNIVERSE: Poolbook does not enforce which jobs the schedd starts yet, and would let in",
         ),
         ("STARTD_ATTRS = HasVM\nHasVM = true", "HasVM: slots would advertise what Poolbook cannot do yet"),
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
@@ -235,7 +235,7 @@ def test_a_new_log_is_not_given_a_limit_that_nobody_keeps(folder: Path, capsys: 
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-set", "START_VANILLA_UNIVERSE=1"]) == 2
     assert (
-        "-set START_VANILLA_UNIVERSE: Poolbook does not enforce what the schedd lets begin yet"
+        "-set START_VANILLA_UNIVERSE: Poolbook does not enforce which jobs the schedd starts yet"
         in capsys.readouterr().err
     )
 

@@ -1,4 +1,4 @@
-"""docs/events.md, made of the classes of events: their docstrings, what stands behind each field, and the examples."""
+"""Generate docs/events.md from the classes of events: docstrings, comments on the fields, and examples."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ from .event_examples import EXAMPLES
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "events.md"
 TOPICS = {kind: topic for topic, kind in events.TOPICS.items()}
 MODULES = {
-    "base": "What all have in common",
+    "base": "Common fields",
     "pool": "The pool, its requests and its cycles",
     "slots": "Machines, slots and claims",
     "defrag": "The defragmentation",
     "jobs": "Jobs",
     "accounting": "Submitters",
-    "imports": "What an import wrote",
+    "imports": "Imports",
 }
 MEANINGS = {
     "Causes": events.CAUSES,
     "Flags of a claim": events.CLAIM_FLAGS,
-    "What is set of a submitter": events.SET,
+    "Settings of a submitter": events.SET,
 }
 
 _HEAD = """# Events
 
-Made by `docs/generate_events.py` of the classes in `domain/events/`; programs import them from `poolbook.events`
-([library.md](library.md)). What stands here is stable: a kind of event that was released keeps its name, its fields and
-their meaning; a new field comes with a default, so that logs of earlier versions stay readable ([log.md](log.md)).
-New kinds come with later versions.
+This page lists every kind of event in a log, with its fields and their units. It is generated from the classes in
+`domain/events/`. In Python, import them from `poolbook.events` ([library](library.md#events)).
 
-Behind an event's name is its topic: the short name under which a log keeps it. Below its fields stand an example as the
-log keeps it, and the line that `poolbook log` makes of it. Every event has `at`, `cause` and `stimulus` of `Event`,
-and is of one stream, the log of one thing. Ads are dictionaries, attribute to expression text. Ranges of processes are
-pairs of numbers, both ends included.
+A released kind of event keeps its name, its fields and their meaning. New fields have defaults, so logs of earlier
+versions stay readable ([log](log.md#new-events-and-formats)). Later versions add new kinds.
+
+After an event's name is its topic, the short name that a log uses for it. Below its fields are an example as stored in
+the log, and the line that `poolbook log` prints for it. Every event has `at`, `cause` and `stimulus` of `Event`, and
+belongs to one stream: the events of one subject. Ads are dictionaries of attributes and expressions. Ranges of
+processes are pairs of numbers that include both ends.
 """
 
 
 def documented(module: ModuleType) -> dict[str, dict[str, str]]:
-    """What stands behind each field of each class of a module."""
+    """Return the comment on each field of each class of a module."""
     source = inspect.getsource(module)
     lines = source.split("\n")
     found: dict[str, dict[str, str]] = {}
@@ -65,14 +66,14 @@ def documented(module: ModuleType) -> dict[str, dict[str, str]]:
 
 
 def classes(module: ModuleType) -> Iterator[type]:
-    """The classes with fields that a module makes, in its order."""
+    """Yield the classes with fields that a module defines, in order."""
     for thing in vars(module).values():
         if inspect.isclass(thing) and fields_of(thing) and thing.__module__ == module.__name__:
             yield thing
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     parts = [_HEAD]
     for name, title in MODULES.items():
         module = import_module(f"poolbook.domain.events.{name}")
@@ -100,7 +101,7 @@ def _example(kind: type) -> str:
 def _class(kind: type, said: dict[str, str]) -> str:
     topic = f" `{TOPICS[kind]}`" if kind in TOPICS else ""
     base = kind.__bases__[0]
-    also = f" It has the fields of `{base.__name__}`, too." if fields_of(base) else ""
+    also = f" It also has the fields of `{base.__name__}`." if fields_of(base) else ""
     text = f"\n### {kind.__name__}{topic}\n\n{_plain(kind.__doc__ or '')}{also}\n"
     own = [name for name in fields_of(kind) if name in said]
     if own:

@@ -64,6 +64,4 @@ def test_every_kind_of_event_has_all_that_it_needs() -> None:
 
 
 def test_the_page_is_what_the_classes_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), (
-        "a kind of event has changed, or the page was edited: run .venv/bin/python docs/generate_events.py"
-    )
+    assert PAGE.read_text(encoding="utf-8") == page(), "docs/events.md is out of date: run python docs/generate.py"

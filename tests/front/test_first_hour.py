@@ -34,7 +34,9 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def test_the_tutorial_goes_as_it_says(commands: Path, home: Path) -> None:
     shown = steps(TUTORIAL)
     for step, came in zip(shown, typed(shown, home, environment(commands, home)), strict=True):
-        assert alike(step.came, came), f"$ {step.typed[0]}\n{came}\nMeant? python docs/generate_tutorial.py"
+        assert alike(step.came, came), (
+            f"$ {step.typed[0]}\n{came}\nIf this is intended, run python docs/generate.py tutorial"
+        )
 
 
 def test_the_readme_s_lines_install_run_and_ask(commands: Path, home: Path) -> None:

@@ -12,10 +12,7 @@ PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "state-machines
 
 
 def test_the_page_is_what_the_tables_draw() -> None:
-    assert fill(PAGE) == PAGE, (
-        "the tables have changed, or the page was edited where it is drawn: run .venv/bin/python "
-        "docs/generate_state_machines.py"
-    )
+    assert fill(PAGE) == PAGE, "docs/state-machines.md is out of date: run python docs/generate.py"
 
 
 def test_a_change_of_a_drawn_part_is_undone_and_prose_is_left_alone() -> None:

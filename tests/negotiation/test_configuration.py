@@ -305,7 +305,7 @@ def test_a_pool_that_is_served_follows_its_files_at_its_start_and_when_told(tmp_
 
 def test_the_page_lists_every_setting_of_the_negotiator() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill(page) == page, "docs/configuration.md is out of date: run python docs/generate_configuration.py"
+    assert fill(page) == page, "docs/configuration.md is out of date: run python docs/generate.py"
     assert all(f"`{prefix}<group>`" in page for prefix in FAMILIES)
 
 

@@ -22,7 +22,7 @@ EACH_RULE = [
 
 def test_the_page_is_drawn_from_the_tables() -> None:
     page = Path("docs/execution-point.md").read_text(encoding="utf-8")
-    assert fill(page) == page, "docs/execution-point.md is not up to date: run python docs/generate_policy.py"
+    assert fill(page) == page, "docs/execution-point.md is out of date: run python docs/generate.py"
 
 
 @together(("dialect", "pair", "rule"), EACH_RULE)

@@ -24,7 +24,7 @@ def test_the_example_prints_what_the_page_says() -> None:
 
 def test_the_page_lists_the_tables_and_their_columns() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill(page) == page, "docs/log.md is not up to date: run python docs/generate_views.py"
+    assert fill(page) == page, "docs/log.md is out of date: run python docs/generate.py"
 
 
 def test_the_database_has_what_is_described() -> None:

@@ -20,7 +20,7 @@ RELEASES = sorted(set(HOLD_CODES) - {2, 16, 17})
 
 def test_the_page_has_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill(page) == page, "job-policy.md is out of date: run python docs/generate_holds.py"
+    assert fill(page) == page, "docs/job-policy.md is out of date: run python docs/generate.py"
 
 
 @pytest.mark.parametrize("code", HOLD_CODES)

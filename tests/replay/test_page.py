@@ -8,4 +8,4 @@ from .why_page import PAGE, fill
 def test_the_page_shows_what_the_commands_print_and_every_rule() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert "```transcript\n" in page
-    assert fill(page) == page, "docs/why.md is out of date: run python docs/generate_why.py"
+    assert fill(page) == page, "docs/why.md is out of date: run python docs/generate.py"

@@ -61,4 +61,4 @@ def test_the_page_counts_the_captures() -> None:
 
 
 def test_the_page_lists_every_option_that_is_rejected() -> None:
-    assert fill(PAGE) == PAGE, "docs/tools.md is out of date: run python docs/generate_tools.py"
+    assert fill(PAGE) == PAGE, "docs/tools.md is out of date: run python docs/generate.py"
