@@ -69,6 +69,7 @@ _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
 # What a startd writes of a move, the first that fits: HTCondor's text, the cause that an event of our own would name,
 # the cause of an eviction if it is one, and the words where they are not the first cause's (``narration/causes.txt``).
 REASONS: Final = (
+    ("retirement ended/expired reverting to", "claim_failed", "", "the startd rejected the new claim"),
     ("RELEASE_CLAIM command from preempting", "better_match_gone", "", ""),
     ("preempting claim based on user priority", "better_match", "priority",
      "the negotiator gave the slot to a user with a better priority"),

@@ -8,7 +8,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from itertools import zip_longest
 from typing import Final
@@ -103,24 +103,24 @@ _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing",
 
 def missing_steps(life: ImportedJob, records: Sequence[Record]) -> Iterator[Record]:
     """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
-    told = {one.event.stimulus for record in records for one in (record, *record.others)}
+    told = {one.event.stimulus: one.position for record in records for one in (record, *record.others)}
     seen = [life.ended_by(one) for one in records if one.what in _BY_SHADOW]
     begun = [(one.at, one.facts.get("slot", "")) for one in records if one.what in (BEGIN, "shadow_began")]
     for run, later in zip_longest(life.runs, life.runs[1:]):
         near = range(run.began - CLOSE, max(run.began, run.ended) + CLOSE)
         if run.slot and not any(at in near and slot in ("", run.slot) for at, slot in begun):
-            yield _step(life, BEGUN, run.began, run.begun, run.slot)
-        known = not told.isdisjoint(run.ends) or any(run is one for one in seen)
+            yield _step(life, BEGUN, run.began, run.begun, run.slot, told)
+        known = not told.keys().isdisjoint(run.ends) or any(run is one for one in seen)
         if (run.slot or run.begun in told) and run.outcome != GOES_ON and not known:
             place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
             place = place if run.ends else later.begun if later is not None else run.begun
-            yield _step(life, OVER, run.ended, place, run.slot)
+            yield _step(life, OVER, run.ended, place, run.slot, told)
 
 
-def _step(life: ImportedJob, what: str, at: int, stimulus: str, slot: str) -> Record:
-    places = [(position, one.stimulus) for position, one in life.slots.records(slot)]
-    places += [(ad.position, ad.stimulus) for ad in life.ads]
-    position = next((position for position, place in places if place == stimulus), 0)
+def _step(life: ImportedJob, what: str, at: int, stimulus: str, slot: str, told: Mapping[str, int]) -> Record:
+    places = {one.stimulus: position for position, one in reversed(life.slots.records(slot))}
+    places |= {ad.stimulus: ad.position for ad in reversed(life.ads)} | dict(told)
+    position = places.get(stimulus, 0)
     event = e.JobReported(at, "reported", stimulus, *life.job, what, {"slot": slot})
     return Record(position, event, what, event.facts)
 

@@ -889,3 +889,19 @@ def test_the_answer_lists_the_evictions_with_their_times_and_causes(
     text = told(evicted(times, codes), "1.0")[0]
     assert [part for part in said if part not in text] == []
     assert ("Job 1.0 was evicted" in text) is bool(said)
+
+
+HONEST = TRACES.parent / "honest"
+
+
+def test_a_run_that_ends_in_the_second_in_which_it_began_is_told_in_that_order(tmp_path: Path) -> None:
+    log, _ = imported(unpacked(HONEST / "mixed-22.tar.xz", tmp_path))
+    codes = [sentence.code for sentence in why(log, "7.2").life]
+    assert codes[1:4] == ["shadow_goes_on", "run_over", "later_died"]
+
+
+def test_a_claim_that_the_startd_rejects_is_not_told_to_have_retired(tmp_path: Path) -> None:
+    log, _ = imported(unpacked(HONEST / "fault-mixed-271.tar.xz", tmp_path))
+    texts = [sentence.text for sentence in why(log, "slot1_1@localhost").life]
+    assert texts[2] == "The startd rejected the new claim, which began to end."
+    assert texts[3] == "The slot returned to its owner: the startd had rejected the new claim."
