@@ -10,7 +10,6 @@ from ...domain import events as e
 from ...domain.names import JobId
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import HTCONDOR_25
-from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..narration.formatting import EVER, counted, instant
 from ..narration.sentence_tables import ADVICE
@@ -25,8 +24,7 @@ from .select_events import job_events
 from .submissions import refusal
 from .unknown_thing import unknown_job
 
-_NUMBERS = HTCONDOR_25.job_status_numbers
-_NAMES = {number: name.lower() for name, number in _NUMBERS.items()}
+_NAMES = {number: name.lower() for name, number in HTCONDOR_25.job_status_numbers.items()}
 _OVER = ("completed", "failed", "removed")
 UNTOLD = "in a state that no record tells of"
 _OPEN = ("idle", "running", "suspended", UNTOLD)
@@ -127,12 +125,11 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
     for proc, ad in ads_of_cluster(log, "history", cluster):
         left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
         if found.status.get(proc) not in _OVER and (at is None or left <= at):
-            _left(found, proc, ad)
-    for proc, ad in ads_of_queue(log, cluster, at).items() if set(_OPEN) & set(found.status.values()) else ():
-        if found.status.get(proc) in _OPEN and ad.has_left:
-            _left(found, proc, ad)
+            _take_ad(found, proc, ad)
+    for proc, ad in ads_of_queue(log, cluster, at).items():
+        if proc not in found.status or (found.status[proc] in _OPEN and ad.has_left):
+            _take_ad(found, proc, ad)
     reported = {event.proc for _, event in told if isinstance(event, e.JobReported) and event.proc >= 0}
-    _queued(log, cluster, at, found)
     found.set(sorted(reported - found.status.keys()), UNTOLD)
     return found
 
@@ -177,25 +174,12 @@ def _number(text: str) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() else None
 
 
-def _left(found: Outcomes, proc: int, ad: JobAd) -> None:
-    """What the history says of a job that has left the queue."""
-    if ad.number("JobStatus") == _NUMBERS["Completed"]:
+def _take_ad(found: Outcomes, proc: int, ad: JobAd) -> None:
+    """Take what the history, or the schedd's table, says last of a job."""
+    status = _NAMES.get(ad.number("JobStatus"), UNTOLD)
+    if status == "completed":
         by_signal = ad.text("ExitBySignal").lower() == "true"
-        ended = Ended(None, ad.number("ExitSignal")) if by_signal else Ended(ad.number("ExitCode"))
-        found.end(proc, ended)
-    else:
-        found.set((proc,), _NAMES.get(ad.number("JobStatus"), UNTOLD))
-
-
-def _queued(log: EventStore, cluster: int, at: int | None, found: Outcomes) -> None:
-    """What the queue's records say of jobs of which nothing else tells."""
-    try:
-        ads = queue(log, at).jobs
-    except NotKnown:
+        found.end(proc, Ended(None, ad.number("ExitSignal")) if by_signal else Ended(ad.number("ExitCode")))
         return
-    for ad in ads:
-        proc = _number(ad.get("ProcId", ""))
-        if ad.get("ClusterId") == str(cluster) and proc is not None and proc not in found.status:
-            hold = HoldReason(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), ad.get("HoldReason", ""))
-            status = _NAMES.get(_number(ad.get("JobStatus", "")) or 0, UNTOLD)
-            found.set((proc,), status, hold if status == "held" else None)
+    hold = HoldReason(*(ad.text(name) for name in ("HoldReasonCode", "HoldReasonSubCode", "HoldReason")))
+    found.set((proc,), status, hold if status == "held" else None)
