@@ -75,7 +75,7 @@ def main() -> int:
         limit, ours = (max(rates) for rates in zip(*pairs, strict=True))
         verdict = "met" if ours > AIM else "MISSED"
         print(
-            f"{'/bin/true through the supervisor, jobs a second':50} bare loop {limit:6.0f}   Poolbook {ours:6.0f}",
+            f"{'/bin/true through the supervisor':36} bare loop {limit:6.0f}/s   Poolbook {ours:6.0f}/s",
             end="",
         )
         print(f"   ratio {ours / limit:4.2f}   aim > {AIM} {verdict}")
