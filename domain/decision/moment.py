@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import tzinfo
 
-from attrs import define
+from msgspec import Struct
 
 from ..classad import Context
 from ..ports.sensor_readings import Sense
@@ -13,8 +13,7 @@ from ..state.caches import Caches
 from ..state.state import State
 
 
-@define
-class Moment:
+class Moment(Struct):
     state: State
     now: int  #: in microseconds of the log's time
     zone: tzinfo  #: that of the machines' local times

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor
 from typing import Final, NamedTuple
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd, Context
 from ..ports.slot_ads import SlotAds
@@ -149,16 +149,14 @@ WhyNot = Callable[[CandidateSlot], str]
 """Tells why something cannot be done with a slot's machine; empty: it can."""
 
 
-@frozen
-class Habits:
+class Habits(Struct, frozen=True):
     """Where the dialects differ (``state_machines/dialects.py`` says how)."""
 
     exceeds_maxima: bool
     stops_at_long_intervals: bool
 
 
-@frozen
-class Before:
+class Before(Struct, frozen=True):
     """What the polls before tell: the second of the last one (0: there was none), and the drains of this hour and
     day."""
 
@@ -166,8 +164,7 @@ class Before:
     spent: DrainsBegun
 
 
-@frozen
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A slot, and why nothing is done with its machine (empty: it is)."""
 
     seen: CandidateSlot
@@ -175,8 +172,7 @@ class Chosen:
     refused: str = ""
 
 
-@frozen
-class Decision:
+class Decision(Struct, frozen=True):
     """What a poll decides. ``stopped`` and ``wanted`` are those of ``DefragPolled``."""
 
     wanted: int

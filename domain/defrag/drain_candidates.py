@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
 from ..classad.evidence import MAKES_NAMES, truth, unparsed, values_read
@@ -31,8 +31,7 @@ ESTIMATES: Final = {
 """What a drain is expected to cost, and when it is expected to be over: of one that lets jobs retire, and of others."""
 
 
-@frozen
-class CandidateSlot:
+class CandidateSlot(Struct, frozen=True):
     """A slot's ad, and the machine that it is of."""
 
     slot: str
@@ -40,8 +39,7 @@ class CandidateSlot:
     ad: ClassAd
 
 
-@frozen
-class Asked:
+class Asked(Struct, frozen=True):
     """A question to slots, under the name of its setting; ``text`` has the reference's conditions besides."""
 
     name: str
@@ -63,8 +61,7 @@ class Asked:
         return self.name, unparse(asked), value, values_read(asked, slot.ad, None, context)
 
 
-@frozen
-class Questions:
+class Questions(Struct, frozen=True):
     """The questions of a policy, as the reference puts them to the collector."""
 
     draining: Asked

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..events import (
     BackfillExited,
@@ -28,44 +28,38 @@ from ..state.state import Activation, State
 from .world import How
 
 
-@frozen
-class Start:
+class Start(Struct, frozen=True):
     """Start the processes of an activation."""
 
     key: str
 
 
-@frozen
-class StartClient:
+class StartClient(Struct, frozen=True):
     """Start the backfill client of a machine."""
 
     machine: str
 
 
-@frozen
-class Signal:
+class Signal(Struct, frozen=True):
     """``how``: see ``world.How``."""
 
     key: str
     how: How
 
 
-@frozen
-class Forget:
+class Forget(Struct, frozen=True):
     """The end of an activation is in the log: what the world kept to tell of it may go."""
 
     key: str
 
 
-@frozen
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     """Run the benchmarks for a slot."""
 
     slot: str
 
 
-@frozen
-class Send:
+class Send(Struct, frozen=True):
     """Send the mail whose event stands at this position."""
 
     mail: int

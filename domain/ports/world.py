@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from attrs import Factory, frozen
+from msgspec import Struct, field
 
 from ..events import Ad
 from .sensor_readings import NOTHING_READ, Readings
@@ -16,8 +16,7 @@ How = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
 being removed), to end at once, to stop, to go on."""
 
 
-@frozen
-class Launch:
+class Launch(Struct, frozen=True):
     """All that is needed to start an activation. Ads are as they were when it began, with values as expressions:
     ``launch.job_ad["Cmd"]`` is ``'"/bin/work"'``, with its quotes."""
 
@@ -28,11 +27,11 @@ class Launch:
     job_ad: Ad
     slot_ad: Ad  #: empty for a job that needs no slot
     owner: str  #: the user whose job it is
-    most_moved: Ad = Factory(dict)  #: of the settings MAX_TRANSFER_INPUT_MB and ..._OUTPUT_MB those that are set
+    most_moved: Ad = field(default_factory=dict)
+    """Those of the settings MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB that are set."""
 
 
-@frozen
-class ClientLaunch:
+class ClientLaunch(Struct, frozen=True):
     """All that is needed to start a machine's backfill client: how it is run (the settings of its system, as
     Executable), and the ad of the slot for which it is started."""
 
@@ -42,8 +41,7 @@ class ClientLaunch:
     slot_ad: Ad
 
 
-@frozen
-class Mail:
+class Mail(Struct, frozen=True):
     """A mail to be sent; ``key``: the position of its event."""
 
     key: int

@@ -18,14 +18,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from attrs import frozen
+from msgspec import Struct
 
 Offset = Callable[[int], int]
 """The seconds by which local time is ahead of UTC, at an instant in seconds."""
 
 
-@frozen
-class Field:
+class Field(Struct, frozen=True):
     """A field of a schedule: the attribute that has its text, and its values."""
 
     attribute: str
@@ -57,8 +56,7 @@ class InvalidCronTab(ValueError):
     """A schedule that makes no sense; its words are the reference's, where that has any."""
 
 
-@frozen
-class CronTab:
+class CronTab(Struct, frozen=True):
     """A schedule: the values of its fields, ascending."""
 
     minutes: tuple[int, ...]

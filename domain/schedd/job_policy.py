@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from attrs import Factory, frozen
+from msgspec import Struct, field
 
 from ..classad import ClassAd, EvaluationError, unparse
 from ..classad.evidence import integer, truth, unparsed, values_read
@@ -31,8 +31,7 @@ HELD_BY_POLICY = 3
 LEAVE = "LeaveJobInQueue"
 
 
-@frozen
-class PolicyValue:
+class PolicyValue(Struct, frozen=True):
     """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
     as the reference prints it. ``evidence``: where the log has what it read, 0 if that is nothing."""
 
@@ -78,12 +77,11 @@ def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> Policy
 # At the end of a run
 
 
-@frozen
-class ExitDecision:
+class ExitDecision(Struct, frozen=True):
     """By which row a job goes on that has ended by itself, with the changes of its ad and the evidence."""
 
     row: str = "complete"
-    changes: Ad = Factory(dict)
+    changes: Ad = field(default_factory=dict)
     evidence: int = 0
 
 

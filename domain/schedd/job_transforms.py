@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from attrs import define, field, frozen
+from msgspec import Struct, field
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.ad import as_expression
@@ -37,8 +37,7 @@ class TransformError(PoolbookError):
     """A transform cannot be applied, and why."""
 
 
-@frozen
-class Transform:
+class Transform(Struct, frozen=True):
     """A transform as it was read."""
 
     name: str
@@ -54,8 +53,7 @@ class Transform:
         return isinstance(value, bool | int | float) and bool(value)
 
 
-@frozen
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """An expression that a transform asked: what for, its text, its value, what it read."""
 
     what: str
@@ -64,13 +62,12 @@ class Evaluation:
     read: Mapping[str, str]
 
 
-@define
-class Applied:
+class Applied(Struct):
     """What a transform did to a job."""
 
     name: str
-    evaluations: list[Evaluation] = field(factory=list)
-    skipped: list[str] = field(factory=list)  #: statements without effect, and why
+    evaluations: list[Evaluation] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  #: statements without effect, and why
 
 
 _ENVELOPE = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
@@ -204,8 +201,7 @@ def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> 
     macros.define(Definition(name, value))
 
 
-@frozen
-class _StatementTarget:
+class _StatementTarget(Struct, frozen=True):
     """What a statement works on."""
 
     job: SubmittedJob

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd, EvaluationError, Expression, unparse
 from ..classad.evidence import integer, unparsed, values_read
@@ -44,8 +44,7 @@ HELD_BY_USER: Final = "1"
 """The HoldReasonCode of jobs that no policy releases."""
 
 
-@frozen
-class Policy:
+class Policy(Struct, frozen=True):
     """What a job's attribute, or a setting of the access point's, may do to a job.
 
     ``code``: the HoldReasonCode or VacateReasonCode that follows. ``asks``: the expression, where the attribute is not
@@ -120,8 +119,7 @@ _SYSTEMS: Final = tuple(policy for policy in POLICIES if policy.setting)
 _SETTINGS: Final = frozenset(f"{policy.setting}{end}" for policy in _SYSTEMS for end in ("", "_NAMES"))
 
 
-@frozen
-class Question:
+class Question(Struct, frozen=True):
     """One expression of a policy. ``name``: the setting that has it, as SYSTEM_PERIODIC_HOLD_Large, or the attribute;
     ``text``: the expression, of a setting or of ``Policy.asks``; empty: each job has its own."""
 
@@ -157,8 +155,7 @@ def concerns(state: AccessPoint, cluster: Cluster) -> bool:
 # Whom a pass asks
 
 
-@frozen
-class _Group:
+class _Group(Struct, frozen=True):
     """Jobs of one cluster in one status, of which the same is asked."""
 
     cluster: Cluster
@@ -296,8 +293,7 @@ def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
 # What follows
 
 
-@frozen
-class PolicyAction:
+class PolicyAction(Struct, frozen=True):
     """Why a policy does something to a job: its reason, its subcode, and where the log has what it read."""
 
     reason: str

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
-from attrs import Factory, define, field, frozen
+from msgspec import Struct, field
 
 from ..classad import ERROR, ClassAd, ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.tree import Literal
@@ -109,8 +109,7 @@ Columns = Mapping[str, Sequence[str]]
 """What differs between the jobs of a submission: attribute -> a text for each of them."""
 
 
-@frozen
-class Requirement:
+class Requirement(Struct, frozen=True):
     """A submit requirement."""
 
     name: str
@@ -119,16 +118,14 @@ class Requirement:
     is_warning: bool  #: whether the submission goes on without it
 
 
-@frozen
-class Words:
+class Words(Struct, frozen=True):
     """What a policy may read, as its texts tell it."""
 
     names: frozenset[str]  #: their words, in small letters
     everything: bool  #: whether it may read what they do not name
 
 
-@frozen
-class SubmitPolicy:
+class SubmitPolicy(Struct, frozen=True):
     """The schedd's policy for submissions, by its settings."""
 
     transforms: tuple[Transform, ...]
@@ -222,8 +219,7 @@ def _scoped(text: str) -> str:
 # -- one job
 
 
-@frozen
-class SubmitRefusal:
+class SubmitRefusal(Struct, frozen=True):
     """Why a job is refused."""
 
     setting: str
@@ -231,8 +227,7 @@ class SubmitRefusal:
     evidence: Evaluation | None = None
 
 
-@frozen
-class TransformStep:
+class TransformStep(Struct, frozen=True):
     """A transform that was for a job: what it did, what it set, and what that was before (empty: nothing)."""
 
     done: Applied
@@ -240,20 +235,18 @@ class TransformStep:
     before: Ad
 
 
-@define
-class TransformResult:
+class TransformResult(Struct):
     """What the transforms make of a job."""
 
-    applied: list[TransformStep] = field(factory=list)  #: the transforms that were for it, in their order
-    changes: Ad = field(factory=dict)  #: what the job's ad says in the end that it did not say before
+    applied: list[TransformStep] = field(default_factory=list)  #: the transforms that were for it, in their order
+    changes: Ad = field(default_factory=dict)  #: what the job's ad says in the end that it did not say before
     refused: SubmitRefusal | None = None  #: why it cannot be transformed
 
 
 FAILED: Final = "Failed to apply a required job transform."
 
 
-@frozen
-class Judge:
+class Judge(Struct, frozen=True):
     """Decides about one job of a submission after the other."""
 
     policy: SubmitPolicy
@@ -263,7 +256,8 @@ class Judge:
     cluster: ClassAd  #: what the submission says of its jobs, of the first of them where they differ
     spelled: Mapping[str, str]  #: how it writes its attributes, by their names in small letters
     everything: bool  #: whether statements with regular expressions see all attributes, as the manual has it
-    noted: set[str] = Factory(set)  #: the transforms whose evaluations were told, for the first job of each
+    noted: set[str] = field(default_factory=set)
+    """The transforms whose evaluations were noted, for the first job of each."""
 
     def context_of(self, proc: int) -> Context:
         """What an evaluation may know; each job draws for itself."""
@@ -346,16 +340,14 @@ class Judge:
 # -- all jobs of a submission
 
 
-@frozen
-class AlikeJobs:
+class AlikeJobs(Struct, frozen=True):
     """Jobs that are alike for the transforms, in order, and what these make of them."""
 
     procs: Sequence[int]
     outcome: TransformResult
 
 
-@frozen
-class SubmitPolicyResult:
+class SubmitPolicyResult(Struct, frozen=True):
     """What the policy makes of a submission."""
 
     kinds: Sequence[AlikeJobs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_found
@@ -28,8 +28,7 @@ from .startd_settings import EXPRESSIONS
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
 
 
-@frozen
-class EvaluatedExpression:
+class EvaluatedExpression(Struct, frozen=True):
     """An expression that was asked, and its truth or whole number; None if it is neither."""
 
     name: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches
@@ -25,8 +25,7 @@ _TURNS = ("Owner", "Unclaimed")
 """The states whose slots are served before all others."""
 
 
-@frozen
-class LoadedSlot:
+class LoadedSlot(Struct, frozen=True):
     name: str
     state: str
     cpus: float
@@ -35,8 +34,7 @@ class LoadedSlot:
     parent: str = ""
 
 
-@frozen
-class Load:
+class Load(Struct, frozen=True):
     """LoadAvg and CondorLoadAvg of one slot."""
 
     load: float

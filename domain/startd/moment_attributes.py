@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from attrs import define
+from msgspec import Struct
 
 from ..classad import Context, Moving
 from ..ports.sensor_readings import Readings
@@ -21,8 +21,7 @@ from .load import load_of
 from .startd_settings import duration, setting
 
 
-@define
-class SlotSnapshot:
+class SlotSnapshot(Struct):
     state: ExecutionPoint
     slot: Slot
     machine: Machine | None

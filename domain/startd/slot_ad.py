@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from attrs import Factory, frozen
+from msgspec import Struct, field
 
 from ..classad import ClassAd, Expression
 from ..classad.evidence import MAKES_NAMES
@@ -25,8 +25,7 @@ from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
 
 
-@frozen
-class SlotReferences:
+class SlotReferences(Struct, frozen=True):
     """The names that an expression of a slot's may read, in small letters, through its attributes too. ``foreign`` are
     those that the slot lacks: a job may have them."""
 
@@ -34,8 +33,7 @@ class SlotReferences:
     foreign: frozenset[str]
 
 
-@frozen
-class CompiledAd:
+class CompiledAd(Struct, frozen=True):
     """A slot's ad compiled for one version of it."""
 
     version: int
@@ -47,8 +45,8 @@ class CompiledAd:
     varied: bool
     """It has expressions for the vanilla universe alone."""
     texts: dict[str, str]
-    reaches: dict[str, SlotReferences | None] = Factory(dict)
-    matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
+    reaches: dict[str, SlotReferences | None] = field(default_factory=dict)
+    matches: dict[frozenset[str], frozenset[str] | None] = field(default_factory=dict)
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

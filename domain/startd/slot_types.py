@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from attrs import Factory, define, field, frozen
+from msgspec import Struct, field
 
 from ..errors import PoolbookError
 
@@ -39,8 +39,7 @@ class SlotTypeError(PoolbookError, ValueError):
     """The slots cannot be made: the type, the error, the way out."""
 
 
-@frozen
-class Whole:
+class Whole(Struct, frozen=True):
     cpus: float
     memory: int
     """MiB."""
@@ -48,7 +47,7 @@ class Whole:
     """KiB of virtual memory."""
     disks: Mapping[str, int]
     """KiB of each volume on which jobs run."""
-    custom: Mapping[str, float] = Factory(dict)
+    custom: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, resource: str, volume: str) -> float:
         standard: dict[str, float] = {CPUS: self.cpus, MEMORY: self.memory, SWAP: self.swap}
@@ -57,8 +56,7 @@ class Whole:
         return standard[resource] if resource in standard else self.custom[resource]
 
 
-@frozen
-class SlotType:
+class SlotType(Struct, frozen=True):
     """The share of one slot of each resource. ``constraints`` choose the things of a custom resource; a ``fractional``
     slot may have less than a core."""
 
@@ -68,8 +66,7 @@ class SlotType:
     fractional: bool = False
 
 
-@frozen
-class ConfiguredSlots:
+class ConfiguredSlots(Struct, frozen=True):
     """The configured slots of a type: ``count`` of the type ``number`` with the definition ``text``."""
 
     number: int
@@ -77,14 +74,13 @@ class ConfiguredSlots:
     count: int
 
 
-@define
-class Cut:
+class Cut(Struct):
     """The resources of one slot. ``number`` counts a machine's slots from 1."""
 
     number: int
     type: SlotType
     volume: str
-    amounts: dict[str, Share] = field(factory=dict)
+    amounts: dict[str, Share] = field(default_factory=dict)
 
     def amount(self, resource: str) -> float:
         amount = self.amounts[resource]
@@ -95,8 +91,7 @@ class Cut:
 # One share: 1/4, 25%, auto, 64, 2g
 
 
-@frozen
-class _Value:
+class _Value(Struct, frozen=True):
     """``kind``: auto, minimal, part or amount."""
 
     kind: str
@@ -221,13 +216,12 @@ def _share_of(resource: str, value: _Value, whole: Whole, volume: str, least: fl
 # The division
 
 
-@define
-class _Left:
+class _Left(Struct):
     """The rest of a machine while it is divided, and the number of slots that wait for an equal part of it."""
 
     cpus: float
     amounts: dict[str, float]
-    waiting: dict[str, int] = field(factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, whole: Whole) -> _Left:
