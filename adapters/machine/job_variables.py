@@ -82,6 +82,8 @@ _STANDARD: Final = 3  #: resources that every machine has, and at most one more 
 
 
 def _devices(slot: Ad) -> dict[str, str]:
+    if "availablegpus" not in map(str.lower, slot):
+        return _NO_DEVICES
     first = _text(slot, "AvailableGPUs[0].Id")
     names = _text(slot, _UUIDS.format("DeviceUuid" if first.startswith("MIG-") else 'strcat("GPU-", DeviceUuid)'))
     return dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"), names) if names else _NO_DEVICES

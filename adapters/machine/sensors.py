@@ -12,6 +12,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from glob import iglob
 from pathlib import Path
 
 from attrs import define, field, frozen
@@ -116,8 +117,7 @@ def logged_in(utmp: Path) -> list[str] | None:
 
 def terminals(devices: Path) -> Iterator[str]:
     for pattern in ("tty*", "pty*", "pts/*"):
-        for found in devices.glob(pattern):
-            yield str(found.relative_to(devices))
+        yield from iglob(pattern, root_dir=devices)
 
 
 def last_access(devices: Path, names: Iterable[str]) -> int | None:
@@ -129,7 +129,7 @@ def last_access(devices: Path, names: Iterable[str]) -> int | None:
         if not name or name.startswith("unix:"):
             continue
         with suppress(OSError):
-            found = os.stat(devices / name)
+            found = os.stat(os.path.join(devices, name))
             if nothing is None or os.major(found.st_rdev) != nothing:
                 latest = max(latest, found.st_atime_ns // 1000)
     return latest or None

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
-from ...domain.classad import ClassAd, EvaluationError, parse
+from ...domain.classad import ClassAd, EvaluationError
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import is_published
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_of, expression
 from ..machine import execution
 from ..machine.starter import Starter
 from .job_containers import container_of, with_image
@@ -33,12 +33,13 @@ class ReadAd:
     def __contains__(self, name: str) -> bool:
         return name in self._texts
 
-    def value(self, expression: str) -> object:
+    def value(self, text: str) -> object:
         """Return the value of an expression over the ad; None if it has none."""
         if self._ad is None:
             self._ad = ad_of(self._texts)
+        asked = expression(text)
         try:
-            return parse(expression).evaluate(self._ad)
+            return None if asked is None else asked.evaluate(self._ad)
         except EvaluationError:
             return None
 
@@ -62,22 +63,20 @@ _PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
 
 def arguments(job: ReadAd) -> tuple[str, ...]:
     """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old one, which knows no quotes."""
-    if "Arguments" in job:
-        found = job.value("argsToList(Arguments)")
-        return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
-    return tuple(job.text("Args").split())
+    return tuple(_listed(job, "Arguments") if "Arguments" in job else job.text("Args").split())
 
 
 def environment(job: ReadAd) -> dict[str, str]:
     """Return a job's environment: ``Environment`` in the new syntax, or ``Env`` in the old one."""
-    if "Environment" in job:
-        if job.text("Environment") == "":
-            return {}
-        found = job.value("argsToList(Environment)")
-        entries = [str(value) for value in found] if isinstance(found, Sequence) else []
-    else:
-        entries = job.text("Env").split(job.text("EnvDelim") or ";")
+    own = "Environment" in job
+    entries = _listed(job, "Environment") if own else job.text("Env").split(job.text("EnvDelim") or ";")
     return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
+
+
+def _listed(job: ReadAd, name: str) -> list[str]:
+    """Return the words of an attribute in the new syntax."""
+    found = job.value(f"argsToList({name})") if job.text(name) else ()
+    return [str(value) for value in found] if isinstance(found, Sequence) else []
 
 
 def kill_signals(job: ReadAd) -> dict[str, int]:

@@ -18,7 +18,6 @@ from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..state.state import ExecutionPoint, Slot
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
-from .slot_ad import compiled_ad
 from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
 
@@ -62,7 +61,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
     # A command that writes the log for a moment asks no sensor: the published readings stand.
     if here.readings is NOTHING_READ or (not before and here.readings == NOTHING_READ):
         return {}
-    names = compiled_ad(policy.state, policy.slot, policy.caches).names
+    names = policy.compiled.names
     known = frozenset(name.lower() for name in before)
     said = dict(_said(here, None if names is None else names | _SHOWN | known | also))
     changes = {name: text for name, text in said.items() if before.get(name) != text}
