@@ -8,11 +8,11 @@ from typing import Any, get_args, get_type_hints
 from .base import Event
 
 
-def handlers_of(kind: type) -> dict[type[Event], Any]:
-    """Return the methods ``on_...`` of a class, by the kinds of events that their parameter ``event`` may be."""
+def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
+    """Return the methods of a class whose names begin so, by the kinds of events that ``event`` may be in each."""
     found: dict[type[Event], Any] = {}
     for name, method in vars(kind).items():
-        if name.startswith("on_"):
+        if name.startswith(prefix):
             taken = get_type_hints(method)["event"]
             found |= dict.fromkeys(get_args(taken) or (taken,), method)
     return found

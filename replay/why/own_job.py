@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from ...domain import events as e
+from ...domain.events.handlers import handlers_of
 from ...domain.state.job_ad import EXPIRATION, Changes, fold_job, unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
@@ -120,7 +121,7 @@ class OwnJob(JobLife):
         has = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
         self.say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
 
-    def _slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
+    def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
         if self.run is None or self.run.slot != event.slot:
             return
@@ -136,7 +137,7 @@ class OwnJob(JobLife):
         if same:
             self.shown = last.position, self.step
 
-    def _waited_for(self, position: int, event: e.ClaimQueued) -> None:
+    def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
@@ -149,13 +150,13 @@ class OwnJob(JobLife):
             return
         self.waits[event.claim] = said
 
-    def _claimed(self, position: int, event: e.ClaimMade) -> None:
+    def slot_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.holders[event.slot] = event.submitter
 
-    def _unclaimed(self, position: int, event: e.ClaimEnded) -> None:
+    def slot_unclaimed(self, position: int, event: e.ClaimEnded) -> None:
         self.holders.pop(event.slot, None)
 
-    def _withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
+    def slot_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
         if self.waits.pop(event.claim, None) is None:
             return
         if self.match == event.slot:
@@ -343,35 +344,18 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
     return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": named}
 
 
-_SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = {
-    e.ClusterSubmitted: OwnJob.on_submitted,
-    e.JobsMaterialized: OwnJob.on_materialized,
-    e.JobsTransitioned: OwnJob.on_moved,
-    e.JobsEdited: OwnJob.on_edited,
+_SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {
     e.JobsDeferred: lambda job, position, event: job.say(
         position, event, "deferred", why=job.context.words(event), when=instant(event.until, job.zone)
     ),
-    e.JobActivated: OwnJob.on_activated,
     e.JobDue: lambda job, _, __: setattr(job, "waiting", 0),
     e.JobCooledDown: lambda job, position, event: job.say(position, event, "cooled_down"),
     e.MailDue: lambda job, position, event: job.mails.update({position: event}),
-    e.Mailed: OwnJob.on_mailed,
-    e.ClaimsEarmarked: OwnJob.on_earmarked,
-    e.EarmarkEnded: OwnJob.on_earmark_over,
     e.JobTransferBegan: lambda job, _, event: setattr(job, "moving", event),
-    e.JobTransferEnded: OwnJob.on_transfer_ended,
     e.JobExecuting: lambda job, _, event: setattr(job, "executing", event),
     e.JobMeasured: lambda job, _, event: setattr(job, "measured", event),
-    e.JobSignalled: OwnJob.on_signalled,
-    e.JobExited: OwnJob.on_exited,
 }
-_OF_SLOTS: dict[type[e.Event], Callable[[OwnJob, int, Any], None]] = {
-    e.SlotTransitioned: OwnJob._slot_moved,
-    e.ClaimMade: OwnJob._claimed,
-    e.ClaimEnded: OwnJob._unclaimed,
-    e.ClaimQueued: OwnJob._waited_for,
-    e.ClaimWithdrawn: OwnJob._withdrawn,
-}
+_OF_SLOTS = handlers_of(OwnJob, "slot_")
 _BECAME = {
     "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
     "Completed": "completed",

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from ...domain import events as e
+from ...domain.events.handlers import handlers_of
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import DELETED, state
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
@@ -429,34 +430,10 @@ def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]
     return read
 
 
-_SAY: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = {
-    e.CycleHeld: SlotLife.on_cycle,
-    e.DefragPolled: SlotLife.on_polled,
-    e.ClaimsEarmarked: SlotLife.on_earmarked,
-    e.EarmarkEnded: SlotLife.on_earmark_over,
-    e.SlotCreated: SlotLife.on_born,
-    e.SlotTransitioned: SlotLife.on_moved,
-    e.SlotAdChanged: SlotLife.on_changed,
-    e.SlotDestroyed: SlotLife.on_died,
-    e.ClaimMade: SlotLife.on_claimed,
-    e.ClaimEnded: SlotLife.on_claim_over,
+_SAY: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_of(SlotLife) | {
     e.MatchVoided: _with_cause("slot_match_void", "job"),
-    e.ClaimQueued: SlotLife.on_waits,
     e.ClaimWithdrawn: _with_cause("claim_waits_no_more"),
-    e.ClaimFlagged: SlotLife.on_marked,
-    e.ClaimHolderSilent: SlotLife.on_unheard,
-    e.ClaimActivated: SlotLife.on_job_begins,
-    e.ClaimDeactivated: SlotLife.on_job_over,
-    e.StarterSignalled: SlotLife.on_told,
-    e.DrainBegan: SlotLife.on_drain,
-    e.DrainTransitioned: SlotLife.on_drain_moved,
     e.ShutdownBegan: _with_cause("machine_ends", "how"),
-    e.BackfillStarted: SlotLife.on_client_started,
     e.BackfillSignalled: _with_cause("client_told"),
-    e.BackfillExited: SlotLife.on_client_gone,
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),
-    e.JobActivated: SlotLife.on_job_begins,
-    e.JobExited: SlotLife.on_job_over,
-    e.SlotReported: SlotLife.on_reported,
-    e.DaemonReported: SlotLife.on_daemon,
 }
