@@ -425,9 +425,7 @@ def _check_enforced(settings: Mapping[str, object]) -> None:
 
 
 def _configure(engine: Engine, configured: Configured) -> None:
-    (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.followed())])
-    if answer.refusal:
-        raise Refusal(answer.refusal)
+    engine.ask(s.ConfigurePool(engine.id("reconfigure"), configured.followed()))
 
 
 _JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)

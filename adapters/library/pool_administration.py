@@ -86,10 +86,7 @@ class Machines:
         return self._engine.state
 
     def _ask(self, stimulus: s.Stimulus) -> Any:
-        (answer,) = self._engine.handle([stimulus])
-        if answer.refusal:
-            raise Refusal(answer.refusal)
-        return answer.value
+        return self._engine.ask(stimulus)
 
     def configure(self, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Put the pool under another configuration (as `open` takes it): its negotiator and submissions at once, and

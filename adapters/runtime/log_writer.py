@@ -160,6 +160,13 @@ class LogWriter:
         self._publish()
         return answers
 
+    def ask(self, stimulus: s.Stimulus) -> Any:
+        """Decide about a stimulus and return its answer. Raise `Refusal` if it is refused, and as ``handle``."""
+        (answer,) = self.handle([stimulus])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+        return answer.value
+
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
         """Append what was decided at the instant `began`, behind the position `before`."""
         if events:

@@ -108,9 +108,7 @@ class ExecutionPoint:
         configuration = self._configuration()
         joins = offer(self.engine.id("machine"), self.name, configuration, self._equipment(configuration))
         self._sense_by(configuration)
-        (answer,) = self.engine.handle([joins])
-        if answer.refusal:
-            raise Refusal(answer.refusal)
+        self.engine.ask(joins)
         return _warnings(configuration)
 
     def reconfigure(self) -> list[str]:
@@ -127,9 +125,7 @@ class ExecutionPoint:
         return {} if self.load is None else followed(self.load, warn)
 
     def _configure_pool(self, settings: Ad) -> None:
-        (answer,) = self.engine.handle([s.ConfigurePool(self.engine.id("reconfigure"), settings)])
-        if answer.refusal:
-            raise Refusal(answer.refusal)
+        self.engine.ask(s.ConfigurePool(self.engine.id("reconfigure"), settings))
 
     def _reconfigure_machine(self) -> list[str]:
         configuration = self._configuration()
