@@ -89,7 +89,7 @@ class ExecutionPoint:
         refused = self._reconfigured(configuration)
         if not refused:
             return
-        jobs = any(slot.claim or slot.name in self.engine.state.matches for slot in self._slots())
+        jobs = any(slot.claim or slot.name in self.engine.state.slot_matches for slot in self._slots())
         if jobs or machine.backfill is not None:
             what = "Jobs run" if jobs else "A backfill client runs"
             self.tell(f"{refused}. {what} in these slots: they stay as they are until it begins anew without any")

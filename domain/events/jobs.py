@@ -119,6 +119,7 @@ class JobActivated(ClusterEvent, frozen=True):
     expanded: Ad = field(default_factory=dict)  #: what its ad keeps of each $$() that the slot filled in
     deferred: int = 0  #: when its process is to be started, in microseconds, if it waits for that (0: at once)
     evidence: int = 0  #: where the log has what let it begin: START_LOCAL_UNIVERSE or its like (0: no such)
+    ad: Ad = field(default_factory=dict)  #: the job's ad until then (empty: the log has it with the queue)
 
 
 @event("job.due")

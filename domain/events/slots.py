@@ -184,7 +184,7 @@ class ClaimMade(SlotEvent, frozen=True):
     rank: float = 0.0  #: the value of RANK for its job
     holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
     job: str = ""  #: the job that was asked for; of a claim of our own the one that waited for it (empty: none)
-    ad: Ad = field(default_factory=dict)  #: with `holder`: the job's ad
+    ad: Ad = field(default_factory=dict)  #: the job's ad (empty: the log has it with the queue)
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
     factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
     limits: str = ""  #: what it holds of concurrency limits, as xsw:2,y
@@ -200,7 +200,7 @@ class ClaimQueued(SlotEvent, frozen=True):
     rank: float  #: the value of RANK for its job
     holder: str  #: the access point outside of this pool that waits (empty: the pool's own)
     job: str  #: the job that it waits for, as 12.3
-    ad: Ad  #: with `holder`: the job's ad
+    ad: Ad  #: the job's ad (empty: the log has it with the queue)
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
     limits: str = ""  #: what it holds of concurrency limits, as xsw:2,y
     negotiator: str = ""  #: in whose accounting it will count, if there are several negotiators (empty: NEGOTIATOR's)

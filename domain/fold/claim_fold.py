@@ -1,195 +1,128 @@
-"""How events about claims change the state."""
+"""How events change an access point's matches, the claims that it holds, and why its jobs got nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from .. import events as e
-from ..names import AccountName, JobId
-from ..state import slot_fold
-from ..state.job_ad import unquoted
-from ..state.state import Claim, Earmark, Matched, Slot, State
-
-# What folds of several topics keep: the jobs that slots are promised to, what matches and claims hold of concurrency
-# limits, and why jobs got nothing.
+from ..names import JobId
+from ..state.state import AccessPoint, Earmark, Matched
+from .matches import end_match, match_of_claim, own_job
 
 
-def unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
+def unpromise(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
     """The job is promised the slot no longer."""
     if job is not None and state.reserved.get(job) == slot:
         del state.reserved[job]
 
 
-def end_match(state: State, slot: str, job: tuple[int, int]) -> Matched | None:
-    """A slot's match with a job was claimed or voided; return it, if there was one."""
-    matches = state.matches.get(slot, {})
-    matched = matches.pop(job, None)
-    if matched is not None:
-        if not matches:
-            del state.matches[slot]
-        unpromise(state, slot, job)
-        state.hold_limits(matched.limits, -1)
-    return matched
+def _job_of(claim: e.ClaimMade | e.ClaimQueued) -> JobId | None:
+    """The job of the pool's own queue that a claim names."""
+    job = own_job(claim)
+    return None if job is None else JobId.parse(job)
 
 
-def leave_limits(state: State, *claims: Claim | None) -> None:
-    """Give back what claims, or such as wait, hold of concurrency limits."""
-    for claim in claims:
-        if claim is not None and claim.limits:
-            state.hold_limits(claim.limits, -1)
-
-
-def awaited(slot: Slot | None) -> tuple[int, int] | None:
-    """The job of the pool's own queue that waits for the slot's present claim to go."""
-    return None if slot is None or slot.waiting is None else job_of(slot.waiting)
-
-
-def job_of(claim: Claim | e.ClaimMade | e.ClaimQueued) -> JobId | None:
-    """The job of the pool's own queue that a better match is for."""
-    if claim.holder or not claim.job:
-        return None
-    return JobId.parse(claim.job)
-
-
-def forget_rejection(state: State, job: tuple[int, int]) -> None:
+def forget_rejection(state: AccessPoint, job: tuple[int, int]) -> None:
     """The job has got something."""
+    if not (state.rejections or state.further_rejections):
+        return
     name = f"{job[0]}.{job[1]}"
     for rejections in (state.rejections, *state.further_rejections.values()):
         reasons = rejections.get(job[0])
         if reasons is not None and reasons.pop(name, None) is not None:
-            note_rejections(state, [name])
+            _note_rejections(state, [name])
             if not reasons:
                 del rejections[job[0]]
 
 
-def note_rejections(state: State, jobs: Iterable[str]) -> None:
+def _note_rejections(state: AccessPoint, jobs: Iterable[str]) -> None:
     """Why jobs like these got nothing is another thing than before."""
-    whose: dict[str, None] = {}
-    for job in jobs:
-        number = JobId.parse(job).cluster
-        state.rejection_changes.append((number, job))
-        cluster = state.clusters.get(number)
-        if cluster is not None:
-            whose[cluster.submitter] = None
-    for name in whose:
-        state.note_submitter(name)
+    state.rejection_changes.extend((JobId.parse(job).cluster, job) for job in jobs)
 
 
-def _user(state: State, event: e.ClaimMade | e.ClaimQueued, job: tuple[int, int] | None) -> str:
-    """Whose the job is that a claim is made for."""
-    cluster = state.clusters.get(job[0]) if job is not None else None
-    return unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
+def _cycle(state: AccessPoint, event: e.CycleHeld) -> None:
+    for match in event.matches:
+        job = JobId.parse(match.job)
+        forget_rejection(state, job)
+        matched = Matched(match.limits, match.preempts, event.negotiator)
+        state.matches.setdefault(match.slot, {})[job] = matched
+        state.reserved[job] = match.slot
+    rejections = state.rejections
+    if event.negotiator:
+        rejections = state.further_rejections.setdefault(event.negotiator, {})
+    for unmatched in event.unmatched:
+        rejections.setdefault(JobId.parse(unmatched.job)[0], {})[unmatched.job] = unmatched
+    _note_rejections(state, [unmatched.job for unmatched in event.unmatched])
 
 
-def _end_claimed_match(
-    state: State, slot: Slot, job: tuple[int, int] | None
-) -> tuple[tuple[int, int] | None, Matched | None]:
-    """End the match of which a claim is made, of the slot or of the one it was carved from; return its job, too."""
-    own = next(iter(state.matches.get(slot.name, ())), None)
-    if own is not None:
-        return own, end_match(state, slot.name, own)
-    return job, None if job is None else end_match(state, slot.parent, job)
+def _match_voided(state: AccessPoint, event: e.MatchVoided) -> None:
+    job = JobId.parse(event.job)
+    if end_match(state.matches, event.slot, job) is not None:
+        unpromise(state, event.slot, job)
 
 
-def _claim_made(state: State, event: e.ClaimMade) -> None:
-    slot, job = state.slots[event.slot], job_of(event)
-    matched_job, matched = _end_claimed_match(state, slot, job)
-    unpromise(state, event.slot, awaited(slot))
+def _end_claimed(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
+    """A claim of the slot was made, or waits: the match that it is for is over."""
+    matched = match_of_claim(state.matches, slot, job)
+    if matched is not None:
+        end_match(state.matches, *matched)
+        unpromise(state, *matched)
+
+
+def _claim_made(state: AccessPoint, event: e.ClaimMade) -> None:
+    slot, job = event.slot, _job_of(event)
+    _end_claimed(state, slot, job)
+    unpromise(state, slot, state.queued.pop(slot, None))
     if event.holder:
-        state.claims.pop(event.slot, None)
+        state.claims.pop(slot, None)
     else:
-        state.claims[event.slot] = event
+        state.claims[slot] = event
     if job is not None:
-        state.claim_ready[event.slot], state.reserved[job] = job, event.slot
-    account = str(AccountName(event.negotiator, event.submitter))
-    state.submitter(account, event.factor).take(event.weight, event.at)
-    leave_limits(state, slot.claim, slot.waiting)
-    state.hold_limits(event.limits, 1)
-    state.slot_changes.append(event.slot)
-    slot_fold.claimed(slot, event, state.position, _user(state, event, job or matched_job))
-    if slot.claim is not None and matched is not None:
-        slot.claim.regrouped = matched.regrouped
+        state.claim_ready[slot], state.reserved[job] = job, slot
 
 
-def _claim_waits(state: State, event: e.ClaimQueued) -> None:
-    slot, job = state.slots[event.slot], job_of(event)
-    unpromise(state, event.slot, awaited(slot))
-    matched = None
+def _claim_waits(state: AccessPoint, event: e.ClaimQueued) -> None:
+    slot, job = event.slot, _job_of(event)
+    unpromise(state, slot, state.queued.pop(slot, None))
     if job is not None:
-        matched = _end_claimed_match(state, slot, job)[1]
-        state.reserved[job] = event.slot
-    leave_limits(state, slot.waiting)
-    state.hold_limits(event.limits, 1)
-    state.slot_changes.append(event.slot)
-    slot_fold.claim_waits(slot, event, state.position, _user(state, event, job))
-    if slot.waiting is not None:
-        slot.waiting.regrouped = matched is not None and matched.regrouped
+        _end_claimed(state, slot, job)
+        state.queued[slot], state.reserved[job] = job, slot
 
 
-def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
-    slot = state.slots[event.slot]
-    unpromise(state, event.slot, awaited(slot))
-    leave_limits(state, slot.waiting)
-    slot_fold.claim_withdrawn(slot, event, state.position, "")
-    state.slot_changes.append(event.slot)
+def _claim_withdrawn(state: AccessPoint, event: e.ClaimWithdrawn) -> None:
+    unpromise(state, event.slot, state.queued.pop(event.slot, None))
 
 
-def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
-    slot_fold.claim_flagged(state.slots[event.slot], event, state.position, "")
-
-
-def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
-    claim = state.slots[event.slot].claim
-    if claim is not None:
-        claim.until = event.until
-    if event.until:
-        state.silent_claims[event.slot] = None
-    else:
-        state.silent_claims.pop(event.slot, None)
-
-
-def _claim_activated(state: State, event: e.ClaimActivated) -> None:
-    slot_fold.claim_activated(state.slots[event.slot], event, state.position, unquoted(event.ad.get("User", "")))
-    state.slot_changes.append(event.slot)
-
-
-def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
-    slot_fold.deactivated(state.slots[event.slot], event, state.position, "")
-    state.slot_changes.append(event.slot)
-
-
-def _claim_ended(state: State, event: e.ClaimEnded) -> None:
-    slot = state.slots[event.slot]
-    weight = None if slot.claim is None else slot.claim.weight
-    account = str(AccountName(event.negotiator, event.submitter))
-    state.submitter(account).give_back(weight, event.usage, event.at)
-    leave_limits(state, slot.claim)
-    slot_fold.claim_ended(slot, event, state.position, "")
-    state.silent_claims.pop(event.slot, None)
+def _claim_ended(state: AccessPoint, event: e.ClaimEnded) -> None:
     state.claims.pop(event.slot, None)
-    state.slot_changes.append(event.slot)
     unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
-    if event.cause == "start_false":
-        state.cycles.taken_back = event.at
 
 
-def _earmarked(state: State, event: e.ClaimsEarmarked) -> None:
+def _slot_died(state: AccessPoint, event: e.SlotDestroyed) -> None:
+    slot = event.slot
+    state.claims.pop(slot, None)
+    promised = *state.matches.pop(slot, ()), state.claim_ready.pop(slot, None), state.queued.pop(slot, None)
+    for job in promised:
+        unpromise(state, slot, job)
+
+
+def _earmarked(state: AccessPoint, event: e.ClaimsEarmarked) -> None:
     state.earmarks[event.cluster, event.proc] = Earmark(event.claims, event.until)
 
 
-def _earmark_ended(state: State, event: e.EarmarkEnded) -> None:
+def _earmark_ended(state: AccessPoint, event: e.EarmarkEnded) -> None:
     state.earmarks.pop((event.cluster, event.proc), None)
 
 
-FOLDS: dict[type[e.Event], Callable[..., None]] = {
+FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
+    e.CycleHeld: _cycle,
+    e.MatchVoided: _match_voided,
     e.ClaimMade: _claim_made,
     e.ClaimQueued: _claim_waits,
     e.ClaimWithdrawn: _claim_withdrawn,
-    e.ClaimFlagged: _claim_marked,
-    e.ClaimActivated: _claim_activated,
-    e.ClaimDeactivated: _claim_deactivated,
-    e.ClaimHolderSilent: _claim_unheard,
     e.ClaimEnded: _claim_ended,
+    e.SlotDestroyed: _slot_died,
     e.ClaimsEarmarked: _earmarked,
     e.EarmarkEnded: _earmark_ended,
 }

@@ -1,18 +1,19 @@
-"""How events about submissions, factories and jobs change the state."""
+"""How events about submissions, factories and jobs change an access point's queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .. import events as e
 from ..state.cluster import Cluster
 from ..state.job_ad import DEFERRAL_TIME, TERMINAL
 from ..state.proc_ads import Variants
-from ..state.state import NOTIFICATION, State
+from ..state.state import NOTIFICATION, AccessPoint
 from ..state_machines import LEFT
 
 
-def _submitted(state: State, event: e.ClusterSubmitted) -> None:
+def _submitted(state: AccessPoint, event: e.ClusterSubmitted) -> None:
     variants = Variants(event.columns)
     cluster = Cluster(
         event.cluster, event.submitter, event.ad, event.count, variants, event.status, factory=event.factory
@@ -22,22 +23,21 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     state.clusters[event.cluster] = cluster
     if not cluster.is_uniform(NOTIFICATION) or cluster.requested_value(0, NOTIFICATION) not in ("", "0"):
         state.notifying.add(event.cluster)
-    state.submitter(event.submitter, event.factor)
     state.note_cluster(cluster)
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
-    state.cycles.news = state.cycles.requested = state.position
+    state.job_news = state.requested = state.position
 
 
-def _refused(state: State, event: e.SubmissionRefused) -> None:
+def _refused(state: AccessPoint, event: e.SubmissionRefused) -> None:
     """The number of a submission that was refused is used up."""
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 
-def ends(state: State, cluster: Cluster) -> None:
+def ends(state: AccessPoint, cluster: Cluster) -> None:
     """Jobs of the cluster have left the queue, perhaps its last."""
     if cluster.live or cluster.unmaterialized:
         state.note_idle(cluster, -1)
@@ -50,16 +50,16 @@ def ends(state: State, cluster: Cluster) -> None:
         rejections.pop(cluster.id, None)
 
 
-def _materialized(state: State, event: e.JobsMaterialized) -> None:
+def _materialized(state: AccessPoint, event: e.JobsMaterialized) -> None:
     cluster = state.clusters[event.cluster]
     cluster.make(event.procs, event, event.status)
     if not cluster.unmaterialized:
         state.factories.pop(event.cluster, None)
     state.note_idle(cluster, _one(event.procs))
-    state.cycles.news = state.cycles.requested = state.position
+    state.job_news = state.requested = state.position
 
 
-def _factory_moved(state: State, event: e.FactoryTransitioned) -> None:
+def _factory_moved(state: AccessPoint, event: e.FactoryTransitioned) -> None:
     cluster = state.clusters[event.cluster]
     if cluster.factory is not None:
         cluster.factory.mode, cluster.factory.reason = event.target, event.reason
@@ -68,16 +68,16 @@ def _factory_moved(state: State, event: e.FactoryTransitioned) -> None:
         ends(state, cluster)
 
 
-def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
+def _jobs_moved(state: AccessPoint, event: e.JobsTransitioned) -> None:
     cluster = state.clusters[event.cluster]
     if event.target == LEFT:
         cluster.end_all(event.procs)
         ends(state, cluster)
         return
     if event.target == "Idle":
-        state.cycles.news = state.position
+        state.job_news = state.position
         if event.row == "release":
-            state.cycles.requested = state.position
+            state.requested = state.position
     cluster.edit_all(event.procs, event, event.target)
     state.note_idle(cluster, _one(event.procs))
     if event.left and event.target in TERMINAL:
@@ -93,8 +93,8 @@ def _one(procs: e.Procs) -> int:
     return procs[0][0] if len(procs) == 1 and procs[0][0] == procs[0][1] else -1
 
 
-def _jobs_edited(state: State, event: e.JobsEdited) -> None:
-    state.cycles.news = state.position
+def _jobs_edited(state: AccessPoint, event: e.JobsEdited) -> None:
+    state.job_news = state.position
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
     if cluster.factory is not None and event.procs[-1][1] == cluster.count - 1:
@@ -108,7 +108,7 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
         state.by_job[event.cluster, event.procs[0][0]].chirped = event.number
 
 
-def _deferred(state: State, event: e.JobsDeferred) -> None:
+def _deferred(state: AccessPoint, event: e.JobsDeferred) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
     cluster.edited.add(DEFERRAL_TIME.lower())
@@ -116,23 +116,23 @@ def _deferred(state: State, event: e.JobsDeferred) -> None:
     state.note_cluster(cluster)
 
 
-def _cooled_down(state: State, event: e.JobCooledDown) -> None:
+def _cooled_down(state: AccessPoint, event: e.JobCooledDown) -> None:
     del state.cooling[event.cluster, event.proc]
-    state.cycles.news = state.position
+    state.job_news = state.position
     cluster = state.clusters.get(event.cluster)
     if cluster is not None:
         state.note_cluster(cluster)
 
 
-def _mail_due(state: State, event: e.MailDue) -> None:
+def _mail_due(state: AccessPoint, event: e.MailDue) -> None:
     state.mails[state.position] = event
 
 
-def _mailed(state: State, event: e.Mailed) -> None:
+def _mailed(state: AccessPoint, event: e.Mailed) -> None:
     del state.mails[event.mail]
 
 
-FOLDS: dict[type[e.Event], Callable[..., None]] = {
+FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobsTransformed: lambda state, event: None,
     e.SubmissionRefused: _refused,
     e.ClusterSubmitted: _submitted,

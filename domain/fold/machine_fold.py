@@ -1,43 +1,47 @@
-"""How events about machines, their backfill clients and their slots change the state."""
+"""How events change machines and their slots, with their claims: at their startd, and where it shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .. import events as e
+from ..names import JobId
 from ..state import slot_fold
+from ..state.caches import ChangeLog
+from ..state.job_ad import unquoted
 from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
-from ..state.state import BackfillClient, Machine, State
-from .claim_fold import awaited, end_match, leave_limits, unpromise
+from ..state.state import BackfillClient, Machine, Slots
+from .matches import end_match, match_of_claim, own_job
 
-MATCHED = "Matched/Idle"
 UNCLAIMED = "Unclaimed/Idle"
-PREEMPTING = "Preempting/"
-BACKFILL = "Backfill/"
 
 
-def _touch(state: State, machine: Machine) -> None:
+# Machines
+
+
+def _touch(state: Slots, machine: Machine) -> None:
     """What all slots of a machine say has changed."""
     for slot in machine.slots:
         state.slot_changes.append(slot)
 
 
-def _touch_ads(state: State, machine: Machine) -> None:
+def _touch_ads(state: Slots, machine: Machine) -> None:
     """The conditions of all slots of a machine have changed."""
     for slot in machine.slots:
         state.slot_ad_changes.append(slot)
 
 
-def _joined(state: State, event: e.MachineJoined) -> None:
+def _joined(state: Slots, event: e.MachineJoined) -> None:
     state.machines[event.machine] = slot_fold.joined(event)
 
 
-def _machine_changed(kind: type[e.Event], conditions: bool = False) -> Callable[..., None]:
+def _machine_changed(kind: type[e.Event], conditions: bool = False) -> Callable[[Slots, Any], None]:
     """A fold of an event that changes one machine, and so what all of its slots say; with `conditions`, what their
     START is as well."""
     fold = MACHINE_FOLDS[kind]
 
-    def folded(state: State, event: e.MachineConfigured) -> None:
+    def folded(state: Slots, event: e.MachineConfigured) -> None:
         machine = state.machines[event.machine]
         fold(machine, event)
         _touch(state, machine)
@@ -47,7 +51,7 @@ def _machine_changed(kind: type[e.Event], conditions: bool = False) -> Callable[
     return folded
 
 
-def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
+def _drain_moved(state: Slots, event: e.DrainTransitioned) -> None:
     machine = state.machines[event.machine]
     MACHINE_FOLDS[e.DrainTransitioned](machine, event)
     if machine.drain is None:
@@ -55,69 +59,49 @@ def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
     _touch(state, machine)
 
 
-def _busy(state: State, event: e.CpuBusyChanged) -> None:
+def _busy(state: Slots, event: e.CpuBusyChanged) -> None:
     slot_fold.busy(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
 
 
-def _backfill_started(state: State, event: e.BackfillStarted) -> None:
-    key = str(state.position)
+def backfill_started(state: Slots, event: e.BackfillStarted) -> None:
     machine = state.machines[event.machine]
-    machine.backfill = BackfillClient(key, event.system, event.client, event.slot, event.at)
-    state.clients[event.machine] = key
+    machine.backfill = BackfillClient(str(state.position), event.system, event.client, event.slot, event.at)
     _touch(state, machine)
 
 
-def _backfill_exited(state: State, event: e.BackfillExited) -> None:
-    _machine_changed(e.BackfillExited)(state, event)
-    state.clients.pop(event.machine, None)
-
-
-def _backfill_leaving(state: State, event: e.BackfillLeaving) -> None:
-    slot_fold.leaving(state.slots[event.slot], event, state.position, "")
-    state.destined.pop(event.slot, None)
-    if event.destination == "Matched":
-        state.destined[event.slot] = None
-
-
-def _machine_left(state: State, event: e.MachineLeft) -> None:
+def machine_left(state: Slots, event: e.MachineLeft) -> None:
     state.machines.pop(event.machine, None)
-    state.clients.pop(event.machine, None)
 
 
-def _born(state: State, event: e.SlotCreated) -> None:
+# Slots
+
+
+def _born(state: Slots, event: e.SlotCreated) -> None:
     slot = state.slots[event.slot] = slot_fold.created(event, state.position)
     if event.machine in state.machines:
         state.machines[event.machine].slots[event.slot] = slot
     state.slot_changes.append(event.slot)
     state.slot_ad_changes.append(event.slot)
-    state.cycles.news = state.position
+    state.slot_news = state.position
 
 
-def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
+def slot_moved(state: Slots, event: e.SlotTransitioned) -> None:
     slot_fold.moved(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
-    state.matched.pop(event.slot, None)
-    state.preempting.pop(event.slot, None)
-    if not event.target.startswith(BACKFILL):
-        state.destined.pop(event.slot, None)
     if event.target == UNCLAIMED:
-        state.cycles.news = state.position
-    elif event.target == MATCHED:
-        state.matched[event.slot] = None
-    elif event.target.startswith(PREEMPTING):
-        state.preempting[event.slot] = None
+        state.slot_news = state.position
 
 
-def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
+def _slot_changed(state: Slots, event: e.SlotAdChanged) -> None:
     slot_fold.ad_changed(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
     if event.cause != PUBLISHED:  # what sensors say is looked at in the next cycle that is due
         state.slot_ad_changes.append(event.slot)
-        state.cycles.news = state.position
+        state.slot_news = state.position
 
 
-def _slot_died(state: State, event: e.SlotDestroyed) -> None:
+def slot_died(state: Slots, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
     parent = None if slot is None else state.slots.get(slot.parent)
     if slot is not None and parent is not None:
@@ -126,23 +110,103 @@ def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
     state.slot_changes.append(event.slot)
-    state.claims.pop(event.slot, None)
-    for job in list(state.matches.get(event.slot, ())):
-        end_match(state, event.slot, job)
-    for promised in (state.claim_ready.pop(event.slot, None), awaited(slot)):
-        unpromise(state, event.slot, promised)
+    state.slot_matches.pop(event.slot, None)
+
+
+def backfill_leaving(state: Slots, event: e.BackfillLeaving) -> None:
+    slot_fold.leaving(state.slots[event.slot], event, state.position, "")
+    state.slot_changes.append(event.slot)
+
+
+# Matches and claims
+
+
+def _cycle(state: Slots, event: e.CycleHeld) -> None:
+    regrouped = set(event.regrouped)
+    for match in event.matches:
+        state.slot_matches.setdefault(match.slot, {})[match.job] = match.job in regrouped
+
+
+def _match_voided(state: Slots, event: e.MatchVoided) -> None:
+    end_match(state.slot_matches, event.slot, event.job)
+    state.slot_changes.append(event.slot)
+
+
+def _user(state: Slots, event: e.ClaimMade | e.ClaimQueued, job: str) -> str:
+    """Whose the job is that a claim is made for: this one of the pool's own queue, or one from outside."""
+    outside = event.holder or not job
+    return unquoted(event.ad.get("User", "")) if outside else state.job_user(JobId.parse(job), event.ad)
+
+
+def _claim_made(state: Slots, event: e.ClaimMade) -> None:
+    slot, matched = state.slots[event.slot], match_of_claim(state.slot_matches, event.slot, own_job(event))
+    job = event.job or ("" if matched is None else matched[1])
+    slot_fold.claimed(slot, event, state.position, _user(state, event, job))
+    if matched is not None and slot.claim is not None:
+        slot.claim.regrouped = end_match(state.slot_matches, *matched) is True
+    state.slot_changes.append(event.slot)
+
+
+def _claim_waits(state: Slots, event: e.ClaimQueued) -> None:
+    slot, job = state.slots[event.slot], own_job(event)
+    matched = None if job is None else match_of_claim(state.slot_matches, event.slot, job)
+    slot_fold.claim_waits(slot, event, state.position, _user(state, event, event.job))
+    if slot.waiting is not None:
+        slot.waiting.regrouped = matched is not None and end_match(state.slot_matches, *matched) is True
+    state.slot_changes.append(event.slot)
+
+
+def _of_claim(kind: type[e.SlotEvent]) -> Callable[[Slots, Any], None]:
+    """Return the fold of an event that changes what a slot's claim, or the one that waits, is."""
+    fold = slot_fold.SLOT_FOLDS[kind]
+
+    def folded(state: Slots, event: e.SlotEvent) -> None:
+        fold(state.slots[event.slot], event, state.position, "")
+        state.slot_changes.append(event.slot)
+
+    return folded
+
+
+def _claim_marked(state: Slots, event: e.ClaimFlagged) -> None:
+    slot_fold.claim_flagged(state.slots[event.slot], event, state.position, "")
+
+
+def claim_ended(state: Slots, event: e.ClaimEnded) -> None:
+    slot_fold.claim_ended(state.slots[event.slot], event, state.position, "")
+    state.slot_changes.append(event.slot)
+    if event.cause == "start_false":
+        state.taken_back = event.at
+
+
+# Jobs on slots
+
+
+def _claim_activated(state: Slots, event: e.ClaimActivated) -> None:
+    slot_fold.claim_activated(state.slots[event.slot], event, state.position, unquoted(event.ad.get("User", "")))
+    state.slot_changes.append(event.slot)
+
+
+def job_activated(state: Slots, event: e.JobActivated) -> None:
+    slot = state.slots.get(event.slot)
+    if slot is not None:  # a job of the local universe has none
+        user = state.job_user((event.cluster, event.proc), event.ad)
+        slot_fold.job_activated(slot, event, state.position, user)
+        state.slot_changes.append(event.slot)
+
+
+def job_exited(state: Slots, event: e.JobExited) -> None:
+    if len(state.slot_changes) > ChangeLog.KEPT:
+        state.trim_changes()  # also where nobody decides
+    slot = state.slots.get(event.slot)
     if slot is not None:
-        leave_limits(state, slot.claim, slot.waiting)
-    state.matched.pop(event.slot, None)
-    state.preempting.pop(event.slot, None)
-    state.destined.pop(event.slot, None)
-    state.silent_claims.pop(event.slot, None)
+        slot_fold.deactivated(slot, event, state.position, "")
+        state.slot_changes.append(event.slot)
 
 
-FOLDS: dict[type[e.Event], Callable[..., None]] = {
+FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.MachineJoined: _joined,
     e.MachineConfigured: _machine_changed(e.MachineConfigured),
-    e.MachineLeft: _machine_left,
+    e.MachineLeft: machine_left,
     e.BenchmarksRan: _machine_changed(e.BenchmarksRan),
     e.CpuBusyChanged: _busy,
     e.DrainBegan: _machine_changed(e.DrainBegan, conditions=True),
@@ -150,13 +214,25 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.DrainFinal: _machine_changed(e.DrainFinal),
     e.DrainBadputAdded: _machine_changed(e.DrainBadputAdded),
     e.ShutdownBegan: _machine_changed(e.ShutdownBegan),
-    e.BackfillStarted: _backfill_started,
+    e.BackfillStarted: backfill_started,
     e.BackfillExecuting: _machine_changed(e.BackfillExecuting),
     e.BackfillSignalled: _machine_changed(e.BackfillSignalled),
-    e.BackfillExited: _backfill_exited,
-    e.BackfillLeaving: _backfill_leaving,
+    e.BackfillExited: _machine_changed(e.BackfillExited),
+    e.BackfillLeaving: backfill_leaving,
     e.SlotCreated: _born,
-    e.SlotTransitioned: _slot_moved,
+    e.SlotTransitioned: slot_moved,
     e.SlotAdChanged: _slot_changed,
-    e.SlotDestroyed: _slot_died,
+    e.SlotDestroyed: slot_died,
+    e.CycleHeld: _cycle,
+    e.MatchVoided: _match_voided,
+    e.ClaimMade: _claim_made,
+    e.ClaimQueued: _claim_waits,
+    e.ClaimWithdrawn: _of_claim(e.ClaimWithdrawn),
+    e.ClaimFlagged: _claim_marked,
+    e.ClaimEnded: claim_ended,
+    e.ClaimActivated: _claim_activated,
+    e.ClaimDeactivated: _of_claim(e.ClaimDeactivated),
+    e.JobActivated: job_activated,
+    e.JobExited: job_exited,
 }
+"""What anyone learns of slots. Their startd's own part of it is in ``starter_fold``."""

@@ -1,101 +1,88 @@
-"""How events about the runs of jobs change the state."""
+"""How events about the runs of jobs change what an access point knows of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from .. import events as e
-from ..state import slot_fold
 from ..state.caches import ChangeLog
-from ..state.job_ad import EXPIRATION, TERMINAL, unquoted
-from ..state.state import RUNS, Activation, State
+from ..state.job_ad import EXPIRATION, TERMINAL
+from ..state.state import RUNS, AccessPoint, Activation
+from ..units import SECOND
 from .claim_fold import forget_rejection, unpromise
 from .job_fold import ends
 
+FIRST_PAUSE: Final = SECOND
+LAST_PAUSE: Final = 60 * SECOND
+"""For how long nothing is started behind a start that failed for the machine's fault: at first, and at most; it doubles
+until one succeeds."""
 _OfARun = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 
 
-def _activated(state: State, event: e.JobActivated) -> None:
+def _activated(state: AccessPoint, event: e.JobActivated) -> None:
+    job = event.cluster, event.proc
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
     state.note_idle(cluster, event.proc)
-    forget_rejection(state, (event.cluster, event.proc))
+    forget_rejection(state, job)
     unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
-    state.slot_changes.append(event.slot)
-    user = unquoted(cluster.value(event.proc, "User"))
-    activation = slot_fold.activation_of(event, state.position, user)
-    state.activations[activation.key] = state.by_job[event.cluster, event.proc] = activation
+    activation = Activation(str(state.position), *job, event.slot, event.at, deferred=event.deferred)
+    state.activations[activation.key] = state.by_job[job] = activation
     if activation.deferred:
         state.deferred[activation.key] = None
-    slot = state.slots.get(event.slot)
-    if slot is not None:  # a job of the local universe has none
-        slot_fold.begin(slot, activation)
 
 
-def _due(state: State, event: e.JobDue) -> None:
+def _due(state: AccessPoint, event: e.JobDue) -> None:
     activation = state.by_job[event.cluster, event.proc]
     activation.deferred = 0
     state.deferred.pop(activation.key, None)
 
 
-def _transfer_began(state: State, event: e.JobTransferBegan) -> None:
+def _transfer_began(state: AccessPoint, event: e.JobTransferBegan) -> None:
     state.by_job[event.cluster, event.proc].transfer = event.way
     _job_fact(state, event)
 
 
-def _transfer_ended(state: State, event: e.JobTransferEnded) -> None:
+def _transfer_ended(state: AccessPoint, event: e.JobTransferEnded) -> None:
     activation = state.by_job[event.cluster, event.proc]
     activation.transfer = f"{event.way} done"
     activation.checkpoints = max(activation.checkpoints, event.number)
     _job_fact(state, event)
 
 
-def _executing(state: State, event: e.JobExecuting) -> None:
+def _executing(state: AccessPoint, event: e.JobExecuting) -> None:
     state.by_job[event.cluster, event.proc].executing = True
-    state.cycles.pause = 0
+    state.pause = 0
     _job_fact(state, event)
 
 
-def _job_fact(state: State, event: _OfARun) -> None:
+def _job_fact(state: AccessPoint, event: _OfARun) -> None:
     state.clusters[event.cluster].edit(event.proc, event, None)
 
 
-def _measured(state: State, event: e.JobMeasured) -> None:
+def _measured(state: AccessPoint, event: e.JobMeasured) -> None:
     state.by_job[event.cluster, event.proc].measured = event.at
     _job_fact(state, event)
 
 
-def _signalled(state: State, event: e.JobSignalled) -> None:
+def _signalled(state: AccessPoint, event: e.JobSignalled) -> None:
     activation = state.by_job[event.cluster, event.proc]
     runs = state.clusters[event.cluster].status_of(event.proc) in RUNS
     state.ending.setdefault(activation.key, event.cause if runs else "")
     activation.vacated = activation.vacated or event.vacated
-    _told(activation, event)
-
-
-def _told(activation: Activation, event: e.JobSignalled | e.StarterSignalled) -> None:
     activation.stop, activation.told, activation.until = event.how, event.at, event.until
     activation.stopped = activation.stopped or event.at
 
 
-def _starter_told(state: State, event: e.StarterSignalled) -> None:
-    activation = state.slots[event.slot].activation
-    if activation is not None:
-        _told(activation, event)
-
-
-def _exited(state: State, event: e.JobExited) -> None:
-    if len(state.slot_changes) > ChangeLog.KEPT:
+def _exited(state: AccessPoint, event: e.JobExited) -> None:
+    if len(state.job_changes) > ChangeLog.KEPT:
         state.trim_changes()  # also where nobody decides
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
-    state.cycles.note_end(event, state.position)
+    note_end(state, event)
     state.ending.pop(activation.key, None)
     state.deferred.pop(activation.key, None)
-    slot = state.slots.get(event.slot)
-    if slot is not None:
-        slot_fold.deactivated(slot, event, state.position, "")
-    state.slot_changes.append(event.slot)
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
     if event.left and status in TERMINAL:
@@ -108,8 +95,18 @@ def _exited(state: State, event: e.JobExited) -> None:
     state.note_idle(cluster, event.proc)
 
 
-FOLDS: dict[type[e.Event], Callable[..., None]] = {
-    e.StarterSignalled: _starter_told,
+def note_end(state: AccessPoint, event: e.JobExited) -> None:
+    """The job may wait again, and the machine may not have been able to start it."""
+    if event.target != "Completed":
+        state.job_news = state.position
+    if event.outcome != "failed" or event.row != "evict" or EXPIRATION in event.changes:
+        return
+    if event.at >= state.paused_until:  # else it was begun together with the one for which there is a pause
+        state.pause = min(state.pause * 2 or FIRST_PAUSE, LAST_PAUSE)
+        state.paused_until = event.at + state.pause
+
+
+FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobActivated: _activated,
     e.JobDue: _due,
     e.JobTransferBegan: _transfer_began,

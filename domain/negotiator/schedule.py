@@ -6,8 +6,9 @@ come to something else than the last one; where one is, of the access point, for
 wait for a while behind a cycle in which somebody had to go, and as long as the last one took. While a machine cannot
 start jobs, as with a full disk, there is none, so that what is matched is not tried again and again.
 
-When cycles were held, and what has happened since, is in the log (``state.cycles``). What no event says is remembered
-here: a cycle that came to nothing, how long the last one took, and that an administrator asks for one.
+When cycles were held, and what has happened since, is in the log (``Cycles``, ``Queue`` and ``Slots``). What no event
+says is remembered here: a cycle that came to nothing, how long the last one took, and that an administrator asks for
+one.
 
 All instants are microseconds of the log's time.
 """
@@ -21,7 +22,7 @@ from attrs import define, field
 
 from ..events import CycleHeld
 from ..state import negotiators
-from ..state.state import Manager, Submitter
+from ..state.state import Manager, Queue, Submitter
 from ..units import SECOND
 from .accounting import accounts_of
 
@@ -71,7 +72,7 @@ class _Schedule:
     def next(self, now: int) -> int | None:
         """Return when a cycle may be due next; None: nothing is known that would make one due."""
         if paused(self.state, now) and not self.memory.rescheduled:
-            return self.state.cycles.paused_until
+            return self.state.paused_until
         found = []
         due, rests = self._by_itself(), self._rests_until()
         if due is not None:
@@ -113,13 +114,13 @@ class _Schedule:
         return max(position, self.memory.position), max(at, self.memory.at)
 
     def _settles_at(self) -> int:
-        cycles = self.state.cycles
-        return max(cycles.preempted.get(self.name, 0), cycles.taken_back) + SETTLES
+        return max(self.state.cycles.preempted.get(self.name, 0), self.state.taken_back) + SETTLES
 
     def _may_help(self) -> bool:
         """Return whether a cycle may come to something else than the last one: jobs wait that did not, a slot may have
         become better, or somebody may have more than before."""
-        news = max(self.state.cycles.news, self.state.configured)
+        state = self.state
+        news = max(state.job_news, state.slot_news, state.cycles.news, state.configured)
         again = self.name in self.state.cycles.cut_short and not self.memory.came_to_nothing
         return self.memory.woken or again or news > self._last()[0]
 
@@ -135,7 +136,7 @@ class _Schedule:
         """Return whether a cycle is to be held before it is due by itself."""
         if self.memory.rescheduled or not self._awake():
             return self.memory.rescheduled
-        return self.state.cycles.requested > self._last()[0] if self.paced() else self._may_help()
+        return self.state.requested > self._last()[0] if self.paced() else self._may_help()
 
     def _by_itself(self) -> int | None:
         """Return when a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses
@@ -236,6 +237,6 @@ class CycleSchedules:
             yield _Schedule(state, settings, name, self._memory(name), self.asleep)
 
 
-def paused(state: Manager, now: int) -> bool:
+def paused(state: Queue, now: int) -> bool:
     """Return whether nothing is to be started now, since the machine could not."""
-    return now < state.cycles.paused_until
+    return now < state.paused_until

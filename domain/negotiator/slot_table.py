@@ -281,7 +281,7 @@ class PublicAds:
         place, claim = self.places[slot.name], slot.claim
         m = see.snapshot(slot)
         see.spell(see.ads.names(m))
-        matched = slot.name in state.matches
+        matched = slot.name in state.slot_matches
         self.free[place] = claim is None and slot.waiting is None and not matched and see.ads.is_free(slot)
         held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
         self.held[place] = held and (state.dialect.preempts_idle_claims or slot.activity != "Idle")

@@ -1,7 +1,7 @@
 """The submitters whose jobs wait, by column: what a cycle needs to know of all of them, kept from one to the next.
 
 Most of those who wait have used nothing for long: their priority is the best there is, and stays. Only whoever has
-changed since the last look (``State.submitter_changes``, and the queue), or whose priority moves as time passes, is
+changed since the last look (``_changed``, and the queue), or whose priority moves as time passes, is
 looked at again, so that in a cycle the others cost no more than a place in each column.
 """
 
@@ -96,18 +96,18 @@ class WaitingSubmitters:
         self._numbered = count()
         self._in_turn: Places | None = None
         self._spelled = 0
-        self._seen = -1
+        self._seen = -1, -1
         self._configured, self._restarts = configured, restarts
 
     # Following
 
     def follow(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Be as the state says; ``accounts`` are as of now."""
-        changed = state.submitter_changes.since(self._seen)
+        changed = self._changed(state)
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
             self._restart(state.configured, queues.restarts)
             changed = dict.fromkeys((*state.submitters, *(name for _, name in queues.in_turn)))
-        self._seen = state.submitter_changes.total
+        self._seen = state.submitter_changes.total, state.rejection_changes.total
         self._count(state, changed)
         changed |= queues.touched
         queues.touched.clear()
@@ -117,6 +117,18 @@ class WaitingSubmitters:
             self._spell()
         for name in self.moving:
             self.rows.put(self.at[name], accounts.of(name))
+
+    def _changed(self, state: Manager) -> dict[str, None] | None:
+        """Return the submitters whose record may have changed, or why a job of theirs got nothing, since the last look;
+        None: that is not known."""
+        changed, told = state.submitter_changes.since(self._seen[0]), state.rejection_changes.since(self._seen[1])
+        if changed is None or told is None:
+            return None
+        for number, _ in told:
+            cluster = state.clusters.get(number)
+            if cluster is not None:
+                changed[cluster.submitter] = None
+        return changed
 
     def _count(self, state: Manager, changed: Iterable[str]) -> None:
         """Take note of where the submitters stand among all: new ones come last."""

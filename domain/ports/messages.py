@@ -81,8 +81,9 @@ class PauseJob(Message[bool], frozen=True):
     resume: bool
 
 
-class EndJob(Message[None], frozen=True):
-    """The last process of the slot's job is gone: its access point is about to log that."""
+class EndJob(Message[str], frozen=True):
+    """The last process of the slot's job is gone: its access point is about to log that. The answer is the cause for
+    which its claim was about to end; empty: it was not, or for no reason of its own."""
 
     slot: str
 

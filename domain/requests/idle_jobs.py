@@ -23,7 +23,7 @@ from sortedcontainers import SortedDict, SortedList
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.pool_settings import limit
-from ..state.state import AccessPoint, Manager
+from ..state.state import Manager, Queue
 from .autoclusters import SignificantAttributes, significance
 
 PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
@@ -32,8 +32,6 @@ _LOWER: Final = frozenset(name.lower() for name in PRIOS)
 _ALL: Final = -1
 """In place of a process: all jobs of the cluster that wait."""
 
-Asking = AccessPoint | Manager
-"""Whose state has the jobs that wait: who asks for slots, and who was asked."""
 Prios = tuple[float, ...]
 """The five priorities of a job, negated: the least goes first."""
 Entry = tuple[Prios, int, int]
@@ -64,13 +62,13 @@ def _idle(cluster: Cluster) -> Iterator[int]:
         proc = cluster.next_idle(proc)
 
 
-def idle_procs(cluster: Cluster, state: Asking) -> Iterator[int]:
+def idle_procs(cluster: Cluster, state: Queue) -> Iterator[int]:
     """The processes of a cluster that wait for a slot: not those that have been given one already, nor those of which
     something is left of an earlier run, nor those in a cool-down."""
     return (proc for proc in _idle(cluster) if is_free(cluster, proc, state))
 
 
-def is_free(cluster: Cluster, proc: int, state: Asking) -> bool:
+def is_free(cluster: Cluster, proc: int, state: Queue) -> bool:
     """Whether a job that is idle waits for a slot, too."""
     job = cluster.id, proc
     return job not in state.by_job and job not in state.reserved and job not in state.cooling
@@ -200,7 +198,7 @@ class IdleQueues:
         self._submissions: dict[int, int] = {}
         self._submitted = 0
 
-    def follow(self, state: Asking, likeness: SignificantAttributes) -> None:
+    def follow(self, state: Queue, likeness: SignificantAttributes) -> None:
         """Take in what has changed in the queue, or what is significant."""
         changed = state.job_changes.since(self._seen)
         if changed is None or self._generation != likeness.generation:
@@ -344,14 +342,14 @@ def idle_queues(state: Manager, caches: Caches) -> IdleQueues:
     return queues_of(state, caches, significance(state, caches))
 
 
-def queues_of(state: Asking, caches: Caches, likeness: SignificantAttributes) -> IdleQueues:
+def queues_of(state: Queue, caches: Caches, likeness: SignificantAttributes) -> IdleQueues:
     """The queues of an access point, to which the negotiator has told which attributes are significant."""
     found = caches.of(IdleQueues)
     found.follow(state, likeness)
     return found
 
 
-def procs_of(cluster: Cluster, only: int, state: Asking) -> Iterator[int]:
+def procs_of(cluster: Cluster, only: int, state: Queue) -> Iterator[int]:
     """The processes of an entry that wait for a slot."""
     if only == _ALL:
         return idle_procs(cluster, state)
@@ -359,7 +357,7 @@ def procs_of(cluster: Cluster, only: int, state: Asking) -> Iterator[int]:
 
 
 def waiting(
-    state: Asking, submitter: str, caches: Caches, likeness: SignificantAttributes, refused: Container[int]
+    state: Queue, submitter: str, caches: Caches, likeness: SignificantAttributes, refused: Container[int]
 ) -> Iterator[tuple[Cluster, int, int]]:
     """The jobs of a submitter that wait for a slot, first come first, each with the number of its autocluster; without
     those whose number is, or comes to be, in ``refused``. The state must not change meanwhile."""
@@ -376,7 +374,7 @@ def waiting(
                 break
 
 
-def room(state: Asking) -> float:
+def room(state: Queue) -> float:
     """Return how many further jobs may begin by MAX_JOBS_RUNNING: a schedd asks for no more. Negative: more run than
     may.
 

@@ -98,8 +98,8 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
         return False
     draft.fire("job", "Idle", "activate")
     wanted, deferred = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
-    job = job_id(cluster.id, proc)
-    draft.send(ActivateClaim(draft.stimulus, slot, job, {}, cluster.id, proc, wanted, expanded, deferred))
+    job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
+    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, wanted, expanded, deferred))
     return True
 
 
@@ -206,9 +206,11 @@ def signal(
 
 
 def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
-    """A slot's job was suspended, or continued: its status follows."""
+    """A slot's job was suspended, or continued: its status follows. One whose process is still to be started is
+    suspended when it begins (``deferred_starts``)."""
     cluster = draft.state.clusters[message.cluster]
-    if cluster.status_of(message.proc) == message.source:
+    run = draft.state.by_job.get((message.cluster, message.proc))
+    if cluster.status_of(message.proc) == message.source and (run is None or not run.deferred):
         procs = ranges([message.proc])
         draft.move_jobs(cluster, procs, message.row, message.cause, message.source, {}, message.evidence)
 

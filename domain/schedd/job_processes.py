@@ -205,8 +205,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if begins_unseen and outcome in ("exited", "evicted"):
         # Its begin was never told: the pool was dead while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
-    if not cluster.local:
-        draft.send(EndJob(activation.slot))
+    leaving = "" if cluster.local else draft.send(EndJob(activation.slot))
     exited = JobExited(
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,
@@ -214,7 +213,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
         min(stimulus.at, draft.now), protocol=stimulus.protocol,
     )  # fmt: skip
     if outcome != "exited":
-        exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
+        exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited, leaving))
     exited = continue_job(draft, cluster, exited, row)
     if not row and status != "Removed" and activation.vacated.get("VacateReasonCode") == str(DEACTIVATED.code):
         exited = replace(exited, vacates=VACATES_BY_SHADOW)
@@ -247,17 +246,21 @@ def _hold_in(vacated: Ad) -> Ad:
     return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
-def _vacated(draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited) -> Ad:
-    """What the job's ad says of why it was vacated."""
+def _vacated(
+    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
+) -> Ad:
+    """What the job's ad says of why it was vacated. ``leaving``: the cause for which its claim was about to end."""
     if activation.vacated and exited.outcome == "evicted":
         return activation.vacated
-    return vacate_reason(_why(draft, activation, end, exited))
+    return vacate_reason(_why(draft, activation, end, exited, leaving))
 
 
 _FAILURES = ("execution_failed", "transfer_failed")
 
 
-def _why(draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited) -> Why:
+def _why(
+    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
+) -> Why:
     if exited.outcome == "lost":
         return LOST
     if (exited.cause in _FAILURES and _machines_fault(end)) or "HoldReason" in exited.changes:
@@ -266,7 +269,7 @@ def _why(draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")
     if status in RUNS or cause:  # the eviction came first, whatever has become of the job since
-        return EVICTIONS.get(cause) or EVICTIONS.get(activation.leaving) or UNSPECIFIED
+        return EVICTIONS.get(cause) or EVICTIONS.get(leaving) or UNSPECIFIED
     if status == "Removed":
         return Why(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
     of = "" if status == "Held" else "Last"  # or it was released again since

@@ -32,7 +32,7 @@ from ..state import negotiators
 from ..state.caches import Caches, ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.slot_fold import OF_ITS_JOB
-from ..state.state import ExecutionPoint, Slot, provides
+from ..state.state import ExecutionPoint, GivenAd, Slot, provides
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING
@@ -41,7 +41,6 @@ from . import time_limits
 from .backfill_client import is_in_the_way
 from .draining import accepts_claims
 from .dynamic_slots import carve, remaining, requested_resources, weight_of
-from .evaluation import attribute_text
 from .job_signals import resume, signal
 from .pslot_preemption import preempt, preempt_for_claim
 from .public_ad import PublishedSlots
@@ -114,7 +113,7 @@ def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, made: ClaimMade, fire
     draft.fire("claim", REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
-    if slot.name in draft.state.matches:
+    if slot.name in draft.state.slot_matches:
         draft.move_match(slot, "claim")
     before = slot.state_activity
     for step in steps:
@@ -241,8 +240,7 @@ def request_claim(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> boo
 
 
 def _claim_for_own(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> bool:
-    """Claim a slot for the pool's own access point, which was matched with it. What the job's ad says is in the queue:
-    the events need not repeat it."""
+    """Claim a slot for the pool's own access point, which was matched with it."""
     state, slot = draft.state, _slot(draft, stimulus.slot)
     value = rank_of(draft, slot, stimulus.ad)
     machine = state.machines.get(slot.machine)
@@ -266,11 +264,11 @@ def _claim_for_own(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim) -> bo
     cause, job = ("coalesced", stimulus.job) if stimulus.claims_part else ("claimed", "")
     made = ClaimMade(
         *draft.why(cause), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, job=job,
-        factor=factor, limits=limits, negotiator=stimulus.negotiator,
+        ad=state.recorded(stimulus.ad), factor=factor, limits=limits, negotiator=stimulus.negotiator,
     )  # fmt: skip
     if accept_claim(draft, slot, made):
         return True
-    if slot.name in state.matches:
+    if slot.name in state.slot_matches:
         void(draft, slot, "claim_failed")
     return False
 
@@ -283,8 +281,8 @@ def _likes_more(slot: Slot, rank: float) -> bool:
 
 def _waiting(draft: Draft[ExecutionPoint], stimulus: s.RequestClaim, cause: str, rank: float) -> ClaimQueued:
     return ClaimQueued(
-        *draft.why(cause), stimulus.slot, stimulus.claim, stimulus.submitter, rank, "", stimulus.job, {},
-        limits=stimulus.limits, negotiator=stimulus.negotiator,
+        *draft.why(cause), stimulus.slot, stimulus.claim, stimulus.submitter, rank, "", stimulus.job,
+        draft.state.recorded(stimulus.ad), limits=stimulus.limits, negotiator=stimulus.negotiator,
     )  # fmt: skip
 
 
@@ -382,8 +380,9 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
     why, claim = draft.why("activated"), slot.claim.id
     if stimulus.cluster:
         job = stimulus.cluster, stimulus.proc
-        given = provides(slot, stimulus.wanted)
-        draft.emit(JobActivated(*why, *job, slot.name, claim, promised, given, stimulus.expanded, stimulus.deferred))
+        given, ad = provides(slot, stimulus.wanted), draft.state.recorded(stimulus.ad)
+        begun = JobActivated(*why, *job, slot.name, claim, promised, given, stimulus.expanded, stimulus.deferred, ad=ad)
+        draft.emit(begun)
     else:
         draft.emit(ClaimActivated(*why, slot.name, claim, stimulus.job, stimulus.ad, promised))
     trigger(draft, slot, "activate", "activated")
@@ -449,12 +448,14 @@ def starter_gone(draft: Draft[ExecutionPoint], stimulus: s.StarterGone) -> None:
     job_gone(draft, slot)
 
 
-def end_job(draft: Draft[ExecutionPoint], message: EndJob) -> None:
+def end_job(draft: Draft[ExecutionPoint], message: EndJob) -> str:
     """Note that the job of the pool's own queue is gone, before its access point logs that."""
     slot = draft.state.slots.get(message.slot)
-    if slot is not None:
-        charge_badput(draft, slot)
-        draft.move_claim(slot, "end_job")
+    if slot is None:
+        return ""
+    charge_badput(draft, slot)
+    draft.move_claim(slot, "end_job")
+    return "" if slot.activation is None else slot.activation.leaving
 
 
 def charge_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
@@ -502,7 +503,7 @@ def lease_of(draft: Draft[ExecutionPoint], slot: Slot) -> int:
     claim = slot.claim
     wish = policy_of(draft, slot).job_number("JobLeaseDuration") or 0
     if wish <= 0 and claim is not None:
-        text = attribute_text(claim.ad, "JobLeaseDuration")
+        text = GivenAd(claim.ad).value("JobLeaseDuration")
         wish = int(text) if text.isdecimal() else claim.lease
     return wish if wish > 0 else _default_lease(draft, slot)
 

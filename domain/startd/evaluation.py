@@ -19,7 +19,7 @@ from ..events import Ad
 from ..ports.sensor_readings import Sense
 from ..state.caches import Caches, ad_of, expression
 from ..state.cluster import UNIVERSE_VANILLA
-from ..state.state import Activation, ExecutionPoint, Slot
+from ..state.state import ExecutionPoint, Slot, Starter
 from .drain_estimates import DrainEstimates, drain_estimates
 from .moment_attributes import SlotSnapshot
 from .slot_ad import CompiledAd, ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
@@ -260,16 +260,5 @@ _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VAC
 """The expressions that may have a variant for jobs of the vanilla universe."""
 
 
-def _text(state: ExecutionPoint, activation: Activation, name: str) -> str:
-    if not activation.cluster:
-        return attribute_text(activation.ad, name)
-    cluster = state.clusters.get(activation.cluster)
-    return "" if cluster is None else cluster.value(activation.proc, name)
-
-
-def attribute_text(ad: Ad, name: str) -> str:
-    """Return the text of an attribute, in any case of letters; empty if there is none."""
-    if name in ad:
-        return ad[name]
-    wanted = name.lower()
-    return next((text for key, text in ad.items() if key.lower() == wanted), "")
+def _text(state: ExecutionPoint, starter: Starter, name: str) -> str:
+    return state.job_ad((starter.cluster, starter.proc), starter.ad).value(name)

@@ -30,8 +30,7 @@ def _pause(draft: Draft[ExecutionPoint], slot: Slot, row: str, status: str, caus
     activation = slot.activation
     if activation is None or not activation.cluster:
         return
-    if not activation.deferred:  # else nothing runs yet: it is suspended when it begins (``schedd.deferred_starts``)
-        draft.send(JobPaused(activation.cluster, activation.proc, row, status, cause, evidence))
+    draft.send(JobPaused(activation.cluster, activation.proc, row, status, cause, evidence))
 
 
 def signal(

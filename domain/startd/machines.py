@@ -58,7 +58,7 @@ def remove_machine(draft: Draft[ExecutionPoint], stimulus: s.RemoveMachine) -> N
     if stimulus.machine not in state.machines:
         raise Refusal(f"machine {stimulus.machine} is not in the pool")
     slots = draining.slots_of(draft, state.machines[stimulus.machine])
-    busy = [slot.name for slot in slots if slot.claim or slot.name in state.matches]
+    busy = [slot.name for slot in slots if slot.claim or slot.name in state.slot_matches]
     if busy:
         raise Refusal(f"machine {stimulus.machine} is in use ({', '.join(busy)}): vacate these slots first")
     client = state.machines[stimulus.machine].backfill

@@ -100,8 +100,8 @@ def _job_id(m: SlotSnapshot) -> Any:
 def _of_job(m: SlotSnapshot, name: str) -> Any:
     """Return an attribute of the slot's job as the starter reports it: a string or a whole number."""
     run = m.slot.activation
-    cluster = None if run is None else m.state.clusters.get(run.cluster)
-    text = "" if run is None or cluster is None else cluster.value(run.proc, name)
+    known = run is not None and run.cluster
+    text = m.state.job_ad((run.cluster, run.proc), run.ad).value(name) if run is not None and known else ""
     return unquoted(text) if text.startswith('"') else int(text) if text.isdecimal() else None
 
 

@@ -71,15 +71,14 @@ class RoundSchedule:
             self._slot(state, slot)
             return
         cluster, ranges = job_procs(event) or (0, ())
-        if sum(last - first + 1 for first, last in ranges) > len(state.activations):
-            running = [each for each in state.activations.values() if each.cluster == cluster]
+        if sum(last - first + 1 for first, last in ranges) > len(state.starters):
+            running = [each for each in state.starters.values() if each.cluster == cluster]
         else:
             procs = (proc for first, last in ranges for proc in range(first, last + 1))
-            found = (state.by_job.get((cluster, proc)) for proc in procs)
+            found = (state.starters.get((cluster, proc)) for proc in procs)
             running = [each for each in found if each is not None]
-        for activation in running:
-            if activation.slot:
-                self._slot(state, activation.slot)
+        for starter in running:
+            self._slot(state, starter.slot)
 
     def _slot(self, state: ExecutionPoint, name: str, together: bool = False) -> None:
         slot = state.slots.get(name)
@@ -182,7 +181,7 @@ _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
     """Return the first instant (microseconds) at which a rule may hold: now if one does, None if none ever will."""
     slot = policy.slot
-    unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches and slot.waiting is None
+    unheld = slot.kind == "dynamic" and slot.name not in policy.state.slot_matches and slot.waiting is None
     if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.state_activity in _DUE):
         return policy.now
     return min(_instants(policy), default=None)

@@ -52,7 +52,7 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
 def _ended_with_it(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
     """End a startd that runs no job at once, with its claims, and tell whether it did."""
     slots = slots_of(draft, machine)
-    runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
+    runs = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
     if runs or machine.backfill or not draft.state.dialect.ends_idle_startd_at_once:
         return False
     for slot in slots:
@@ -74,7 +74,7 @@ def leave_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
 def _over(state: ExecutionPoint, machine: Machine) -> bool:
     """Tell whether the machine is shut down and nobody holds a slot of it; the real startd asks for jobs alone."""
     slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
-    held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
+    held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.slot_matches for slot in slots)
     return bool(machine.shutdown) and not held and machine.backfill is None
 
 

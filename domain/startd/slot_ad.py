@@ -19,7 +19,6 @@ from ..events import Ad
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches, ad_of, expression
-from ..state.job_ad import Changes
 from ..state.state import ExecutionPoint, Slot
 from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
@@ -229,27 +228,24 @@ def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
     """Return the ad of the job that runs on a slot, or that an outside holder claimed it for; None without a job."""
     activation = slot.activation
     if activation is None:
-        return slot.claim.ad or None if slot.claim else None
-    if not activation.cluster:
-        return activation.ad
-    cluster = state.clusters.get(activation.cluster)
-    return None if cluster is None else cluster.attributes(activation.proc)
+        return slot.claim.ad or None if slot.claim and slot.claim.holder else None
+    return state.job_ad((activation.cluster, activation.proc), activation.ad).attributes()
 
 
-class _JobAds(dict[str, tuple[str, Changes, int, ClassAd]]):
-    """By the slots' names: the activation, what of the job has changed and its status then, and its ad."""
+class _JobAds(dict[str, tuple[str, object, int, ClassAd]]):
+    """By the slots' names: the activation, the version of its job's ad, and the ad."""
 
 
 def job_as_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> ClassAd | None:
     """Return the same as an ad to be read, kept for as long as nothing of the job has changed."""
     activation = slot.activation
-    cluster = state.clusters.get(activation.cluster) if activation is not None else None
-    if activation is None or cluster is None:
+    if activation is None:
         ad = job_ad(state, slot)
         return None if ad is None else ad_of(ad)
+    job = state.job_ad((activation.cluster, activation.proc), activation.ad)
     kept = caches.of(_JobAds)
     known = kept.get(slot.name)
-    changes, status = cluster.changes(activation.proc), cluster.status[activation.proc]
+    changes, status = job.version()
     if known is None or known[0] != activation.key or known[1] is not changes or known[2] != status:
-        known = kept[slot.name] = (activation.key, changes, status, ad_of(cluster.attributes(activation.proc)))
+        known = kept[slot.name] = (activation.key, changes, status, ad_of(job.attributes()))
     return known[3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decision.draft import Draft, job_id
+from ..decision.draft import Draft
 from ..events import Ad, BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..names import JobId
 from ..ports.messages import OpenAccount
@@ -81,7 +81,7 @@ def _head(draft: Draft[ExecutionPoint], slot: Slot, name: str, cause: str) -> bo
         draft.move_match(slot, "notify")
     elif to == "Owner":
         withdraw_better_match(draft, slot, cause)
-        if slot.name in draft.state.matches:
+        if slot.name in draft.state.slot_matches:
             draft.move_match(slot, void_row(cause))
             void_match(draft, slot, cause)
     draft.emit(BackfillLeaving(*draft.why(cause), slot.name, to))
@@ -172,7 +172,7 @@ def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = Fa
 
     :param entered: the slot has just arrived where it is; else it is asked in a round
     """
-    unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches and slot.waiting is None
+    unheld = slot.kind == "dynamic" and slot.name not in draft.state.slot_matches and slot.waiting is None
     if unheld and slot.state_activity == "Unclaimed/Idle":
         merge(draft, slot)  # a dynamic slot ends with its claim
         return True
@@ -273,8 +273,7 @@ def _asking(state: ExecutionPoint, waiting: Claim) -> Ad:
     """Return the ad of the job for which a claim waits: of this pool's own queue, or as its holder gave it."""
     if waiting.holder:
         return waiting.ad
-    job = JobId.parse(waiting.job)
-    return state.clusters[job.cluster].attributes(job.proc)
+    return state.job_ad(JobId.parse(waiting.job), waiting.ad).attributes()
 
 
 def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
@@ -296,5 +295,5 @@ def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) 
 
 def void_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     """Void the slot's matches, if any: they will not be claimed."""
-    for job in list(draft.state.matches.get(slot.name, ())):
-        draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))
+    for job in list(draft.state.slot_matches.get(slot.name, ())):
+        draft.emit(MatchVoided(*draft.why(cause), slot.name, job))

@@ -17,7 +17,7 @@ def retire(
 ) -> bool:
     """Retire the claim: its job may use its retirement time and its time to vacate. Unless ``reversible``, it ends
     whatever happens meanwhile. Return False if there is nothing to end."""
-    if slot.claim is None and slot.name in draft.state.matches and slot.state != "Backfill":
+    if slot.claim is None and slot.name in draft.state.slot_matches and slot.state != "Backfill":
         return void(draft, slot, cause)
     if slot.state == "Claimed":
         mark(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
@@ -28,7 +28,7 @@ def retire(
 
 def kill(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
     """End the claim at once, and kill its job. Return False if there is nothing to end."""
-    if slot.claim is None and slot.name in draft.state.matches and slot.state != "Backfill":
+    if slot.claim is None and slot.name in draft.state.slot_matches and slot.state != "Backfill":
         return void(draft, slot, cause)
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")
@@ -37,7 +37,7 @@ def kill(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
 
 
 def void(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
-    if slot.name in draft.state.matches:
+    if slot.name in draft.state.slot_matches:
         draft.move_match(slot, void_row(cause))
         void_match(draft, slot, cause)
     if not trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:

@@ -12,7 +12,7 @@ from .. import events as e
 from ..state_machines.hold_codes import EVICTIONS
 from ..state_machines.slot_rows import INITIAL_PAIR, read_pair
 from .slot_attributes import SlotAd
-from .state import Activation, Claim, Machine, MachineDrain, Slot
+from .state import Claim, Machine, MachineDrain, Slot, Starter
 
 """The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"
@@ -195,26 +195,18 @@ def claim_ended(slot: Slot, event: e.ClaimEnded, position: int, user: str) -> No
 def claim_activated(slot: Slot, event: e.ClaimActivated, position: int, user: str) -> None:
     begin(
         slot,
-        Activation(
-            str(position), 0, 0, event.slot, event.at, True, vacate=event.vacate, job=event.job, ad=event.ad, user=user
-        ),
+        Starter(str(position), 0, 0, event.slot, event.at, vacate=event.vacate, job=event.job, ad=event.ad, user=user),
     )
 
 
 def job_activated(slot: Slot, event: e.JobActivated, position: int, user: str) -> None:
-    begin(slot, activation_of(event, position, user))
+    job = event.cluster, event.proc
+    begin(slot, Starter(str(position), *job, event.slot, event.at, vacate=event.vacate, ad=event.ad, user=user))
 
 
-def activation_of(event: e.JobActivated, position: int, user: str) -> Activation:
-    return Activation(
-        str(position), event.cluster, event.proc, event.slot, event.at, vacate=event.vacate, user=user,
-        deferred=event.deferred,
-    )  # fmt: skip
-
-
-def begin(slot: Slot, activation: Activation) -> None:
+def begin(slot: Slot, starter: Starter) -> None:
     """The slot has a job's processes."""
-    slot.activation = activation
+    slot.activation = starter
     if slot.claim is not None:
         slot.claim.activations += 1
 

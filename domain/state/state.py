@@ -7,10 +7,10 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from ..events import Ad, ClaimMade, GroupQuota, MailDue, Unmatched
 from ..names import AccountName
@@ -22,7 +22,7 @@ from .caches import ChangeLog
 from .cluster import IDLE, Cluster
 from .cycles import Cycles
 from .defrag_state import Defrag
-from .job_ad import Changes, machine_attributes, unquoted
+from .job_ad import machine_attributes, unquoted
 from .pool_settings import UID_DOMAIN
 from .slot_attributes import SlotAd
 from .user_maps import UserMaps, user_maps
@@ -43,7 +43,7 @@ class Claim:
     rank: float = 0.0  #: the slot's RANK of its job
     holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
     job: str = ""  #: the job that its holder asked for; of a claim of our own the one that waited for it, if one did
-    ad: Ad = field(factory=dict)  #: with `holder`: the ad of that job
+    ad: Ad = field(factory=dict)  #: the ad of that job (empty: the log has the queue, too)
     lease: int = 0  #: seconds without a sign of the holder after which it ends (0: none)
     until: int = 0  #: when it ends, unless the holder is heard again, in microseconds (0: it is heard)
     activations: int = 0  #: how many jobs it has had
@@ -63,10 +63,11 @@ TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "o
 
 @define
 class Activation:
-    """A job's processes on a slot, from the activation until the last of them is gone. Instants in microseconds."""
+    """A job's run as its access point knows it, from the activation until the last process is gone. Instants in
+    microseconds."""
 
     key: str  #: the position of the event that began it
-    cluster: int  #: the job's cluster (0: the job is not of this pool's queue)
+    cluster: int  #: the job's cluster
     proc: int  #: the job's process number in its cluster
     slot: str  #: the slot's name
     began: int  #: when it began
@@ -76,20 +77,36 @@ class Activation:
     told: int = 0  #: when they were told last
     until: int = 0  #: when they are told again, harder (0: by the pool's settings)
     measured: int = 0  #: when they were measured last
-    vacate: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
-    suspended: int = 0  #: for how long the slot was in Suspended until `since`, in microseconds
-    since: int = 0  #: when the slot came to Suspended (0: it is not there)
-    job: str = ""  #: with `cluster` 0: the job, as its own access point names it
-    ad: Ad = field(factory=dict)  #: with `cluster` 0: the job's ad
-    user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
-    leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
     deferred: int = 0  #: when its processes are to be started, if they wait for that (0: they do not)
     transfer: str = ""
     """How far the transfer of its files is: one of `TRANSFER_STEPS` (empty: none has begun)."""
     checkpoints: int = 0  #: the number of the last checkpoint that came to its end (0: none did)
     chirped: int = 0  #: how many writes of its condor_chirp the log has
-    halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
     vacated: Ad = field(factory=dict)  #: what the job's ad will say of why it was ended, where a policy ended it
+
+
+@define
+class Starter:
+    """A job's processes as the startd of their slot knows them, from the activation until the last of them is gone.
+    Instants in microseconds."""
+
+    key: str  #: the position of the event that began it
+    cluster: int  #: the job's cluster (0: the job is not of this pool's queue)
+    proc: int  #: the job's process number in its cluster
+    slot: str  #: the slot's name
+    began: int  #: when it began
+    stop: str = ""  #: what they were told: soft or hard (empty: nothing)
+    told: int = 0  #: when they were told last
+    until: int = 0  #: when they are told again, harder (0: by the pool's settings)
+    vacate: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
+    suspended: int = 0  #: for how long the slot was in Suspended until `since`, in microseconds
+    since: int = 0  #: when the slot came to Suspended (0: it is not there)
+    job: str = ""  #: with `cluster` 0: the job, as its own access point names it
+    ad: Ad = field(factory=dict)
+    """The job's ad, as the activation gave it and messages changed it since (empty: the log has the queue, too)."""
+    user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
+    leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
+    halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
 
     def ran(self, now: int) -> int:
         """For how long it has run, in microseconds, without the time in which it was suspended or told to end."""
@@ -109,11 +126,6 @@ class Matched(NamedTuple):
     limits: str = ""  #: what it holds of concurrency limits
     preempts: tuple[str, ...] = ()  #: the dynamic slots that go for it
     negotiator: str = ""  #: which of several made it (empty: NEGOTIATOR)
-    regrouped: bool = False  #: whether it was negotiated by autoregroup
-
-
-SlotMatches = dict[tuple[int, int], Matched]
-"""A slot's matches, by their jobs in the order of the cycle."""
 
 
 @define
@@ -189,7 +201,7 @@ class Slot:
     entered_activity: int  #: when it came to its activity
     claim: Claim | None = None  #: who holds it
     waiting: Claim | None = None  #: the better match that waits for the present claim to go
-    activation: Activation | None = None  #: the job that runs on it
+    activation: Starter | None = None  #: the job that runs on it
     destination: str = ""  #: the state to which it goes from Backfill when its client is gone (empty: Owner)
     destined: int = 0  #: since when
     vacated: int = 0
@@ -296,10 +308,59 @@ class Submitter:
             self.slots -= 1
 
 
+class JobAd(Protocol):
+    """The ad of a job that runs on a slot, or that claims it, as the slot's startd reads it."""
+
+    def attributes(self) -> Ad: ...
+    def value(self, name: str) -> str:
+        """Return the text of an attribute; empty: the ad has none of the name."""
+
+    def version(self) -> tuple[object, int]:
+        """Return another object, or another number, when the ad has changed."""
+
+
+@frozen
+class GivenAd:
+    """An ad that the job's access point gave, and keeps up to date by its messages."""
+
+    ad: Ad
+
+    def attributes(self) -> Ad:
+        return self.ad
+
+    def value(self, name: str) -> str:
+        """Return the text of an attribute, in any case of letters."""
+        if name in self.ad:
+            return self.ad[name]
+        wanted = name.lower()
+        return next((text for key, text in self.ad.items() if key.lower() == wanted), "")
+
+    def version(self) -> tuple[object, int]:
+        return self.ad, 0
+
+
+@frozen
+class QueuedAd:
+    """An ad that the same log has with the queue: it is kept once."""
+
+    cluster: Cluster
+    proc: int
+
+    def attributes(self) -> Ad:
+        return self.cluster.attributes(self.proc)
+
+    def value(self, name: str) -> str:
+        return self.cluster.value(self.proc, name)
+
+    def version(self) -> tuple[object, int]:
+        return self.cluster.changes(self.proc), self.cluster.status[self.proc]
+
+
 @define(slots=False)
 class LogState:
     """What every role has of its log: where it ends, the settings in force, and the answers to requests."""
 
+    change_logs: ClassVar[tuple[str, ...]] = ()  #: the fields that say what has changed
     position: int = 0  #: the position of the last event
     at: int = 0  #: its instant, in microseconds
     name: str = ""  #: the pool's name
@@ -328,40 +389,68 @@ class LogState:
         """A setting that is a number of seconds, in microseconds."""
         return round(float(self.settings[name]) * 1_000_000)
 
+    def trim_changes(self) -> None:
+        """Forget changes that are long past: readers that have not seen them look at everything."""
+        for name in self.change_logs:
+            log = getattr(self, name)
+            if len(log) > ChangeLog.KEPT:
+                log.trim()
+
 
 @define(slots=False)
-class AccessPoint(LogState):
-    """An access point: the queue, and the claims that it holds. Jobs are named by cluster and process."""
+class Queue(LogState):
+    """The jobs of an access point, as far as a negotiator reads them. Jobs are named by cluster and process."""
 
+    change_logs: ClassVar[tuple[str, ...]] = ("job_changes", "rejection_changes")
     clusters: dict[int, Cluster] = field(factory=dict)  #: those with jobs in the queue
     idle: int = 0  #: how many jobs wait for a slot, those included that have been given one and not begun
+    reserved: dict[tuple[int, int], str] = field(factory=dict)
+    """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
+    claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
+    """Slots that came to their better match, and the job that it is for."""
+    by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: the jobs that run
+    cooling: dict[tuple[int, int], int] = field(factory=dict)
+    """The jobs that are in a cool-down, each with its last second."""
+    rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
+    """The reasons that the negotiator gave for jobs that got nothing, by the cluster and the name of the first job of
+    each kind; cleared by a match."""
+    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
+    """The same of further negotiators, by their names."""
+    job_news: int = 0  #: the position of the last event by which a job may be matched that could not before
+    requested: int = 0  #: the position of the last event for which the access point asks for a cycle
+    paused_until: int = 0  #: until when nothing is started, since the machine could not start a job, in microseconds
+    pause: int = 0  #: how long that is (0: the last start succeeded)
+    job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
+    """The jobs, by cluster and process, that came, left, began or ceased to wait, or were edited; with the process -1
+    any jobs of the cluster."""
+    rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
+    """The jobs of which the log has another reason than before why they got nothing, or none any more: by cluster and
+    name."""
+
+
+@define(slots=False)
+class AccessPoint(Queue):
+    """An access point: the queue, and the claims that it holds."""
+
     idle_local: int = 0  #: how many jobs of the local universe wait
     next_cluster: int = 1  #: the lowest cluster number that was never given out
     unused_cluster_ids: set[int] = field(factory=set)  #: numbers below it that were given out and not yet used
-    matches: dict[str, SlotMatches] = field(factory=dict)
+    matches: dict[str, dict[tuple[int, int], Matched]] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with its jobs: several of a partitionable slot."""
-    reserved: dict[tuple[int, int], str] = field(factory=dict)
-    """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
     claims: dict[str, ClaimMade] = field(factory=dict)
     """The claims that the pool's own access point holds, by the slots."""
-    claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
-    """Slots that came to their better match, and the job that it is for."""
+    queued: dict[str, tuple[int, int]] = field(factory=dict)
+    """Slots of which a claim waits until the present one has gone, each with the job that it is for."""
     earmarks: dict[tuple[int, int], Earmark] = field(factory=dict)
     """The jobs that are to run at once in place of others, each with the claims that are kept for it."""
     activations: dict[str, Activation] = field(factory=dict)  #: by their keys
-    by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
     ending: dict[str, str] = field(factory=dict)
     """The keys of the activations that were told to end; why, as a cause, if the job was to run until then."""
     factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to make
     deferred: dict[str, None] = field(factory=dict)
     """The keys of the activations whose processes wait for their time."""
-    cooling: dict[tuple[int, int], int] = field(factory=dict)
-    """The jobs that are in a cool-down, each with its last second."""
     notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users are to be told of them
     mails: dict[int, MailDue] = field(factory=dict)  #: those that are still to be sent, by their positions
-    job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
-    """The jobs, by cluster and process, that came, left, began or ceased to wait, or were edited; with the process -1
-    any jobs of the cluster."""
 
     def note_cluster(self, cluster: Cluster) -> None:
         """A cluster has come, is about to go, or was edited."""
@@ -398,34 +487,19 @@ class AccessPoint(LogState):
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
 
 
-class JobAds(Protocol):
-    """The ads of the jobs of one cluster, as an execution point knows them."""
-
-    @property
-    def status(self) -> Sequence[int]: ...
-    def attributes(self, proc: int) -> Ad: ...
-    def changes(self, proc: int) -> Changes: ...
-    def value(self, proc: int, name: str, default: str = "") -> str: ...
-
-
 @define(slots=False)
-class ExecutionPoint(LogState):
-    """Execution points: machines and their slots, with the claims that they grant."""
+class Slots(LogState):
+    """Machines and their slots, with the claims that they grant: as their startd has them, and as it shows them to a
+    negotiator."""
 
-    clusters: Mapping[int, JobAds] = field(factory=dict)
-    """The ads of the jobs of the pool's own queue: claims and activations gave them, and their access point's messages
-    keep them up to date."""
+    change_logs: ClassVar[tuple[str, ...]] = ("slot_changes", "slot_ad_changes")
     machines: dict[str, Machine] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)  #: by their names, in the order of their births
-    matches: dict[str, SlotMatches] = field(factory=dict)
-    """Slots that were matched and not yet claimed, each with its jobs."""
-    matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
-    preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
-    silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
-    clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
-    destined: dict[str, None] = field(factory=dict)  #: the slots that go to Matched when their client is gone
-    activations: dict[str, Activation] = field(factory=dict)  #: by their keys
-    by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
+    slot_matches: dict[str, dict[str, bool]] = field(factory=dict)
+    """The slots that were matched and that are not yet claimed, each with its jobs, as 12.3, and whether it was by
+    autoregroup."""
+    slot_news: int = 0  #: the position of the last event by which a slot may have become better for a job
+    taken_back: int = 0  #: when a startd last took a claim back because its START is false, in microseconds
     slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots of which anything changed but that they were matched."""
     slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
@@ -436,49 +510,67 @@ class ExecutionPoint(LogState):
         machine = self.machines.get(slot.machine)
         return [slot] if machine is None else list(machine.slots.values())
 
+    def job_ad(self, job: tuple[int, int], given: Ad) -> JobAd:
+        """Return the ad of the job of a claim or an activation, by what that gave of it."""
+        return GivenAd(given)
+
+    def job_user(self, job: tuple[int, int], given: Ad) -> str:
+        """Return whose the job of a claim or an activation is, as user@domain."""
+        return unquoted(given.get("User", ""))
+
+    def recorded(self, ad: Ad) -> Ad:
+        """Return what events of claims and activations repeat of the ad of a job of the pool's own queue."""
+        return ad
+
 
 @define(slots=False)
-class Manager(LogState):
-    """The central manager: what roles published to it, which it only reads (slots, and the jobs that wait), accounting,
-    and what decides about cycles."""
+class ExecutionPoint(Slots):
+    """Execution points: their machines and slots, and the starters of the jobs that run there."""
 
-    machines: dict[str, Machine] = field(factory=dict)
-    slots: dict[str, Slot] = field(factory=dict)
-    slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    clusters: dict[int, Cluster] = field(factory=dict)
-    idle: int = 0  #: how many jobs wait for a slot
-    by_job: dict[tuple[int, int], Activation] = field(factory=dict)
-    reserved: dict[tuple[int, int], str] = field(factory=dict)
-    claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
-    cooling: dict[tuple[int, int], int] = field(factory=dict)
-    job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
-    matches: dict[str, SlotMatches] = field(factory=dict)
+    starters: dict[tuple[int, int], Starter] = field(factory=dict)
+    """Those of the pool's own queue, by their jobs: ``Slot.activation`` has the same."""
+    stopping: dict[tuple[int, int], None] = field(factory=dict)  #: the jobs of these that were told to end
+    matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
+    preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
+    silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
+    clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
+    destined: dict[str, None] = field(factory=dict)  #: the slots that go to Matched when their client is gone
+
+
+@define(slots=False)
+class Manager(Slots, Queue):
+    """The central manager: what roles published to it, which it only reads (slots, and the jobs that wait), and the
+    accounting. By ``resources``, as HTCondor's accountant calls them, it knows what each claim counts for."""
+
+    change_logs: ClassVar[tuple[str, ...]] = (
+        *Slots.change_logs,
+        *Queue.change_logs,
+        "slots_matched",
+        "submitter_changes",
+    )
     has_further_accounts: bool = False  #: whether there are, or were, accounts of others than NEGOTIATOR
     submitters: dict[str, Submitter] = field(factory=dict)
     """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""
     priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
     accounted: dict[str, int] = field(factory=dict)
     """The same of the accountings of further negotiators, by their names."""
+    resources: dict[str, tuple[int, str]] = field(factory=dict)
+    """Slots that are claimed: what each counts for, in thousandths, and what its claim holds of concurrency limits."""
+    match_limits: dict[str, dict[str, str]] = field(factory=dict)
+    """Slots that were matched and not yet claimed, each with its jobs, and what their matches hold of these limits."""
+    queued_limits: dict[str, str] = field(factory=dict)
+    """What claims that wait until a slot's present one has gone hold of them, if anything."""
     limits_in_use: Counter[str] = field(factory=Counter)
     """How many matches and claims hold the same of concurrency limits, by its text (``concurrency_limits.asked``)."""
     quotas: tuple[GroupQuota, ...] = ()  #: what the accounting groups may have, as a cycle has said last
     remainders: dict[str, int] = field(factory=dict)
     """The accounting groups that got whole slots out of fractions of quotas, each with the instant of the last time."""
-    rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
-    """The reasons that the log has for jobs that got nothing, by the cluster and the name of the first job of each
-    kind; cleared by a match."""
-    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
-    """The same of further negotiators, by their names."""
     defrag: Defrag = field(factory=Defrag)  #: what its defragmentation did
     cycles: Cycles = field(factory=Cycles)  #: what decides when the next negotiation cycle is held
     slots_matched: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots that cycles matched."""
-    rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
-    """The jobs of which the log has another reason than before why they got nothing, or none any more: by cluster and
-    name."""
     submitter_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
-    """The submitters whose record may have changed, or why a job of theirs got nothing."""
+    """The submitters whose record may have changed."""
 
     def hold_limits(self, limits: str, more: int) -> None:
         """So many matches or claims more hold this of concurrency limits."""
@@ -488,8 +580,8 @@ class Manager(LogState):
                 del self.limits_in_use[limits]
 
     def note_submitter(self, name: str) -> None:
-        """The record of a submitter may change, or what the log says of its jobs. Where many wait, each cycle changes
-        all of theirs: nobody else trims as often."""
+        """The record of a submitter may change. Where many wait, each cycle changes all of theirs: nobody else trims as
+        often."""
         self.submitter_changes.append(name)
         if len(self.submitter_changes) > ChangeLog.KEPT:
             self.submitter_changes.trim()
@@ -519,17 +611,19 @@ class Manager(LogState):
 
 @define(slots=False)
 class State(AccessPoint, ExecutionPoint, Manager):
-    """A whole pool in one log: its roles together. Made empty; `evolve` brings it forward. What two roles have under
-    one name, each learned from the same messages, is kept once here."""
+    """A whole pool in one log: its roles together. Made empty; `evolve` brings it forward. Its log has the jobs' ads
+    with the queue, so events of claims and activations do not repeat them."""
 
-    clusters: dict[int, Cluster] = field(factory=dict)  #: those with jobs in the queue
+    def job_ad(self, job: tuple[int, int], given: Ad) -> JobAd:
+        cluster = self.clusters.get(job[0])
+        return GivenAd(given) if cluster is None else QueuedAd(cluster, job[1])
 
-    def trim_changes(self) -> None:
-        """Forget changes that are long past: readers that have not seen them look at everything."""
-        for log in (self.slot_changes, self.slot_ad_changes, self.slots_matched):
-            log.trim()
-        self.job_changes.trim()
-        self.rejection_changes.trim()
+    def job_user(self, job: tuple[int, int], given: Ad) -> str:
+        cluster = self.clusters.get(job[0])
+        return unquoted(given.get("User", "") if cluster is None else cluster.requested_value(job[1], "User"))
+
+    def recorded(self, ad: Ad) -> Ad:
+        return {}
 
 
 PROVIDED = ("Cpus", "Memory", "Disk", "GPUs")

@@ -20,7 +20,7 @@ from ...domain.classad.values import truth
 from ...domain.fold.evolve import evolve
 from ...domain.state.caches import expression
 from ...domain.state.job_procs import job_procs
-from ...domain.state.state import Activation, Slot, State
+from ...domain.state.state import Slot, Starter, State
 from ...domain.state_machines import (
     HTCONDOR_25,
     MANUAL,
@@ -264,7 +264,7 @@ def policy(slot: Slot, name: str) -> str | None:
 _WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
-def has_wishes(pool: JudgedPool, run: Activation) -> bool:
+def has_wishes(pool: JudgedPool, run: Starter) -> bool:
     """Tell whether a job has its own retirement or vacate time; true where that is unknown."""
     if run.job:
         return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
@@ -274,8 +274,8 @@ def has_wishes(pool: JudgedPool, run: Activation) -> bool:
     )
 
 
-def job_name(activation: Activation) -> str:
-    return activation.job or f"{activation.cluster}.{activation.proc}"
+def job_name(starter: Starter) -> str:
+    return starter.job or f"{starter.cluster}.{starter.proc}"
 
 
 def _of(position: int, event: e.Event, proc: int) -> Member | None:

@@ -11,7 +11,7 @@ from ...domain import events as e
 from ...domain.schedd.job_deferral import deferral_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
-from ...domain.state.state import RUNS, Activation, Slot, provides
+from ...domain.state.state import RUNS, Activation, Slot, Starter, provides
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .evidence_checks import own_policy
@@ -210,7 +210,7 @@ def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
         by_policy(pool, cluster, event.proc, event)
 
 
-def wrong_order(run: Activation, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
+def wrong_order(run: Activation | Starter, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
     """Yield the errors in the order in which processes are told to end."""
     if event.how not in ("soft", "hard"):
         yield f"{event.how!r} is no way to end a job: soft or hard"

@@ -9,7 +9,7 @@ from ...domain import events as e
 from ...domain.startd.pslot_preemption import CAUSE as PSLOT_PREEMPTION
 from ...domain.startd.slot_resources import STANDARD, resources
 from ...domain.state.slot_fold import SUSPENDED
-from ...domain.state.state import RUNS, Activation, Slot
+from ...domain.state.state import RUNS, Slot, Starter
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
 from . import accounting_checks, match_checks
 from .claim_checks import lease_over, retirement_over
@@ -202,6 +202,7 @@ def cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
 def settle_slot(pool: JudgedPool, name: str) -> None:
     slot = pool.state.slots.get(name)
     if slot is None:
+        pool.state.slot_matches.pop(name, None)
         for matched in pool.state.matches.pop(name, {}):
             pool.state.reserved.pop(matched, None)
             pool.report_slot(name, "match", f"job {_job(matched)} is matched with no slot of the pool")
@@ -220,7 +221,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
     if job is not None and not waits_for_a_slot(pool, *job):
         pool.report_slot(name, "waiting", f"{_job(job)} is said to wait for it, but does not wait for a slot")
     if activation is not None and not activation.job:
-        _settle_job(pool, slot, activation.cluster, activation.proc)
+        _settle_job(pool, slot, activation)
     elif activation is not None:
         _signalled(pool, slot, activation)
     machine = pool.state.machines.get(slot.machine)
@@ -237,8 +238,9 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
                 amounts.whole[resource] = have + carved
 
 
-def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
+def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
     """Check that a slot's job is suspended when the slot is, and was told to end when it must not run on."""
+    cluster, proc = starter.cluster, starter.proc
     found, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
     if found is None or run is None:
         return
@@ -253,14 +255,14 @@ def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
             (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), and was not told to end"
         )
     else:
-        _signalled(pool, slot, run)
+        _signalled(pool, slot, starter)
 
 
 _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
 """How the job of a slot in Preempting was last told to end."""
 
 
-def _signalled(pool: JudgedPool, slot: Slot, run: Activation) -> None:
+def _signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
         told = "killed" if run.stop else "told to end"
         pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {told}")

@@ -190,7 +190,8 @@ class PoolMachine(RuleBasedStateMachine):
         assert len({(a.cluster, a.proc) for a in living}) == len(living)
         assert len({a.slot for a in living}) == len(living)
         for activation in living:
-            assert state.slots[activation.slot].activation is activation
+            starter = state.slots[activation.slot].activation
+            assert starter is not None and starter.key == activation.key
             assert state.slots[activation.slot].claim is not None
 
     @invariant()

@@ -8,6 +8,7 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
+from poolbook.domain.fold.run_fold import note_end
 from poolbook.domain.negotiator.schedule import CycleSchedules
 from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.slot_fold import PUBLISHED
@@ -74,9 +75,9 @@ class Told:
                     at, "execution_failed", "x", self.clusters, 0, "slot1@h", "1", "failed", row, target, {}
                 )
                 self.state.position += 1
-                self.state.cycles.note_end(end, self.state.position)
+                note_end(self.state, end)
             case "started":
-                self.state.cycles.pause = 0
+                self.state.pause = 0
             case "reschedule":
                 self.schedule.reschedule(self.state)
             case _:

@@ -184,7 +184,8 @@ class RetirementIsKept(Promise):
         wish = cluster.value(event.proc, "MaxJobRetirementTime")
         granted = min(granted, int(wish)) if wish else granted
         to_end = event.until - event.at
-        assert activation.ran(event.at) + to_end >= granted * SECOND
+        assert slot.activation is not None
+        assert slot.activation.ran(event.at) + to_end >= granted * SECOND
 
 
 class OneJobForOneClaim(Promise):

@@ -19,7 +19,7 @@ from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
-from poolbook.domain.state.state import Activation, Slot, State
+from poolbook.domain.state.state import Slot, State
 from poolbook.domain.units import SECOND
 from poolbook.projections.projector import apply
 from poolbook.projections.views import SubmitterRow, Views
@@ -73,9 +73,7 @@ def told(slot: Slot) -> Slot:
     """A slot without what only the live pool follows: how its job's processes end, and its claim's lease."""
     activation = slot.activation
     if activation is not None:
-        plain = Activation("", 0, 0, "", 0)
-        followed = ("executing", "stop", "stopped", "told", "until", "measured")
-        activation = evolve(activation, **{name: getattr(plain, name) for name in followed})
+        activation = evolve(activation, stop="", told=0, until=0)
     claim = None if slot.claim is None else evolve(slot.claim, until=0)
     return evolve(slot, activation=activation, claim=claim)
 

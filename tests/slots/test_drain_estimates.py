@@ -18,7 +18,7 @@ from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.slot_attributes import SlotAd
-from poolbook.domain.state.state import Activation, Claim, Machine, Slot, State
+from poolbook.domain.state.state import Claim, Machine, Slot, Starter, State
 from poolbook.domain.state_machines.slot_rows import read_pair
 
 from ..conformance.golden_traces import trace
@@ -69,7 +69,7 @@ def state_of(ads: list[Ad], jobs: Any, shifts: tuple[int, ...], idle_since: int)
             ending = ad["Requirements"] == "false" and slot.activity == "Retiring" and "Draining" not in ad
             marks = frozenset({"peaceful"} if ending else ())  # no other shutdown was recorded
             slot.claim = Claim("c", "alice@h", 1000, 0, holder="schedd", marks=marks)
-            slot.activation = Activation("1", 0, 0, name, began, vacate=promised * SECOND, job=job, ad=jobs[job])
+            slot.activation = Starter("1", 0, 0, name, began, vacate=promised * SECOND, job=job, ad=jobs[job])
         machine.slots[name] = state.slots[name] = slot
     return state
 

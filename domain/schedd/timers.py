@@ -1,0 +1,44 @@
+"""The timers of an access point: what is due of them, and what happens then.
+
+They are the time to which the start of a job is deferred, the cool-down of a job, the time that jobs have to go for one
+that is to run at once, and the time that a job without a slot has to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..decision.draft import Draft
+from ..names import JobId
+from ..ports.timers import Timer
+from ..state.state import AccessPoint
+from ..units import SECOND
+from . import claims, cool_down
+from .deferred_starts import deferral_over
+
+
+def timers(state: AccessPoint) -> Iterator[Timer]:
+    """Yield every timer that runs."""
+    for key in state.ending:
+        run = state.activations[key]
+        if state.clusters[run.cluster].local:
+            patience = "KILLING_TIMEOUT" if run.stop == "hard" else "MachineMaxVacateTime"
+            yield Timer(run.until or run.told + state.setting(patience), "stop", key)
+    for key in state.deferred:
+        run = state.activations[key]
+        yield Timer(max(run.deferred, run.began), "deferral", key)
+    for job, last in state.cooling.items():
+        yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
+    for job, earmark in state.earmarks.items():
+        yield Timer(earmark.until, "earmark", f"{job[0]}.{job[1]}")  # what follows: ``run_now.settle``
+
+
+def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
+    """Let happen what is due, if it still is."""
+    state, name = draft.state, timer.name
+    if timer.what == "stop" and name in state.activations:
+        claims.signal(draft, state.activations[name], "hard", "kill_timeout")
+    elif timer.what == "deferral" and name in state.deferred:
+        deferral_over(draft, state.activations[name])
+    elif timer.what == "cool-down":
+        cool_down.end(draft, *JobId.parse(name))

@@ -1,0 +1,156 @@
+"""Golden: what a role learns of a log, folded onto the state of that role alone, is its part of the pool's state.
+
+The pools are those of ``golden/decided``, in which much happens at once, and the logs of releases. In the log of an
+execution point that runs apart, events repeat the jobs' ads, which the log of a pool has with the queue.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve as changed
+from attrs import fields
+from msgspec.structs import replace
+
+from poolbook.adapters.stores.opening import open_log
+from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import FOLDS_OF
+from poolbook.domain.fold.matches import match_of_claim, own_job
+from poolbook.domain.names import JobId
+from poolbook.domain.state.cluster import Cluster
+from poolbook.domain.state.state import (
+    AccessPoint,
+    Claim,
+    ExecutionPoint,
+    LogState,
+    Machine,
+    Manager,
+    Queue,
+    Slot,
+    Slots,
+    Starter,
+    State,
+)
+
+from ..golden import decided
+from ..golden.make import GOLDEN
+from ..golden.test_golden import POOLS
+
+Log = list[tuple[int, e.Event]]
+
+
+def repeated(state: State, event: e.Event) -> e.Event:
+    """The event as an execution point that runs apart writes it: with the job's ad."""
+    if isinstance(event, e.JobActivated) and event.claim:
+        return replace(event, ad=state.clusters[event.cluster].attributes(event.proc))
+    if isinstance(event, e.ClaimMade | e.ClaimQueued) and not event.holder:
+        matched = match_of_claim(state.slot_matches, event.slot, own_job(event))
+        job = event.job or ("" if matched is None else matched[1])
+        known = state.clusters.get(JobId.parse(job).cluster) if job else None
+        return replace(event, ad={} if known is None else known.attributes(JobId.parse(job).proc))
+    return event
+
+
+def apart(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
+    """Fold a log; behind each event the pool's state, and those of its roles."""
+    whole = State()
+    roles: dict[type[LogState], LogState] = {AccessPoint: AccessPoint(), ExecutionPoint: ExecutionPoint()}
+    roles[Manager] = Manager()
+    for position, event in log:
+        told = repeated(whole, event)
+        for state in (*roles.values(), whole):
+            fold = FOLDS_OF[type(state)].get(type(event))
+            if fold is not None:
+                state.position, state.at = position, event.at
+                fold(state, told if isinstance(state, Slots) and state is not whole else event)
+        yield whole, roles
+
+
+def parts(state: LogState, kind: type[LogState]) -> dict[str, Any]:
+    """What is compared of a role: not where its own log ends, and no jobs of a manager, which it does not fold."""
+    left_out = {"position", "at", *(field.name for field in fields(Queue) if kind is Manager)}
+    names = [field.name for field in fields(kind) if field.eq and field.name not in left_out]
+    return {name: plain(getattr(state, name), kind) for name in names}
+
+
+def plain(value: Any, kind: type[LogState]) -> Any:
+    """A field without the jobs' ads, and of machines without their slots: both are compared by themselves. A manager
+    does not learn how a starter is told to end, nor of leases."""
+    if isinstance(value, dict):
+        return {name: plain(one, kind) for name, one in value.items()}
+    if isinstance(value, Slot):
+        held = {name: plain(getattr(value, name), kind) for name in ("claim", "waiting", "activation")}
+        return changed(value, **held)
+    if isinstance(value, Claim):
+        return changed(value, ad={}, until=0 if kind is Manager else value.until)
+    if isinstance(value, Starter):
+        untold = changed(value, ad={}, stop="", told=0, until=0)
+        return untold if kind is Manager else changed(value, ad={})
+    if isinstance(value, Machine):
+        return changed(value, slots=[*value.slots])  # type: ignore[arg-type]
+    if isinstance(value, Cluster):
+        return {proc: value.attributes(proc) for proc in value.procs()}
+    return value
+
+
+def each_role_has_its_part(log: Log, every: int) -> None:
+    for number, (whole, roles) in enumerate(apart(log)):
+        if number % every and number + 1 < len(log):
+            continue
+        for kind, state in roles.items():
+            assert parts(state, kind) == parts(whole, kind), (number, kind)
+        assert ads_of(roles[ExecutionPoint]) == ads_of(whole), number
+
+
+def ads_of(state: Any) -> dict[str, e.Ad]:
+    """The ads of jobs that run on slots or whose claim waits, as their startd reads them."""
+    found = {}
+    for name, slot in state.slots.items():
+        starter, waiting = slot.activation, slot.waiting
+        if starter is not None and starter.cluster:
+            found[name] = state.job_ad((starter.cluster, starter.proc), starter.ad).attributes()
+        if waiting is not None and waiting.job and not waiting.holder:
+            found[f"{name} next"] = state.job_ad(JobId.parse(waiting.job), waiting.ad).attributes()
+    return found
+
+
+@pytest.mark.parametrize("release", POOLS)
+def test_a_releases_log_is_folded_by_each_role_alone(release: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
+    each_role_has_its_part([*open_log(str(path), create=False, read_only=True).read()], 1)
+
+
+@pytest.mark.parametrize(("dialect", "seed"), [("manual", 1), ("htcondor-25", 1), ("htcondor-25", 3)])
+def test_the_log_of_a_crowded_pool_is_folded_by_each_role_alone(
+    monkeypatch: pytest.MonkeyPatch, dialect: str, seed: int
+) -> None:
+    log: Log = []
+    monkeypatch.setattr(decided, "line_of", lambda position, event: log.append((position, event)))
+    for _ in decided.crowd(dialect, seed):
+        pass
+    kinds = {type(event) for _, event in log}
+    assert kinds >= {e.CycleHeld, e.ClaimMade, e.JobActivated, e.JobExited, e.ClaimEnded, e.JobsTransitioned}
+    each_role_has_its_part(log, 7)
+
+
+def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:
+    point = ExecutionPoint()
+    why = (0, "told", "x")
+    job_ad = {"JobPrio": "0", "User": '"a@b"'}
+    for event in (
+        e.MachineJoined(*why, "h", {}),
+        e.SlotCreated(*why, "slot1@h", "h", "static", "", {}),
+        e.ClaimMade(*why, "slot1@h", "c", "a@b", 1000, ad=job_ad),
+        e.JobActivated(*why, 1, 0, "slot1@h", "c", ad=job_ad),
+        e.JobsEdited(*why, 1, ((0, 3),), {"JobPrio": "7"}),
+        e.JobsEdited(*why, 2, ((0, 3),), {"JobPrio": "8"}),
+    ):
+        FOLDS_OF[ExecutionPoint][type(event)](point, event)
+    starter = point.starters[1, 0]
+    assert point.job_ad((1, 0), starter.ad).value("jobprio") == "7"
+    assert (starter.user, point.slots["slot1@h"].activation) == ("a@b", starter)
