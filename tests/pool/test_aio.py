@@ -63,6 +63,7 @@ def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> N
             events = assert_type([told async for told in pool.events()], list[tuple[int, Event]])
             assert isinstance(events[0][1], PoolFounded) and len(events) == await log.position()
             assert events == [told async for told in log.events()]
+            assert assert_type(await log.id(), str) == await pool.id() != ""
             assert not await log.imported() and assert_type(await log.verify(), Verification).sound
             with pytest.raises(Refusal, match="node1 is in the pool already"):
                 await pool.add_machine("node1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import threading
@@ -91,6 +92,22 @@ def test_a_log_at_rest_tells_what_its_pool_told(own: str) -> None:
         assert (alice.name, alice.priority, alice.factor) == (same.name, same.priority, 10.0)
         assert [(row.name, row.jobs, row.wall) for row in log.usage()] == [("alice@example.org", 2, 120_000_000)]
         assert [row.name for row in log.usage(by="cluster")] == ["1"]
+
+
+def test_what_names_positions_names_the_log(own: str, printed: Callable[..., Any]) -> None:
+    with Pool.open(own) as pool, Log.open(own) as log:
+        chosen = pool.id
+        assert re.fullmatch("[0-9a-f]{16}", chosen)
+        assert {log.id, log.verify().id, log.audit().id} == {chosen}
+    assert printed("verify", "-json", "-log", own)["id"] == printed("audit", own, "-json")["id"] == chosen
+    for words in (["log"], ["log", "1"], ["why", "1.0"]):
+        assert {entry["log"] for entry in printed(*words, "-json", "-log", own)} == {chosen}
+
+
+def test_verify_prints_the_id_of_the_log(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "-log", own]) == 0
+    with Log.open(own) as log:
+        assert capsys.readouterr().out.splitlines()[:2] == [f"{own}: sound", f"  the log's id is {log.id}"]
 
 
 def test_constraints_choose_among_ads(own: str) -> None:
