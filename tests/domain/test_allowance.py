@@ -9,9 +9,9 @@ from poolbook import Behaviour
 from ..classad.explosions import SHAPES, within_calls
 from .pools import TestPool
 
-JOBS = 15
-MOST_CALLS = 12_000_000
-"""What takes some seconds: each of the jobs would take a tenth of it, or more, again and again."""
+JOBS = 6
+MOST_CALLS = 4_800_000
+"""What takes some seconds: each of the jobs would take a quarter of it, or more, again and again."""
 
 
 @pytest.mark.parametrize(
