@@ -156,10 +156,10 @@ def _in_order(name: str, value: Any, then: Any) -> Any:
 @pytest.mark.parametrize("release", some(having("why"), 8, OLDEST))
 def test_its_jobs_and_slots_are_explained_by_the_same_events(release: str, store: Any) -> None:
     reasons = dict(spread(kept(release)["why"].items(), 25))
-    found, causes = as_kept(explained(store, reasons)), causes_of_ends(store)
+    found, causes, events = as_kept(explained(store, reasons)), causes_of_ends(store), dict(store.read())
     for name, why in reasons.items():
         heads = 0 if "." in name else 1 if name.isdigit() else None  # the head of a cluster has its last event's cause
-        then = [lines and with_causes(lines, heads, store, causes) for lines in why]
+        then = [lines and with_causes(lines, heads, events, causes) for lines in why]
         assert found[name] == as_kept([lines and in_order(release, lines) for lines in then]), name
 
 
@@ -169,12 +169,11 @@ def causes_of_ends(store: Any) -> dict[int | str, str]:
     return {run.position or run.stimulus: run.cause.name for run in evicted}
 
 
-def with_causes(lines: Any, heads: int | None, store: Any, causes: dict[int | str, str]) -> Any:
+def with_causes(lines: Any, heads: int | None, events: dict[int, Any], causes: dict[int | str, str]) -> Any:
     """Return kept lines with the causes of runs' ends, behind so many heads (None: of a slot's lines none has one).
     When they were kept, the sentence of a run's end had the cause that its event has."""
     if heads is None:
         return lines
-    events = dict(store.read())
     return lines[:heads] + [
         [at, position, named if named and cause == events[position].cause else cause, place, *ground]
         for at, position, cause, place, *ground in lines[heads:]
