@@ -32,7 +32,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, TextIO
+from typing import IO, Any, NoReturn, TextIO
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 PATH = Path(__file__).resolve().parent.parent / ".path"
@@ -118,10 +118,12 @@ def start(
     groups: Sequence[int] | None = None,
     user: int | None = None,
     ignored: Sequence[int] = (),
+    connection: int | None = None,
 ) -> Process:
     """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask,
     (supplementary) groups and the user (a number, that of the group as well) are the server's unless they are given;
-    signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it."""
+    signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it. With a connection it is the
+    process of a session."""
     given: list[int] = []
     kept: list[TextIO | None] = []
     passing: list[int] = []
@@ -148,7 +150,8 @@ def start(
         "user": user,
         "ignored": list(ignored),
     }
-    socket.send_fds(_server(), [json.dumps(request).encode()], [*given, told])
+    more = [] if connection is None else [connection]
+    socket.send_fds(_server(), [json.dumps(request).encode()], [*given, *more, told])
     for end in passing:
         os.close(end)
     return Process(words, status, kept)
@@ -181,6 +184,69 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+class Session:
+    """A forked process that calls commands one after another. Such a call costs a quarter of a process: what a command
+    has loaded and compiled stays for the next one. All else is each command's own (its folder, environment, streams,
+    exit code), and where one ends its process or becomes another program, the next one gets a new process. A command
+    that is called while another one runs has a process of its own."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._connection: socket.socket
+        self._idle = threading.Lock()
+
+    def run(
+        self, words: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Run what ``python`` does with these words to its end; return its exit code and what it printed."""
+        if not self._idle.acquire(blocking=False):
+            return run(words, cwd=cwd, env=env, timeout=timeout)
+        try:
+            return self._run(words, cwd, env, timeout)
+        finally:
+            self._idle.release()
+
+    def _run(
+        self, words: Sequence[str], cwd: str | Path, env: Mapping[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        if self._process is None:
+            self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = start([], stdout=DEVNULL, stderr=DEVNULL, connection=theirs.fileno())
+        out, err = (os.memfd_create(name) for name in ("stdout", "stderr"))
+        try:
+            with open(os.devnull) as nothing:
+                request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+                socket.send_fds(self._connection, [request], [nothing.fileno(), out, err])
+            if not select.select([self._connection], [], [], timeout)[0]:
+                self.close()
+                raise subprocess.TimeoutExpired(list(words), timeout)
+            answer = self._connection.recv(_NUMBER.size)
+            if answer:
+                code = int(_NUMBER.unpack(answer)[0])
+            else:
+                code = self._process.wait(timeout)
+                self.close()
+            return subprocess.CompletedProcess(list(words), code, _text_of(out), _text_of(err))
+        finally:
+            os.close(out)
+            os.close(err)
+
+    def close(self) -> None:
+        """End the process; a later call begins another one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._connection.close()
+            self._process = None
+
+
+def _text_of(file: int) -> str:
+    with open(file, encoding="utf-8", errors="surrogateescape", closefd=False) as stream:
+        stream.seek(0)
+        return stream.read()
 
 
 @cache
@@ -235,7 +301,7 @@ def _serve(connection: socket.socket) -> None:
     while True:
         ready = select.select([connection.fileno(), woken], [], [])[0]
         if connection.fileno() in ready:
-            data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 4)
+            data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 5)
             if not data:
                 return
             *streams, told = descriptors
@@ -292,26 +358,57 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         for number in request["ignored"]:
             signal.signal(number, signal.SIG_IGN)
         for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        os.closerange(3, 1 << 16)
-        os.environ.clear()
-        os.environ.update(request["env"])
-        time.tzset()
-        os.chdir(request["cwd"])
-        if request["user"] is not None:
-            _change_user(request["user"])
-        sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
-        more = request["env"].get("PYTHONPATH", "").split(os.pathsep)
-        sys.path[1:1] = [path for path in more if path and path not in sys.path]
-        code = _run(request["words"])
-        gc.collect()  # closes what only its collection closes
+            os.dup2(stream, number, inheritable=number < 3)
+        os.closerange(len(streams), 1 << 16)
+        if len(streams) > 3:
+            _run_each(socket.socket(fileno=3))
+        code = _called(request)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _called(request: dict[str, Any]) -> int:
+    """Do what ``python`` does with the words of a request, in its folder and environment; return its exit code."""
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    os.chdir(request["cwd"])
+    if request.get("user") is not None:
+        _change_user(request["user"])
+    sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
+    more = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [path for path in more if path and path not in sys.path]
+    code = _run(request["words"])
+    gc.collect()  # closes what only its collection closes
+    sys.stdout.flush()
+    return code
+
+
+def _run_each(connection: socket.socket) -> NoReturn:
+    """Be a session: do what each request says, and answer with its exit code."""
+    gc.freeze = lambda: None  # type: ignore[assignment]  # a command does that at its end; here its garbage is collected
+    with open(os.devnull, "r+b") as nothing:
+        while True:
+            data, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+            if not data:
+                os._exit(0)
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            try:
+                code = _called(json.loads(data))
+            except Exception:
+                traceback.print_exc()
+                code = 1
+            sys.stderr.flush()
+            for number in range(3):
+                os.dup2(nothing.fileno(), number)
+            os.chdir("/")
+            connection.send(_NUMBER.pack(code))
 
 
 def _change_user(number: int) -> None:

@@ -96,6 +96,7 @@ class Own:
 
     def __init__(self, path: Path) -> None:
         self._folder = Folder(path)
+        self._session = forked.Session()
         self.home = path / "home"
         self.home.mkdir()
         self.shown = str(self.home)
@@ -109,6 +110,7 @@ class Own:
                 self._server = server.pid
                 yield self
         finally:
+            self._session.close()
             self._folder.kill_everything()
 
     def processes(self) -> list[int]:
@@ -118,7 +120,7 @@ class Own:
 
     def command(self, name: str, *words: str, where: str = ".") -> str:
         variables = {**environment(), **USERS, "POOLBOOK_LOG": str(self._folder.path / "pool.db")}
-        done = forked.run([*POOLBOOK, name, *words], cwd=self.home / where, env=variables, timeout=300)
+        done = self._session.run([*POOLBOOK, name, *words], cwd=self.home / where, env=variables, timeout=300)
         return done.stdout + done.stderr
 
 

@@ -27,6 +27,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._session = forked.Session()
 
     def start(self, *words: str, ignored: Sequence[int] = ()) -> forked.Process:
         return forked.start(
@@ -40,7 +41,7 @@ class Folder:
 
     def call(self, *words: str, code: int | None = 0) -> str:
         """Run a command to its end; `code` is the exit code that it must have."""
-        done = forked.run([*POOLBOOK, *words], cwd=self.path, env=environment(), timeout=PATIENCE)
+        done = self._session.run([*POOLBOOK, *words], cwd=self.path, env=environment(), timeout=PATIENCE)
         assert code is None or done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
@@ -74,6 +75,7 @@ class Folder:
 
     def kill_everything(self) -> None:
         """Leave no process of this folder behind."""
+        self._session.close()
         marker = str(self.path).encode()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
