@@ -16,6 +16,7 @@ import io
 import json
 import os
 import pkgutil
+import re
 import runpy
 import select
 import signal
@@ -119,11 +120,12 @@ def start(
     user: int | None = None,
     ignored: Sequence[int] = (),
     connection: int | None = None,
+    program: Path | None = None,
 ) -> Process:
     """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask,
     (supplementary) groups and the user (a number, that of the group as well) are the server's unless they are given;
     signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it. With a connection it is the
-    process of a session."""
+    process of a session. With a program it is forked from a small process that has imported that alone."""
     given: list[int] = []
     kept: list[TextIO | None] = []
     passing: list[int] = []
@@ -151,7 +153,7 @@ def start(
         "ignored": list(ignored),
     }
     more = [] if connection is None else [connection]
-    socket.send_fds(_server(), [json.dumps(request).encode()], [*given, *more, told])
+    socket.send_fds(_server(program), [json.dumps(request).encode()], [*given, *more, told])
     for end in passing:
         os.close(end)
     return Process(words, status, kept)
@@ -190,9 +192,10 @@ class Session:
     """A forked process that calls commands one after another. Such a call costs a quarter of a process: what a command
     has loaded and compiled stays for the next one. All else is each command's own (its folder, environment, streams,
     exit code), and where one ends its process or becomes another program, the next one gets a new process. A command
-    that is called while another one runs has a process of its own."""
+    that is called while another one runs has a process of its own. The user is a number, as that of ``start``."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: int | None = None) -> None:
+        self._user = user
         self._process: Process | None = None
         self._connection: socket.socket
         self._idle = threading.Lock()
@@ -202,7 +205,7 @@ class Session:
     ) -> subprocess.CompletedProcess[str]:
         """Run what ``python`` does with these words to its end; return its exit code and what it printed."""
         if not self._idle.acquire(blocking=False):
-            return run(words, cwd=cwd, env=env, timeout=timeout)
+            return run(words, cwd=cwd, env=env, timeout=timeout, user=self._user)
         try:
             return self._run(words, cwd, env, timeout)
         finally:
@@ -214,7 +217,9 @@ class Session:
         if self._process is None:
             self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                self._process = start([], stdout=DEVNULL, stderr=DEVNULL, connection=theirs.fileno())
+                self._process = start(
+                    [], cwd="/", stdout=DEVNULL, stderr=DEVNULL, user=self._user, connection=theirs.fileno()
+                )
         out, err = (os.memfd_create(name) for name in ("stdout", "stderr"))
         try:
             with open(os.devnull) as nothing:
@@ -249,12 +254,22 @@ def _text_of(file: int) -> str:
         return stream.read()
 
 
+def run_program(words: Sequence[str], *, stderr: int, **_: object) -> subprocess.CompletedProcess[bytes]:
+    """Stand for ``subprocess.run`` where that runs a program of the package's own in a bare interpreter, to its end."""
+    program, *arguments = (word for word in words[1:] if not re.fullmatch("-[ISB]", word))
+    mask = os.umask(0)
+    os.umask(mask)
+    process = start([program, *arguments], stderr=stderr, start_new_session=True, umask=mask, program=Path(program))
+    out, _ = process.communicate()
+    return subprocess.CompletedProcess(list(words), process.wait(), out.encode())
+
+
 @cache
-def _server() -> socket.socket:
-    """The connection to this worker's server; the server ends with it."""
+def _server(program: Path | None) -> socket.socket:
+    """The connection to this worker's server of the package, or of a program; the server ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     server = subprocess.Popen(
-        [sys.executable, __file__, str(theirs.fileno())],
+        [sys.executable, __file__, str(theirs.fileno()), *([str(program)] if program else [])],
         pass_fds=[theirs.fileno()],
         env={**os.environ, "PYTHONPATH": str(PATH)},
         start_new_session=True,
@@ -276,11 +291,10 @@ def _read_number(source: int) -> int:
     return int(_NUMBER.unpack(data)[0])
 
 
-def _serve(connection: socket.socket) -> None:
-    """Fork for each request, and tell each asker the pid and, in the end, the status."""
+def _import_package() -> None:
+    """Import all of the package, and do once what nearly all of its processes do."""
     import poolbook
 
-    gc.disable()  # nothing that is imported becomes garbage
     for module in pkgutil.walk_packages(poolbook.__path__, "poolbook."):
         if not module.name.startswith("poolbook.docs"):
             importlib.import_module(module.name)
@@ -290,6 +304,22 @@ def _serve(connection: socket.socket) -> None:
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
     sensors = importlib.import_module("poolbook.adapters.machine.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
+
+
+def _import_program(program: str) -> None:
+    """Import what a program needs: it is run where it can do nothing."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        sys.argv = [program, "server", "/nonexistent"]
+        runpy.run_path(program)["main"]()
+
+
+def _serve(connection: socket.socket, program: str = "") -> None:
+    """Fork for each request, and tell each asker the pid and, in the end, the status."""
+    gc.disable()  # nothing that is imported becomes garbage
+    if program:
+        _import_program(program)
+    else:
+        _import_package()
     gc.enable()
     gc.collect()
     gc.freeze()  # or the first collection of each child would copy all of it
@@ -361,7 +391,7 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
             os.dup2(stream, number, inheritable=number < 3)
         os.closerange(len(streams), 1 << 16)
         if len(streams) > 3:
-            _run_each(socket.socket(fileno=3))
+            _run_each(socket.socket(fileno=3), request["user"])
         code = _called(request)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -388,8 +418,10 @@ def _called(request: dict[str, Any]) -> int:
     return code
 
 
-def _run_each(connection: socket.socket) -> NoReturn:
-    """Be a session: do what each request says, and answer with its exit code."""
+def _run_each(connection: socket.socket, user: int | None) -> NoReturn:
+    """Be a user's session: do what each request says, and answer with its exit code."""
+    if user is not None:
+        _change_user(user)
     gc.freeze = lambda: None  # type: ignore[assignment]  # a command does that at its end; here its garbage is collected
     with open(os.devnull, "r+b") as nothing:
         while True:
@@ -456,4 +488,4 @@ def _run(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:])

@@ -40,6 +40,7 @@ class Shared(Folder):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         path.chmod(0o777)
+        self._sessions: dict[int | None, forked.Session] = {}
 
     def open_up(self) -> None:
         for entry in self.path.iterdir():
@@ -50,10 +51,21 @@ class Shared(Folder):
         """Run a command as this user (None: the pool's), and return what it says."""
         self.open_up()
         env = {**environment(), "HOME": str(self.path), "XDG_STATE_HOME": str(self.path / f"state-{user}")}
-        done = forked.run([*POOLBOOK, *words], cwd=self.path, env=env, timeout=PATIENCE, user=user)
-        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
+        said = self.said_to(user, *words, cwd=self.path, env=env)
         self.open_up()
+        return said
+
+    def said_to(self, user: int | None, *words: str, cwd: Path, env: dict[str, str]) -> str:
+        """Run a command as this user, somewhere, and return what it says."""
+        session = self._sessions.setdefault(user, forked.Session(user))
+        done = session.run([*POOLBOOK, *words], cwd=cwd, env=env, timeout=PATIENCE)
+        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
         return done.stdout + done.stderr
+
+    def kill_everything(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        super().kill_everything()
 
     def ask_as_stranger(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request over the server's socket as another user."""

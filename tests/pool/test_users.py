@@ -43,10 +43,7 @@ class ForAll(Shared):
         home = self.path if user is None else self.home(user)
         env = {**environment(), "POOLBOOK_LOG": str(self.path / "pool.db"), "HOME": str(home)}
         env |= {"XDG_CACHE_HOME": str(home / ".cache"), "XDG_STATE_HOME": str(home / ".state")}
-        number = None if user is None else user.pw_uid
-        done = forked.run([*POOLBOOK, *words], cwd=home, env=env, timeout=PATIENCE, user=number)
-        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
-        return done.stdout + done.stderr
+        return self.said_to(None if user is None else user.pw_uid, *words, cwd=home, env=env)
 
     def submit(self, user: pwd.struct_passwd, script: str, more: str = "") -> int:
         """Submit a shell script as a user; return the cluster."""
