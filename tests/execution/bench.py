@@ -8,13 +8,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 from poolbook.adapters.machine.execution import Exited, Failed, LaunchRequest, Lost, Report, Running, Supervisor
+
+from .. import forked
 
 # Nothing here takes that long; it is what a test waits for before it fails.
 PATIENCE_S = 60.0
 
 End: TypeAlias = Exited | Failed | Lost
+
+
+class QuickSupervisor(Supervisor):
+    """A handle whose supervisors are forked from a process that has imported their program, and so start at once."""
+
+    def _launch(self) -> None:
+        with patch("subprocess.run", forked.run_program):
+            super()._launch()
 
 
 class Bench:
@@ -23,7 +34,7 @@ class Bench:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.folder = home / "pool"
-        self.supervisor = Supervisor(self.folder)
+        self.supervisor: Supervisor = QuickSupervisor(self.folder)
         self.reports: list[Report] = []
 
     def __enter__(self) -> Bench:
@@ -32,7 +43,7 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self.supervisor.close()
         if self.folder.exists():
-            with Supervisor(self.folder) as last:
+            with QuickSupervisor(self.folder) as last:
                 while running := [
                     key for key, what in last.recover(list(last.claimed())).items() if isinstance(what, Running)
                 ]:
