@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import attrs
 from msgspec import NODEFAULT, Struct, structs
 
 
-def fields_of(kind: type[Any]) -> dict[str, Any]:
+def fields_of(kind: Any) -> dict[str, Any]:
     """Return the default of each field of a class, NODEFAULT where it has none; nothing of a class without fields."""
+    return {name: default() for name, default in _defaults(kind).items()}
+
+
+@cache
+def _defaults(kind: type[Any]) -> dict[str, Callable[[], Any]]:
+    """Return what makes the default of each field."""
     if issubclass(kind, Struct):
         fields = structs.fields(kind)
-        return {one.name: one.default if one.default_factory is NODEFAULT else one.default_factory() for one in fields}
+        return {
+            one.name: one.default_factory if one.default_factory is not NODEFAULT else partial(_same, one.default)
+            for one in fields
+        }
     if attrs.has(kind):
-        return {one.name: NODEFAULT if one.default is attrs.NOTHING else one.default for one in attrs.fields(kind)}
+        return {
+            one.name: partial(_same, NODEFAULT if one.default is attrs.NOTHING else one.default)
+            for one in attrs.fields(kind)
+        }
     return {}
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -256,12 +256,12 @@ def _text_of(file: int) -> str:
 
 def run_program(words: Sequence[str], *, stderr: int, **_: object) -> subprocess.CompletedProcess[bytes]:
     """Stand for ``subprocess.run`` where that runs a program of the package's own in a bare interpreter, to its end."""
-    program, *arguments = (word for word in words[1:] if not re.fullmatch("-[ISB]", word))
+    called = [word for word in words[1:] if not re.fullmatch("-[ISB]", word)]
     mask = os.umask(0)
     os.umask(mask)
-    process = start([program, *arguments], stderr=stderr, start_new_session=True, umask=mask, program=Path(program))
-    out, _ = process.communicate()
-    return subprocess.CompletedProcess(list(words), process.wait(), out.encode())
+    process = start(called, stderr=stderr, start_new_session=True, umask=mask, program=Path(called[0]))
+    printed = process.communicate()[0]
+    return subprocess.CompletedProcess(list(words), process.wait(), printed.encode())
 
 
 @cache
@@ -422,7 +422,7 @@ def _run_each(connection: socket.socket, user: int | None) -> NoReturn:
     """Be a user's session: do what each request says, and answer with its exit code."""
     if user is not None:
         _change_user(user)
-    gc.freeze = lambda: None  # type: ignore[assignment]  # a command does that at its end; here its garbage is collected
+    gc.freeze = lambda: None  # a command does that at its end; here its garbage is collected
     with open(os.devnull, "r+b") as nothing:
         while True:
             data, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)

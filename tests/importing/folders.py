@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import os
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
+from poolbook.adapters.condor_files.importing import folders as sorting
 from poolbook.adapters.condor_files.importing.driver import Importer, ImportResult, Options
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event, SourceFound, SourceRead
 from poolbook.domain.ports.log import EventStore
+
+# The same files are imported again and again, and what a file is depends on nothing but its name and its beginning.
+sorting.kind_of = lru_cache(512)(sorting.kind_of)
 
 UTC = Options(zone="UTC")
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"

@@ -15,7 +15,7 @@ from poolbook import Pool
 from poolbook.domain.events import Event, JobExited
 from poolbook.domain.ports.stimuli import Submit
 
-FEW, MANY = 60, 300
+FEW, MANY = 120, 600
 SLOTS, ENDS = 8, 24
 AD = {
     "Cmd": '"/bin/sleep"', "JobUniverse": "5", "JobPrio": "0", "Rank": "0.0", "RequestCpus": "1", "RequestMemory": "50",

@@ -31,7 +31,7 @@ from poolbook.replay.why.imported_job import access_points
 from poolbook.replay.why.job_records import ads_of_cluster
 
 from ..audit.test_honest_recordings import HONEST, unpacked
-from ..importing.folders import TRACES, imported
+from ..importing.folders import TRACES, imported, recorded
 from ..sampling import some, spread
 
 SECOND: Final = 1_000_000
@@ -69,9 +69,15 @@ TWO_REASONS: Final = {
 def log_of(recording: Path) -> EventStore:
     """The import of a recording, once for all tests."""
     if recording.is_dir():
-        return imported(recording)[0]
+        return recorded(recording)[0]
     with TemporaryDirectory() as folder:
         return imported(unpacked(recording, Path(folder)))[0]
+
+
+@cache
+def runs_at(recording: Path) -> list[JobRun]:
+    """The runs of a recording, once for all tests."""
+    return runs_of(log_of(recording)).runs
 
 
 def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
@@ -85,7 +91,7 @@ def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
 def shared_numbers(recording: Path) -> bool:
     """Whether several access points have jobs of the same numbers, of which ``why`` and the events have one."""
     log = log_of(recording)
-    jobs = [(int(run.cluster), int(run.job.partition(".")[2])) for run in runs_of(log).runs]
+    jobs = [(int(run.cluster), int(run.job.partition(".")[2])) for run in runs_at(recording)]
     names = PlaceNames(log)
     return any(access_points([*single_entries(log.read_stream(f"cluster/{job[0]}"))], job, names) for job in {*jobs})
 
@@ -101,7 +107,7 @@ def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
 @pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     log = log_of(recording)
-    names, runs = PlaceNames(log), runs_of(log).runs
+    names, runs = PlaceNames(log), runs_at(recording)
     lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if not shared_numbers(recording) else {}
     untold = [
         (run.job, run.slot, run.outcome, run.cause.name)
@@ -134,7 +140,7 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
         )
 
     if not shared_numbers(recording):
-        assert told(list(own_runs(pool_events(log)))) == told(runs_of(log).runs)
+        assert told(list(own_runs(pool_events(log)))) == told(runs_at(recording))
 
 
 @pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -148,7 +154,7 @@ def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_b
         and not (isinstance(event, e.DaemonReported) and event.said in DOUBTS)
     }
     late = []
-    for run in runs_of(log).runs:
+    for run in runs_at(recording):
         places = {place: names.kind(place) for place in (*run.ends, run.stimulus) if place}
         places |= {run.death.stimulus: "death"} if run.death is not None else {}
         for place, kind in places.items():
@@ -202,7 +208,7 @@ def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
 def test_the_ads_of_q_and_history_say_of_a_jobs_last_run_what_the_runs_say(recording: Path) -> None:
     log = log_of(recording)
     runs: dict[str, list[JobRun]] = {}
-    for run in sorted(runs_of(log).runs, key=lambda run: run.began):
+    for run in sorted(runs_at(recording), key=lambda run: run.began):
         runs.setdefault(run.job, []).append(run)
     ads = [] if shared_numbers(recording) else ads_of_jobs(log, [one[-1] for one in runs.values()])
     found = [(job, fault) for job, ad in ads if job in runs for fault in misfits(ad, runs[job])]

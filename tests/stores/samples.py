@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
@@ -55,6 +56,7 @@ def _filled(hint: Any, name: str, number: int) -> Any:
     return hint(**{name: _filled(of, name, number) for name, of in _fields(hint)})
 
 
+@cache
 def _fields(kind: type[Any]) -> Sequence[tuple[str, Any]]:
     hints = get_type_hints(kind)
     return [(name, hints[name]) for name in fields_of(kind)]
@@ -88,7 +90,7 @@ def _any(hint: Any) -> st.SearchStrategy[Any]:
     return any_of(hint)
 
 
-def any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
+def any_of(kind: Any) -> st.SearchStrategy[Any]:
     """Any object of a class with fields."""
     return st.builds(kind, **{name: _any(hint) for name, hint in _fields(kind)})
 
