@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from . import forked
 
@@ -47,6 +48,13 @@ LONGEST = (
 )  # fmt: skip
 """Files of tests, such first that take the most time (``pytest --durations=0``)."""
 
+OF_IMPORTS = (
+    "audit/test_honest_recordings.py", "replay/test_row_sentences.py", "replay/test_why_cites.py",
+    "replay/test_why_imported.py", "runs/test_accounts_agree.py", "runs/test_imported.py",
+    "replay/test_why_answers.py", "replay/test_why_deaths.py", "replay/test_why_cluster.py",
+)  # fmt: skip
+"""Files whose tests read imports of the same recordings: one worker runs them, and imports each recording once."""
+
 
 HERE = Path(__file__).parent
 
@@ -59,6 +67,19 @@ def pytest_configure(config: pytest.Config) -> None:
         parts = sorted(str(path) for path in HERE.iterdir() if path.is_dir() or path.match("test_*.py"))
         begin = len(parts) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
         config.args[:] = parts[begin:] + parts[:begin]
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Gives a worker all tests of a file, or of the files that share what they have imported."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return OF_IMPORTS[0] if file.removeprefix("tests/") in OF_IMPORTS else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return _Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

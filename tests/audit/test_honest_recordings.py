@@ -4,10 +4,13 @@ trimmed (tests/data/honest has a packed folder for each)."""
 from __future__ import annotations
 
 import tarfile
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.audit.examine import examine
 
 from ..importing.folders import imported
@@ -16,6 +19,8 @@ from ..sampling import some, spread
 HONEST = sorted((Path(__file__).resolve().parent.parent / "data" / "honest").glob("*.tar.xz"))
 FAULTS = [recording for recording in HONEST if "fault" in recording.name]
 """What `tests/realpool/record_mixed.py` recorded: pools whose networks were cut and whose daemons were killed."""
+TAKEN = sorted({*spread(HONEST, 6), *spread(FAULTS, 12)})
+"""Those that `make test` takes, here and elsewhere."""
 
 
 def unpacked(recording: Path, folder: Path) -> Path:
@@ -24,10 +29,21 @@ def unpacked(recording: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("recording", some(HONEST, 6, always=spread(FAULTS, 12)), ids=lambda path: path.name)
-def test_a_recording_of_an_honest_pool_is_sound(recording: Path, tmp_path: Path) -> None:
-    log, _ = imported(unpacked(recording, tmp_path))
-    audit = examine(log)
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """What stays until this process ends: tests read the files, too, of which a log tells."""
+    return TemporaryDirectory()
+
+
+@cache
+def packed_log(recording: Path) -> EventStore:
+    """The import of a packed recording, once for all tests: they only read it."""
+    return imported(unpacked(recording, Path(_folder().name) / recording.name))[0]
+
+
+@pytest.mark.parametrize("recording", some(HONEST, 0, always=TAKEN), ids=lambda path: path.name)
+def test_a_recording_of_an_honest_pool_is_sound(recording: Path) -> None:
+    audit = examine(packed_log(recording))
     assert [found.words for found in audit.violations] == []
     assert [found.words for found in audit.contradictions] == []
 

@@ -13,8 +13,8 @@ from poolbook.replay.narration.sentence_tables import WORDS
 from poolbook.replay.narration.sentences import Sentence, tell
 from poolbook.replay.why.answer import why
 
-from ..audit.test_honest_recordings import HONEST, unpacked
-from ..importing.folders import TRACES, imported, recorded
+from ..audit.test_honest_recordings import HONEST, packed_log
+from ..importing.folders import TRACES, recorded
 from ..sampling import some, spread, thorough
 from .cited_facts import wrong
 from .cited_records import Cited, faults
@@ -48,10 +48,8 @@ def test_each_sentence_says_what_the_records_say_that_it_cites(folder: Path, mos
 
 @pytest.mark.parametrize("recording", some(HONEST, 3), ids=lambda path: path.name)
 @pytest.mark.parametrize("most", thorough(MOST))
-def test_each_sentence_on_a_pool_with_faults_says_what_its_records_say(
-    recording: Path, most: int, tmp_path: Path
-) -> None:
-    assert told_wrongly(imported(unpacked(recording, tmp_path))[0], most) == []
+def test_each_sentence_on_a_pool_with_faults_says_what_its_records_say(recording: Path, most: int) -> None:
+    assert told_wrongly(packed_log(recording), most) == []
 
 
 def test_a_sentence_that_says_more_than_its_records_or_cites_a_later_one_is_found() -> None:

@@ -23,8 +23,8 @@ from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
 
-from ..audit.test_honest_recordings import unpacked
-from ..importing.folders import imported, recorded
+from ..audit.test_honest_recordings import packed_log
+from ..importing.folders import recorded
 from ..sampling import some, spread
 from ..together import together
 
@@ -413,12 +413,12 @@ def test_an_eviction_is_from_the_slot_of_the_error_though_another_slot_was_given
         )
 
 
-def packed(name: str, folder: Path) -> EventStore:
-    return imported(unpacked(TRACES.parent / "honest" / f"{name}.tar.xz", folder))[0]
+def packed(name: str) -> EventStore:
+    return packed_log(HONEST / f"{name}.tar.xz")
 
 
-def test_an_exit_code_that_says_that_a_checkpoint_was_written_is_not_that_of_the_job(tmp_path: Path) -> None:
-    answer, *life = told(packed("one-25-l-transfer-checkpoint", tmp_path), "4.1")
+def test_an_exit_code_that_says_that_a_checkpoint_was_written_is_not_that_of_the_job() -> None:
+    answer, *life = told(packed("one-25-l-transfer-checkpoint"), "4.1")
     assert "with code 0 (memory" in answer and "but" not in answer
     assert [text.partition(". [")[0] for text in life if "code 85" in text] == [
         f"It wrote a checkpoint on slot1@localhost after {ran}, and ended with code 85 to be started again"
@@ -426,8 +426,8 @@ def test_an_exit_code_that_says_that_a_checkpoint_was_written_is_not_that_of_the
     ]
 
 
-def test_a_job_that_cools_down_is_said_to_wait_until_that_is_over(tmp_path: Path) -> None:
-    log = packed("fault-mixed-1", tmp_path)
+def test_a_job_that_cools_down_is_said_to_wait_until_that_is_over() -> None:
+    log = packed("fault-mixed-1")
     for job, until in (("2.0", "22:05:38"), ("3.0", "22:06:03")):
         answer, *life = told(log, job)
         words = f"It cools down until 2026-11-26 {until}: no negotiation cycle considers it before then."
@@ -441,8 +441,8 @@ def test_a_run_that_ended_and_is_to_be_repeated_has_that_as_its_cause() -> None:
     assert "3 times, last at 2026-11-20 22:46:00: at 22:44:00 because it ended, and was to run again; at" in answer
 
 
-def test_only_one_access_points_job_of_a_number_is_told_of(tmp_path: Path) -> None:
-    answer, *life = told(packed("many-01-plain", tmp_path), "2.0")
+def test_only_one_access_points_job_of_a_number_is_told_of() -> None:
+    answer, *life = told(packed("many-01-plain"), "2.0")
     assert "but" not in answer
     assert not [text for text in life if "ap2" in text]
 
@@ -894,14 +894,14 @@ def test_the_answer_lists_the_evictions_with_their_times_and_causes(
 HONEST = TRACES.parent / "honest"
 
 
-def test_a_run_that_ends_in_the_second_in_which_it_began_is_told_in_that_order(tmp_path: Path) -> None:
-    log, _ = imported(unpacked(HONEST / "mixed-22.tar.xz", tmp_path))
+def test_a_run_that_ends_in_the_second_in_which_it_began_is_told_in_that_order() -> None:
+    log = packed("mixed-22")
     codes = [sentence.code for sentence in why(log, "7.2").life]
     assert codes[1:4] == ["shadow_goes_on", "run_over", "later_died"]
 
 
-def test_a_claim_that_the_startd_rejects_is_not_told_to_have_retired(tmp_path: Path) -> None:
-    log, _ = imported(unpacked(HONEST / "fault-mixed-271.tar.xz", tmp_path))
+def test_a_claim_that_the_startd_rejects_is_not_told_to_have_retired() -> None:
+    log = packed("fault-mixed-271")
     texts = [sentence.text for sentence in why(log, "slot1_1@localhost").life]
     assert texts[2] == "The startd rejected the new claim, which began to end."
     assert texts[3] == "The slot returned to its owner: the startd had rejected the new claim."

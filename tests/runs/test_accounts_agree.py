@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -30,8 +29,8 @@ from poolbook.replay.why.answer import why
 from poolbook.replay.why.imported_job import access_points
 from poolbook.replay.why.job_records import ads_of_cluster
 
-from ..audit.test_honest_recordings import HONEST, unpacked
-from ..importing.folders import TRACES, imported, recorded
+from ..audit.test_honest_recordings import HONEST, TAKEN, packed_log
+from ..importing.folders import TRACES, recorded
 from ..sampling import some, spread
 
 SECOND: Final = 1_000_000
@@ -43,6 +42,7 @@ FOLDERS: Final = [
     if folder.is_dir()
 ]
 RECORDINGS: Final = [*FOLDERS, *HONEST]
+CASES: Final = some(RECORDINGS, 0, always=[*spread(FOLDERS, 7), *spread(TAKEN, 7)])
 MOST: Final = 12  #: so many jobs of a recording are asked for
 # What writes of a run's end after it -> how many seconds later at most.
 LATER: Final = {
@@ -65,13 +65,8 @@ TWO_REASONS: Final = {
 """The jobs of recordings of which HTCondor wrote one reason into the log and another one into the ad."""
 
 
-@cache
 def log_of(recording: Path) -> EventStore:
-    """The import of a recording, once for all tests."""
-    if recording.is_dir():
-        return recorded(recording)[0]
-    with TemporaryDirectory() as folder:
-        return imported(unpacked(recording, Path(folder)))[0]
+    return recorded(recording)[0] if recording.is_dir() else packed_log(recording)
 
 
 @cache
@@ -104,7 +99,7 @@ def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
     return there and slot and (run.outcome != EVICTED or sentence.cause == run.cause.name)
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     log = log_of(recording)
     names, runs = PlaceNames(log), runs_at(recording)
@@ -128,7 +123,7 @@ def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
         assert not +ends and not -ends
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Path) -> None:
     log = log_of(recording)
 
@@ -143,7 +138,7 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
         assert told(list(own_runs(pool_events(log)))) == told(runs_at(recording))
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_be(recording: Path) -> None:
     log = log_of(recording)
     names = PlaceNames(log)
@@ -204,7 +199,7 @@ def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
         yield f"the reason is {ad[reason[1]]}, and not {run.said}"
 
 
-@pytest.mark.parametrize("recording", some(RECORDINGS, 14), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_the_ads_of_q_and_history_say_of_a_jobs_last_run_what_the_runs_say(recording: Path) -> None:
     log = log_of(recording)
     runs: dict[str, list[JobRun]] = {}
