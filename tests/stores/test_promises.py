@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "log.md").read_text(encoding="utf-8")
 TESTS = {
     name
-    for folder in ("stores", "golden", "attack")
+    for folder in ("stores", "golden", "attack", "projections")
     for path in (ROOT / "tests" / folder).glob("test_*.py")
     for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
 }
