@@ -6,8 +6,8 @@ apply to keeps its status, and the answer says why. Users act on their own jobs,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -100,12 +100,12 @@ def allowed(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
 
 def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
     """Do with each selected job what the command says, and answer what became of each."""
-    rule = _RULES[type(command)]
+    statuses, rule = _RULES[type(command)]
     outcomes = missing(draft, command.selection)
-    jobs = selected(draft, command.selection)
+    chosen = selected(draft, command.selection)
     if draft.state.factories:
         outcomes += _move_factories(draft, command)
-    for cluster, procs in jobs:
+    for cluster, procs in chosen:
         if not allowed(draft, command.user, cluster):
             outcomes += outcomes_of(cluster, procs, "permission denied")
             continue
@@ -121,9 +121,9 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
             firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_firm(cluster, proc)]
             outcomes += outcomes_of(cluster, firm, "Held")
             procs = sorted({*procs}.difference(firm))
-        for (status, running), group in _groups(draft, cluster, procs).items():
-            done = rule(draft, command, cluster, group, status, running)
-            outcomes += outcomes_of(cluster, group, "done" if done else status)
+        for jobs in _groups(draft, cluster, procs):
+            done = jobs.status in statuses and rule(draft, command, jobs)
+            outcomes += outcomes_of(cluster, jobs.procs, "done" if done else jobs.status)
     arguments = msgspec.json.encode(command.selection).decode()
     answer(draft, command, command.action, arguments, [one.as_answer() for one in outcomes])
 
@@ -147,16 +147,24 @@ def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[Acti
     return outcomes
 
 
-def _groups(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[str, bool], list[int]]:
-    """The jobs by their status, and by whether their processes run."""
+class _Jobs(NamedTuple):
+    """Jobs of a cluster that have the same status, and whether their processes run."""
+
+    cluster: Cluster
+    procs: list[int]
+    status: str
+    running: bool
+
+
+def _groups(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> list[_Jobs]:
     running = {*draft.state.running(cluster.id, procs)}
     statuses = bytes(map(cluster.status.__getitem__, procs))
     if statuses.count(statuses[:1]) == len(procs) and not running:
-        return {(cluster.status_of(procs[0]), False): procs} if procs else {}
+        return [_Jobs(cluster, procs, cluster.status_of(procs[0]), False)] if procs else []
     groups: dict[tuple[str, bool], list[int]] = {}
     for proc in procs:
         groups.setdefault((cluster.status_of(proc), proc in running), []).append(proc)
-    return groups
+    return [_Jobs(cluster, group, *shared) for shared, group in groups.items()]
 
 
 def outcomes_of(cluster: Cluster, procs: list[int], result: str) -> list[ActionResult]:
@@ -168,20 +176,16 @@ def _reason(command: JobCommand, verb: str) -> str:
     return quoted(f"{how} (by user {command.user})")
 
 
-def _hold(
-    draft: Draft[AccessPoint], command: Hold, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
-    if status in ("Removed", "Completed"):
-        return False
+def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _Jobs) -> bool:
     changes = {
         "HoldReason": _reason(command, "hold"),
         "HoldReasonCode": str(HELD_BY_USER),
         "HoldReasonSubCode": str(command.subcode),
     }
-    if status == "Held":
-        draft.move_jobs(cluster, ranges(procs), "hold_again", "user_hold", status, changes)
+    if jobs.status == "Held":
+        draft.move_jobs(jobs.cluster, ranges(jobs.procs), "hold_again", "user_hold", jobs.status, changes)
     else:
-        hold(draft, cluster, procs, status, changes, ActionReason("user_hold"))
+        hold(draft, jobs.cluster, jobs.procs, jobs.status, changes, ActionReason("user_hold"))
     return True
 
 
@@ -190,24 +194,14 @@ def is_firm(cluster: Cluster, proc: int) -> bool:
     return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
-def _release(
-    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
-    if status != "Held":
-        return False
-    release(draft, cluster, procs, _reason(command, "release"), ActionReason("user_release"))
+def _release(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+    release(draft, jobs.cluster, jobs.procs, _reason(command, "release"), ActionReason("user_release"))
     return True
 
 
-def _spooled(
-    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
+def _spooled(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
     """Release jobs whose input files have arrived: the only release of jobs that are held for them."""
-    return (
-        status == "Held"
-        and spooling(cluster, procs) == procs
-        and _release(draft, command, cluster, procs, status, running)
-    )
+    return spooling(jobs.cluster, jobs.procs) == jobs.procs and _release(draft, command, jobs)
 
 
 def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
@@ -225,67 +219,47 @@ def _spent(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[i
     return [proc for proc in held if parse_whole(cluster.value(proc, "NumHolds")) > most]
 
 
-def _remove(
-    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
-    if status == "Removed":
-        return False
-    remove(draft, cluster, procs, status, _reason(command, "rm"), ActionReason("user_remove"))
+def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+    remove(draft, jobs.cluster, jobs.procs, jobs.status, _reason(command, "rm"), ActionReason("user_remove"))
     return True
 
 
-def _remove_now(
-    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
+def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
     """Do not wait for jobs that are being removed: what runs of them is killed, and of which nothing runs, those leave
     the queue whatever their LeaveJobInQueue says."""
-    if status != "Removed":
-        return False
-    if not running:
-        draft.move_jobs(cluster, ranges(procs), "remove_x", "user_remove", status, {})
+    if not jobs.running:
+        draft.move_jobs(jobs.cluster, ranges(jobs.procs), "remove_x", "user_remove", jobs.status, {})
         return True
-    for proc in procs:
-        signal(draft, draft.state.by_job[cluster.id, proc], "hard", "user_remove")
+    for proc in jobs.procs:
+        signal(draft, draft.state.by_job[jobs.cluster.id, proc], "hard", "user_remove")
     return True
 
 
-def _vacate(
-    draft: Draft[AccessPoint], command: Vacate, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
+def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _Jobs) -> bool:
     """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim. HTCondor's
     schedd rejects this for suspended jobs."""
-    if status not in RUNS - {"Suspended"}:
-        return False
-    for proc in procs:
-        activation = draft.state.by_job[cluster.id, proc]
-        if not cluster.local:
+    for proc in jobs.procs:
+        activation = draft.state.by_job[jobs.cluster.id, proc]
+        if not jobs.cluster.local:
             draft.send(VacateClaim(activation.slot, command.fast, "user_vacate"))
-        if cluster.local or not command.fast:
+        if jobs.cluster.local or not command.fast:
             signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
     return True
 
 
-def _suspend(
-    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
-    if status != "Running":
-        return False
-    return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), resume=False)
+def _suspend(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+    return _pause(draft, jobs, ("Claimed/Busy", "Claimed/Retiring"), resume=False)
 
 
-def _continue(
-    draft: Draft[AccessPoint], command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
-) -> bool:
-    if status not in RUNS:  # a job that waits for its time goes on as Running on a suspended slot
-        return False
-    return _pause(draft, cluster, procs, ("Claimed/Suspended",), resume=True)
+def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+    return _pause(draft, jobs, ("Claimed/Suspended",), resume=True)
 
 
-def _pause(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], pairs: tuple[str, ...], resume: bool) -> bool:
+def _pause(draft: Draft[AccessPoint], jobs: _Jobs, pairs: tuple[str, ...], resume: bool) -> bool:
     """Suspend or continue the slots of these jobs, if all of them are where that can be."""
-    if cluster.local:
+    if jobs.cluster.local:
         return False  # without a slot there is nobody to suspend it
-    slots = [draft.state.by_job[cluster.id, proc].slot for proc in procs]
+    slots = [draft.state.by_job[jobs.cluster.id, proc].slot for proc in jobs.procs]
     seen = (draft.send(ShowSlot(slot)) for slot in slots)
     if any(slot is None or slot.state_activity not in pairs for slot in seen):
         return False
@@ -293,13 +267,14 @@ def _pause(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], pairs:
     return all(done)
 
 
-_RULES: dict[type[JobCommand], Callable[[Draft[AccessPoint], Any, Cluster, list[int], str, bool], bool]] = {
-    Hold: _hold,
-    Release: _release,
-    ReleaseSpooled: _spooled,
-    Remove: _remove,
-    RemoveNow: _remove_now,
-    Vacate: _vacate,
-    Suspend: _suspend,
-    Continue: _continue,
+_RULES: dict[type[JobCommand], tuple[Collection[str], Callable[[Draft[AccessPoint], Any, _Jobs], bool]]] = {
+    Hold: (STATUS_NUMBERS.keys() - {"Removed", "Completed"}, _hold),
+    Release: ({"Held"}, _release),
+    ReleaseSpooled: ({"Held"}, _spooled),
+    Remove: (STATUS_NUMBERS.keys() - {"Removed"}, _remove),
+    RemoveNow: ({"Removed"}, _remove_now),
+    Vacate: (RUNS - {"Suspended"}, _vacate),
+    Suspend: ({"Running"}, _suspend),
+    Continue: (RUNS, _continue),  # a job that waits for its time goes on as Running on a suspended slot
 }
+"""The statuses of the jobs that a command applies to, and what it does with them."""
