@@ -26,6 +26,7 @@ from ..ports.stimuli import Command, SlotMessage
 from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
+from ..state.pool_settings import super_users
 from ..state.state import LogState, Slot, State
 from ..state_machines import (
     DEFAULT_DIALECT,
@@ -214,6 +215,14 @@ def ranges(procs: Sequence[int]) -> Procs:
 
 def job_id(cluster: int, proc: int) -> str:
     return f"{cluster}.{proc}"
+
+
+def check_super_user(draft: Draft[LogState], command: Command, what: str) -> None:
+    """Refuse what only the pool's owner may do to everybody else."""
+    allowed = super_users(draft.state.settings)
+    if command.user not in allowed:
+        who = ", ".join(sorted(allowed))
+        raise Refusal(f"permission denied to {what}: only the pool's owner may do that ({who})")
 
 
 def answer(draft: Draft[LogState], command: Command, request: str, arguments: str, value: object) -> None:

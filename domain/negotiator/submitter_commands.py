@@ -12,12 +12,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ..decision.draft import Draft, Refusal, answer
+from ..decision.draft import Draft, Refusal, answer, check_super_user
 from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
-from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
+from ..ports.stimuli import DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import negotiator_named, short
-from ..state.pool_settings import super_users
 from ..state.state import Manager, Submitter
 from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
@@ -85,7 +84,7 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
     :raises Refusal: it is not the user's to set, the name or value is none, a lease runs already, or none is there to
         be called off
     """
-    _check_user(draft, command, f"set the {command.name} of {command.submitter}")
+    check_super_user(draft, command, f"set the {command.name} of {command.submitter}")
     _check_name(draft, command.submitter)
     grant = GRANTS.get(command.name)
     if grant is None:
@@ -164,7 +163,7 @@ def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
     :raises Refusal: it is not the user's to reset, or a name is none
     """
     whose = ", ".join(command.submitters) or "all submitters"
-    _check_user(draft, command, f"reset the usage of {whose}")
+    check_super_user(draft, command, f"reset the usage of {whose}")
     for name in command.submitters:
         _check_name(draft, name)
     whose = _whose(draft, command.negotiator)
@@ -183,7 +182,7 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
     :raises Refusal: it is not the user's to delete, or the name is none
     """
     name = command.submitter
-    _check_user(draft, command, f"delete {name}")
+    check_super_user(draft, command, f"delete {name}")
     _check_name(draft, name)
     whose = _whose(draft, command.negotiator)
     known = draft.state.submitters.get(str(AccountName(whose, name)))
@@ -191,13 +190,6 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
         factor = initial(name, terms_of(draft.state.settings, whose)) if known.slots else 0.0
         draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor, whose))
     answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
-
-
-def _check_user(draft: Draft[Manager], command: Command, what: str) -> None:
-    allowed = super_users(draft.state.settings)
-    if command.user not in allowed:
-        who = ", ".join(sorted(allowed))
-        raise Refusal(f"permission denied to {what}: only the pool's owner may do that ({who})")
 
 
 def _whose(draft: Draft[Manager], name: str) -> str:

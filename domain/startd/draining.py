@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
 from ..classad.evidence import truth
-from ..decision.draft import NOT_FOUND, Draft, Refusal, answer
+from ..decision.draft import NOT_FOUND, Draft, Refusal, answer, check_super_user
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..ports.messages import BeginDrain, EndDrain
-from ..state.pool_settings import super_users
 from ..state.state import ExecutionPoint, Machine, MachineDrain, Slot
 from ..state_machines.drain import COMPLETIONS, OPEN, SCHEDULES, Schedule
 from .public_ad import why_not_canceled, why_not_drained
@@ -41,10 +40,7 @@ def owned_machine(draft: Draft[ExecutionPoint], command: s.Drain | s.CancelDrain
     :raises Refusal: there is no such machine, or only the pool's owner may do this
     """
     machine = machine_of(draft, command.machine)
-    allowed = super_users(draft.state.settings)
-    if command.user not in allowed:
-        who = ", ".join(sorted(allowed))
-        raise Refusal(f"permission denied to {verb} {machine.name}: only the pool's owner may do that ({who})")
+    check_super_user(draft, command, f"{verb} {machine.name}")
     return machine
 
 

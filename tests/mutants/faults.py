@@ -28,7 +28,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "permissions": (
         "adapters/runtime/config_sources.py", "adapters/runtime/requests.py", "adapters/runtime/connections.py",
         "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/startd/vacating.py",
-        "domain/negotiator/submitter_commands.py", "adapters/stores/sqlite_files.py",
+        "domain/decision/draft.py", "domain/negotiator/submitter_commands.py", "adapters/stores/sqlite_files.py",
         "adapters/machine/execution/supervisor/server.py",
     ),
     "timers": (
