@@ -10,6 +10,7 @@ from ..decision.draft import Draft, Tables
 from ..events import BackfillExited, Event, JobSignalled, SlotEvent
 from ..negotiator import submitter_commands
 from ..ports import stimuli as s
+from ..ports.fabric import Fabric
 from ..ports.sensor_readings import Sense, nothing
 from ..schedd import (
     claims,
@@ -27,9 +28,9 @@ from ..schedd import (
 from ..startd import backfill, draining, machines, policy_rounds, shutdown, vacating
 from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
-from ..state.state import State
+from ..state.state import AccessPoint, ExecutionPoint, LogState, State
 from . import agenda, founding, timers
-from .delivery import SLOT_MESSAGES, deliver
+from .delivery import SLOT_MESSAGES, InOneLog
 
 # Rules that take long to load, and that not every command or pool needs.
 
@@ -98,22 +99,25 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
 }
 _WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
 """The stimuli that say nothing but that it is time."""
+_IN_ONE_LOG = InOneLog()
 
 
 def decide(
-    state: State,
+    state: LogState,
     stimulus: s.Stimulus,
     now: int,
     tables: Tables,
     sense: Sense = nothing,
     zone: tzinfo = UTC,
     caches: Caches | None = None,
+    fabric: Fabric[Draft[Any]] = _IN_ONE_LOG,
 ) -> list[Event]:
     """Decide what follows from `stimulus` at the instant `now`, in microseconds, and change `state` in place.
 
     Return the events, which are folded onto `state` already: throw it away, with its `caches`, if they cannot be
     appended. `sense` gives the readings of a machine at this instant, `zone` is that of its local times (ClockMin).
-    `caches` has what was computed of `state` before; without it, nothing is.
+    `caches` has what was computed of `state` before; without it, nothing is. `fabric` carries messages to roles that
+    are not in `state`.
 
     A command whose id was answered before is not decided again: the answer stands in ``state.answers``.
 
@@ -124,21 +128,30 @@ def decide(
         return []
     # A command's user pays for what it makes the pool evaluate, of jobs of others, too.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
-    draft: Draft[State] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, deliver)
+    draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
     rule = _RULES[type(stimulus)]
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
-    if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
-        deferred_starts.end_told(draft)
-    if state.earmarks:
-        run_now.settle(draft)
-    if state.notifying:
-        notification.notify(draft)
-    if state.factories:
-        factories.materialize(draft)
-    # Else nothing was freed, and nothing is to be told.
-    if any(isinstance(event, SlotEvent | BackfillExited) for event in draft.events):
-        shutdown.finish(draft)
-        policy_rounds.publish(draft)
+    settle(draft)
+    fabric.conclude(draft)
     if state.agendas.are_used():
         agenda.note(draft, stimulus)
     return draft.events
+
+
+def settle(draft: Draft[Any]) -> None:
+    """Do what follows from a decision for each role that is in the draft's state, whatever was decided."""
+    state = draft.state
+    if isinstance(state, AccessPoint):
+        if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
+            deferred_starts.end_told(draft)
+        if state.earmarks:
+            run_now.settle(draft)
+        if state.notifying:
+            notification.notify(draft)
+        if state.factories:
+            factories.materialize(draft)
+    # Else nothing was freed, and nothing is to be told.
+    freed = isinstance(state, ExecutionPoint) and any(isinstance(e, SlotEvent | BackfillExited) for e in draft.events)
+    if freed:
+        shutdown.finish(draft)
+        policy_rounds.publish(draft)

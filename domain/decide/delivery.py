@@ -1,7 +1,7 @@
 """Deliver what one role of the pool sends another, within the decision: the only place that knows who receives what.
 
-The message is an argument of the receiver's rule, and its answer what the rule returns; the receiver's events follow
-the sender's in the same append, and imply the message. So no event says that one was sent.
+The message is an argument of the receiver's rule, and its answer what the rule returns. In one log the receiver's
+events follow the sender's in the same append, and imply the message. So no event says that one was sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..requests.autoclusters import SignificantAttributes, significance
 from ..schedd import claims
 from ..startd import claiming, draining, machines, updates, vacating
 from ..startd import slot_policy_evaluation as slot_policy
-from ..state.state import State
+from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
 
 SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
     s.NotifyMatch: claiming.notify_match,
@@ -35,35 +35,52 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
 """What a slot hears of a claim: from the pool's own roles, or as a stimulus from outside."""
 
 
-def _open_account(draft: Draft[State], message: m.OpenAccount) -> float:
+def _open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
     return first_factor(draft.state, message.submitter, message.negotiator)
 
 
-def _tell_likeness(draft: Draft[State], message: m.TellLikeness) -> SignificantAttributes:
+def _tell_likeness(draft: Draft[Manager], message: m.TellLikeness) -> SignificantAttributes:
     return significance(draft.state, draft.caches)
 
 
-_RECEIVERS: Final[dict[type[Any], Callable[..., Any]]] = {
-    **SLOT_MESSAGES,
-    m.ShowSlot: claiming.show_slot,
-    m.ShowAd: slot_policy.show_ad,
-    m.CarveSlot: claiming.carve_slot,
-    m.DropMatch: claiming.drop_match,
-    m.VacateClaim: vacating.vacate_claim,
-    m.PauseJob: vacating.pause_job,
-    m.EndJob: claiming.end_job,
-    m.JobPaused: claims.job_paused,
-    m.HoldJob: claims.hold_job,
-    m.ShowHost: machines.show_host,
-    m.TellLikeness: _tell_likeness,
-    m.SensorsSay: updates.sensors_say,
-    m.PublishReadings: updates.publish_for_cycle,
-    m.BeginDrain: draining.drain_to_defragment,
-    m.EndDrain: draining.cancel_to_defragment,
-    m.OpenAccount: _open_account,
+RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
+    AccessPoint: {m.JobPaused: claims.job_paused, m.HoldJob: claims.hold_job},
+    ExecutionPoint: {
+        **SLOT_MESSAGES,
+        m.ShowSlot: claiming.show_slot,
+        m.ShowAd: slot_policy.show_ad,
+        m.CarveSlot: claiming.carve_slot,
+        m.DropMatch: claiming.drop_match,
+        m.VacateClaim: vacating.vacate_claim,
+        m.PauseJob: vacating.pause_job,
+        m.EndJob: claiming.end_job,
+        m.ShowHost: machines.show_host,
+        m.SensorsSay: updates.sensors_say,
+        m.PublishReadings: updates.publish_for_cycle,
+        m.BeginDrain: draining.drain_to_defragment,
+        m.EndDrain: draining.cancel_to_defragment,
+    },
+    Manager: {m.TellLikeness: _tell_likeness, m.OpenAccount: _open_account},
 }
+"""The rules by which each role receives messages."""
+_RECEIVED: Final = {kind: (role, rule) for role, rules in RECEIVERS.items() for kind, rule in rules.items()}
 
 
-def deliver(draft: Draft[State], message: m.Message[Any] | s.SlotMessage) -> Any:
-    """Have the receiver of a message decide on it; return its answer."""
-    return _RECEIVERS[type(message)](draft, message)
+def receiver_of(message: m.Message[Any] | s.SlotMessage) -> type[LogState]:
+    """Return the role that receives a message."""
+    return _RECEIVED[type(message)][0]
+
+
+def receive(draft: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
+    """Decide on a message in a draft of its receiver; return the answer."""
+    return _RECEIVED[type(message)][1](draft, message)
+
+
+class InOneLog:
+    """The fabric between roles that are in one state, with one log: receivers decide in the sender's draft."""
+
+    def deliver(self, sender: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
+        return receive(sender, message)
+
+    def conclude(self, sender: Draft[Any]) -> None:
+        """All roles have folded all events already."""

@@ -8,7 +8,7 @@ machines: what no row allows is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import Any, Generic, TypeVar, overload
 
@@ -20,6 +20,7 @@ from ..classad.allowance import Allowance
 from ..errors import PoolbookError
 from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, RequestAnswered, SlotTransitioned
 from ..fold.evolve import evolve
+from ..ports.fabric import Fabric
 from ..ports.messages import Answer, Message
 from ..ports.sensor_readings import Sense, nothing
 from ..ports.stimuli import Command, SlotMessage
@@ -27,7 +28,7 @@ from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
 from ..state.pool_settings import super_users
-from ..state.state import LogState, Slot, State
+from ..state.state import LogState, Slot
 from ..state_machines import (
     DEFAULT_DIALECT,
     StateMachine,
@@ -82,7 +83,7 @@ class Draft(Generic[RoleState]):
 
     def __init__(
         self,
-        state: State,
+        state: LogState,
         stimulus: str,
         now: int,
         tables: Tables,
@@ -90,7 +91,7 @@ class Draft(Generic[RoleState]):
         zone: tzinfo = UTC,
         caches: Caches | None = None,
         user: str = "",
-        deliver: Callable[[Draft[Any], Any], Any] | None = None,
+        fabric: Fabric[Draft[Any]] | None = None,
     ) -> None:
         self._whole = state
         self.stimulus, self.now, self.tables, self.sense = stimulus, now, tables, sense
@@ -102,7 +103,7 @@ class Draft(Generic[RoleState]):
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
-        self._deliver = deliver
+        self._fabric = fabric
         self.context = context_at(state, now, zone, self.caches.of(Allowance).begin(now, user))
 
     def emit(self, event: Event) -> None:
@@ -115,8 +116,8 @@ class Draft(Generic[RoleState]):
     def send(self, message: SlotMessage) -> bool: ...
     def send(self, message: Message[Any] | SlotMessage) -> Any:
         """Send a message to the role that receives such; return the answer. Its events are in this draft then."""
-        assert self._deliver is not None, "nothing is delivered in this draft"
-        return self._deliver(self, message)
+        assert self._fabric is not None, "nothing is delivered in this draft"
+        return self._fabric.deliver(self, message)
 
     def why(self, cause: str) -> tuple[int, str, str]:
         """What every event begins with: when, why, and from what it follows."""

@@ -65,7 +65,11 @@ class _FoldsOf(dict[type[LogState], Folds[Any]]):
 
 FOLDS_OF = _FoldsOf()
 """The folds of each kind of state."""
-FOLDS = FOLDS_OF[State]
+
+
+def learns(kind: type[LogState], event: e.Event) -> bool:
+    """Return True if a state of this kind changes by an event that another role's log has."""
+    return type(event) in FOLDS_OF[kind] and type(event) not in ANY_ROLE
 
 
 class Readable(Protocol):
@@ -88,8 +92,12 @@ def state_at(log: Readable, at: int) -> State:
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
     """The state after `events`, each with its position in the log."""
-    state = state or State()
-    folds = FOLDS
+    return fold_onto(state or State(), events)
+
+
+def fold_onto(state: Role, events: Iterable[tuple[int, e.Event]]) -> Role:
+    """Bring the state of one role, or of several, forward by events of its log; return it."""
+    folds = FOLDS_OF[type(state)]
     for position, event in events:
         state.position, state.at = position, event.at
         folds[type(event)](state, event)

@@ -8,6 +8,7 @@ from importlib import import_module
 from poolbook import events
 from poolbook.domain.events import Event
 from poolbook.domain.fold import evolve
+from poolbook.domain.state.state import State
 from poolbook.replay import listing
 from poolbook.replay.validation import judged_pool
 
@@ -45,7 +46,7 @@ def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str)
 
 def missing(kind: type[Event]) -> list[str]:
     """What a kind of event does not have yet."""
-    judged, folded = kind in judged_pool.RULES_OF, kind in evolve.FOLDS
+    judged, folded = kind in judged_pool.RULES_OF, kind in evolve.FOLDS_OF[State]
     return [
         what
         for what, there in {

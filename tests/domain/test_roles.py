@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from attrs import fields
 
+from poolbook.domain.decide import delivery
 from poolbook.domain.decide.decide import _RULES
-from poolbook.domain.decide.delivery import _RECEIVERS
 from poolbook.domain.decision.draft import Draft, Tables
 from poolbook.domain.defrag import poll
 from poolbook.domain.negotiator import matches
@@ -70,9 +70,10 @@ def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture
 def separated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every rule is given the state of its role alone, for each message and sender."""
-    for table in (_RULES, _RECEIVERS):
-        for kind, rule in table.items():
-            monkeypatch.setitem(table, kind, of_one_role(rule))
+    for stimulus, rule in _RULES.items():
+        monkeypatch.setitem(_RULES, stimulus, of_one_role(rule))
+    for message, (role, rule) in delivery._RECEIVED.items():
+        monkeypatch.setitem(delivery._RECEIVED, message, (role, of_one_role(rule)))
     rules = [(job_submission, "submit"), (run_now, "settle"), (notification, "notify"), (factories, "materialize")]
     rules += [(deferred_starts, "end_told"), (shutdown, "finish"), (policy_rounds, "publish")]
     rules += [(matches, "negotiate"), (poll, "defragment")]
@@ -111,4 +112,4 @@ def test_every_message_has_a_receiver() -> None:
     def kinds(kind: type[Any]) -> set[type[Any]]:
         return {one for sub in kind.__subclasses__() for one in ({sub} | kinds(sub))}
 
-    assert {*_RECEIVERS} == kinds(m.Message) | kinds(s.SlotMessage)
+    assert {*delivery._RECEIVED} == kinds(m.Message) | kinds(s.SlotMessage)
