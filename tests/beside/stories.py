@@ -255,7 +255,7 @@ class _Plain:
                 (re.escape(home), "HOME"),
                 (r"<(\d+\.\d+\.\d+\.\d+|\[[\da-f:]+\]):\d+[^>]*>", "ADDRESS"),
                 (r"\bslot\d+(_\d+)?(@[\w-]+(\.[\w-]+)*)?", "SLOT"),
-                (r"/\S*/dir_\w+/scratch", "SCRATCH"),
+                (r"/\S*/dir_[\w-]+/scratch", "SCRATCH"),
                 (rf"(?<![\d.]){story.cluster}\.(\d)(?![\d.])", r"CLUSTER.\1"),
                 (rf"\(by user {pool.user}\)", "(by user USER)"),
                 (r"access point [\w-]+(\.[\w-]+)*", "access point HOST"),
