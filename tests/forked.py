@@ -4,7 +4,10 @@
 words. The process is a real one, with a pid, signals, descriptors, a folder and an environment of its own. It is not
 a fresh one: a test of what is imported when, of hashing or of the interpreter's options starts one by ``subprocess``.
 
-This file is the server, too: each worker of the tests starts it once, and has it fork."""
+A supervisor is forked as well, wherever a process that was forked here starts one, by ``run_program``. It is as small
+as one that was started.
+
+This file is the servers, too: each worker of the tests starts one for the package and one for supervisors."""
 
 from __future__ import annotations
 
@@ -31,15 +34,19 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, NoReturn, TextIO
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 PATH = Path(__file__).resolve().parent.parent / ".path"
-SERVERS: set[int] = set()  #: the server that this process has started, which stays for all tests
+SUPERVISOR = PATH / "poolbook/adapters/machine/execution/supervisor/run.py"
+SERVERS: set[int] = set()  #: the servers that this process has started, which stay for all tests
 _PR_SET_DUMPABLE = 4  #: see prctl(2)
 _NUMBER = struct.Struct("i")
+_supervisors: list[socket.socket] = []
+"""Of a process of the package, the connection to the worker's server of supervisors."""
 _LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
 """What functions import when they are called: another user may not be able to read it."""
 
@@ -120,12 +127,12 @@ def start(
     user: int | None = None,
     ignored: Sequence[int] = (),
     connection: int | None = None,
-    program: Path | None = None,
+    server: socket.socket | None = None,
 ) -> Process:
     """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask,
     (supplementary) groups and the user (a number, that of the group as well) are the server's unless they are given;
     signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it. With a connection it is the
-    process of a session. With a program it is forked from a small process that has imported that alone."""
+    process of a session. It is forked by this worker's server of the package, or by another one."""
     given: list[int] = []
     kept: list[TextIO | None] = []
     passing: list[int] = []
@@ -153,7 +160,7 @@ def start(
         "ignored": list(ignored),
     }
     more = [] if connection is None else [connection]
-    socket.send_fds(_server(program), [json.dumps(request).encode()], [*given, *more, told])
+    socket.send_fds(server or _server(None), [json.dumps(request).encode()], [*given, *more, told])
     for end in passing:
         os.close(end)
     return Process(words, status, kept)
@@ -259,7 +266,8 @@ def run_program(words: Sequence[str], *, stderr: int, **_: object) -> subprocess
     called = [word for word in words[1:] if not re.fullmatch("-[ISB]", word)]
     mask = os.umask(0)
     os.umask(mask)
-    process = start(called, stderr=stderr, start_new_session=True, umask=mask, program=Path(called[0]))
+    connection = _supervisors[0] if _supervisors else _server(Path(called[0]))
+    process = start(called, stderr=stderr, start_new_session=True, umask=mask, server=connection)
     printed = process.communicate()[0]
     return subprocess.CompletedProcess(list(words), process.wait(), printed.encode())
 
@@ -268,9 +276,11 @@ def run_program(words: Sequence[str], *, stderr: int, **_: object) -> subprocess
 def _server(program: Path | None) -> socket.socket:
     """The connection to this worker's server of the package, or of a program; the server ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    passed = [theirs.fileno(), *([] if program else [_server(SUPERVISOR).fileno()])]
+    words = [str(descriptor) for descriptor in passed]
     server = subprocess.Popen(
-        [sys.executable, __file__, str(theirs.fileno()), *([str(program)] if program else [])],
-        pass_fds=[theirs.fileno()],
+        [sys.executable, __file__, *words, *([str(program)] if program else [])],
+        pass_fds=passed,
         env={**os.environ, "PYTHONPATH": str(PATH)},
         start_new_session=True,
     )
@@ -278,7 +288,7 @@ def _server(program: Path | None) -> socket.socket:
     SERVERS.add(server.pid)
 
     def end() -> None:
-        ours.close()
+        ours.shutdown(socket.SHUT_RDWR)  # whoever else has it
         server.wait(10)
 
     atexit.register(end)
@@ -304,6 +314,13 @@ def _import_package() -> None:
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
     sensors = importlib.import_module("poolbook.adapters.machine.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
+    run, user = subprocess.run, os.geteuid()
+
+    def run_quickly(words: Any, **options: Any) -> Any:
+        quickly = str(SUPERVISOR) in words and os.geteuid() == user
+        return run_program(words, **options) if quickly else run(words, **options)
+
+    subprocess.run = run_quickly  # type: ignore[assignment]
 
 
 def _import_program(program: str) -> None:
@@ -313,13 +330,15 @@ def _import_program(program: str) -> None:
         runpy.run_path(program)["main"]()
 
 
-def _serve(connection: socket.socket, program: str = "") -> None:
-    """Fork for each request, and tell each asker the pid and, in the end, the status."""
+def _serve(connection: socket.socket, of: str) -> None:
+    """Fork for each request, and tell each asker the pid and, in the end, the status. The processes are those of a
+    program, or of the package, with the descriptor of another server, of supervisors."""
     gc.disable()  # nothing that is imported becomes garbage
-    if program:
-        _import_program(program)
-    else:
+    if of.isdigit():
         _import_package()
+        _supervisors.append(socket.socket(fileno=int(of)))
+    else:
+        _import_program(of)
     gc.enable()
     gc.collect()
     gc.freeze()  # or the first collection of each child would copy all of it
@@ -389,7 +408,9 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
             signal.signal(number, signal.SIG_IGN)
         for number, stream in enumerate(streams):
             os.dup2(stream, number, inheritable=number < 3)
-        os.closerange(len(streams), 1 << 16)
+        kept = [connection.fileno() for connection in _supervisors]
+        for first, last in pairwise([len(streams) - 1, *kept, 1 << 16]):
+            os.closerange(first + 1, last)
         if len(streams) > 3:
             _run_each(socket.socket(fileno=3), request["user"])
         code = _called(request)
@@ -399,6 +420,13 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _show(words: Sequence[str]) -> None:
+    """Have /proc show these words as the command line: they are written over that of the server and its environment."""
+    begin, end, _, last = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:49])
+    text = " ".join(words).encode().ljust(end - begin)[: last - begin - 1]
+    ctypes.memmove(begin, text + b"\0", len(text) + 1)
 
 
 def _called(request: dict[str, Any]) -> int:
@@ -412,6 +440,8 @@ def _called(request: dict[str, Any]) -> int:
     sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
     more = request["env"].get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in more if path and path not in sys.path]
+    if not _supervisors:
+        _show(request["words"])
     code = _run(request["words"])
     gc.collect()  # closes what only its collection closes
     sys.stdout.flush()
@@ -488,4 +518,4 @@ def _run(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:])
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

@@ -150,7 +150,7 @@ def foreign_imports(source: str, package: str) -> list[str]:
     """The imports of `source`, a module right inside `package`, that leave its context for the live pool's."""
     context = context_of(package)
     here = package.split(".")
-    names = (".".join([*here[1 : len(here) - level + 1], name]) for level, name in imports(ast.parse(source)) if level)
+    names = (".".join([*here[1 : len(here) - level + 1], name]) for level, name in imports(parsed(source)) if level)
     allowed = (context, *CONTEXTS[context])
     return [name for name in names if not any(f"{name}.".startswith(f"{one}.") for one in allowed)]
 
