@@ -47,9 +47,9 @@ class SubmittersReset(Event, frozen=True):
     """The usage that these submitters have accumulated counts from now on."""
 
     stream: ClassVar[str] = "accountant"
-    submitters: tuple[str, ...]  #: whose usage begins anew
+    submitters: tuple[str, ...]  #: whose usage restarts
     user: str  #: who asked for it
-    factors: dict[str, float] = field(default_factory=dict)  #: the priority factors of those that are new
+    factors: dict[str, float] = field(default_factory=dict)  #: the priority factors of new submitters
     negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 

@@ -48,7 +48,7 @@ class Event(Struct, frozen=True):
 
     at: int  #: when, in microseconds since the epoch (UTC)
     cause: str  #: why: one of `CAUSES`
-    stimulus: str  #: the id of what came in and made the pool decide; of an import: where the record stands, "3:1201"
+    stimulus: str  #: the id of the input that made the pool decide; for an import: source and line, "3:1201"
 
     @property
     def stream(self) -> str:

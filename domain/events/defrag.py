@@ -12,7 +12,7 @@ from .base import Event, event
 
 @frozen
 class DefragDrain:
-    """A machine that was chosen to be drained. What follows of it, its ``DrainBegan`` says."""
+    """A machine that was chosen to be drained. Its ``DrainBegan`` has the result."""
 
     machine: str  #: the machine
     slot: str  #: the partitionable slot that was chosen

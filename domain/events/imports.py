@@ -35,7 +35,7 @@ class SourceFound(SourceEvent, frozen=True):
 
 @event("source.read", imported=True)
 class SourceRead(SourceEvent, frozen=True):
-    """The source stands in the log up to here. By ``head`` and ``digest`` it is known again under any name."""
+    """The source was read up to here. ``head`` and ``digest`` identify it under any name."""
 
     path: str  #: where it stands now
     offset: int  #: how far it was read, in bytes
@@ -43,7 +43,7 @@ class SourceRead(SourceEvent, frozen=True):
     head_size: int  #: of how many bytes `head` is
     head: str  #: a digest of its first bytes
     digest: str  #: a digest of all that was read
-    state: str  #: what its reader has to know to go on (JSON)
+    state: str  #: what its reader needs to continue (JSON)
     left: int  #: how many bytes of an unfinished record are behind
 
 
@@ -68,7 +68,7 @@ class SourceGap(SourceEvent, frozen=True):
 
 @event("daemon.reported", imported=True)
 class DaemonReported(MachineEvent, frozen=True):
-    """What a record says of a daemon of the machine."""
+    """A record about a daemon of the machine."""
 
     daemon: str  #: which daemon, as startd
     said: str  #: what is said: one of `reports.OF_DAEMONS`
@@ -77,7 +77,7 @@ class DaemonReported(MachineEvent, frozen=True):
 
 @event("slot.reported", imported=True)
 class SlotReported(SlotEvent, frozen=True):
-    """What a record says of a slot."""
+    """A record about a slot."""
 
     said: str  #: what is said: one of `reports.OF_SLOTS`
     facts: dict[str, str]  #: its fields
@@ -93,7 +93,7 @@ class JobLogged(ClusterEvent, frozen=True):
     proc: int  #: the job's process number
     subproc: int  #: the entry's subprocess number, which is 0
     number: int  #: of which kind it is (`domain/imported/job_event_log.py`)
-    text: str  #: what stands behind its time, line by line
+    text: str  #: the text after its time, line by line
 
 
 @event("jobs.logged", imported=True)
@@ -113,7 +113,7 @@ class JobsLogged(ClusterEvent, frozen=True):
 
 @event("job.reported", imported=True)
 class JobReported(ClusterEvent, frozen=True):
-    """What a record says of a job."""
+    """A record about a job."""
 
     proc: int  #: the job's process number
     said: str  #: what is said: one of `reports.OF_JOBS`
@@ -122,7 +122,7 @@ class JobReported(ClusterEvent, frozen=True):
 
 @event("submitter.reported", imported=True)
 class SubmitterReported(Event, frozen=True):
-    """What a record says of a submitter."""
+    """A record about a submitter."""
 
     submitter: str  #: the submitter's name
     said: str  #: what is said: one of `reports.OF_SUBMITTERS`
@@ -135,7 +135,7 @@ class SubmitterReported(Event, frozen=True):
 
 @event("cycle.reported", imported=True)
 class CycleReported(Event, frozen=True):
-    """What a record says of a negotiation cycle."""
+    """A record about a negotiation cycle."""
 
     stream: ClassVar[str] = "negotiator"
     said: str  #: what is said: one of `reports.OF_CYCLES`

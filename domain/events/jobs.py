@@ -23,7 +23,7 @@ class ClusterSubmitted(ClusterEvent, frozen=True):
 
 @event("cluster.transformed")
 class JobsTransformed(ClusterEvent, frozen=True):
-    """A transform changed jobs as they were submitted: what follows says what came into the queue."""
+    """A transform changed jobs at submission. The event after it has the resulting jobs."""
 
     transform: str  #: its name, as in JOB_TRANSFORM_NAMES
     procs: Procs  #: the jobs that it was for, by their process numbers, in ranges
@@ -42,7 +42,7 @@ class SubmissionRefused(ClusterEvent, frozen=True):
     user: str  #: who submitted it
     setting: str  #: by which setting, as SUBMIT_REQUIREMENT_OneGig
     job: str  #: the first job that is refused, as 12.3
-    reason: str  #: what its user is told
+    reason: str  #: the message for its user
     evidence: int = 0  #: where the log has what decided it (0: nothing had to be read)
 
 
@@ -50,7 +50,7 @@ class SubmissionRefused(ClusterEvent, frozen=True):
 class JobsMaterialized(ClusterEvent, frozen=True):
     """The next jobs of a cluster with a factory came into the queue."""
 
-    procs: Procs  #: their process numbers: one range, behind those that came before
+    procs: Procs  #: their process numbers: one range, after the earlier ones
     status: str  #: in which status they begin: Idle or Held
 
 
@@ -60,12 +60,12 @@ class FactoryTransitioned(ClusterEvent, frozen=True):
 
     source: str  #: its mode before: Running or Paused
     target: str  #: its mode from here on: Running, Paused or Removed
-    reason: str = ""  #: why, in the words of whoever asked
+    reason: str = ""  #: the reason given with the request
 
 
 @event("jobs.moved")
 class JobsTransitioned(ClusterEvent, frozen=True):
-    """A transition of each of these jobs; its ``target`` is Left for those that leave the queue."""
+    """A transition of each of these jobs; its ``target`` is Left for jobs that leave the queue."""
 
     procs: Procs  #: their process numbers, in ranges
     row: str  #: the row of the table of jobs
@@ -92,7 +92,7 @@ class JobsEdited(ClusterEvent, frozen=True):
     noted: tuple[int, ...] = ()  #: where the log has what a transform evaluated
     skipped: tuple[str, ...] = ()  #: a transform's statements, or a job's writes, that had no effect, and why
     number: int = 0  #: of what a job wrote itself: how many writes of its run there are up to here
-    delayed: tuple[str, ...] = ()  #: the attributes among them of which its log is not told (set_job_attr_delayed)
+    delayed: tuple[str, ...] = ()  #: attributes that its event log does not report (set_job_attr_delayed)
     notes: tuple[str, ...] = ()  #: the lines that it wrote into its log
 
 
@@ -134,7 +134,7 @@ class JobTransferBegan(ClusterEvent, frozen=True):
     """Files of an activated job begin to move."""
 
     proc: int  #: the job's process number
-    way: str  #: input, to where it runs; output, from there back; checkpoint, to its spool, and it goes on there
+    way: str  #: input, to where it runs; output, from there back; checkpoint, to its spool, and it continues there
     began: int = 0  #: when, in microseconds, if earlier than `at` (else 0)
 
 
@@ -178,15 +178,15 @@ class JobMeasured(ClusterEvent, frozen=True):
 
 @event("job.signalled")
 class JobSignalled(ClusterEvent, frozen=True):
-    """The job's processes were told to end."""
+    """The job's processes were signalled to end."""
 
     proc: int  #: the job's process number
     how: str  #: soft (by its kill signal) or hard (at once)
-    until: int = 0  #: when they are told so again, harder, in microseconds (0: by the pool's settings)
+    until: int = 0  #: when they are signalled again, harder, in microseconds (0: by the pool's settings)
     evidence: int = 0  #: where the log has what a policy read that ends the run (0: nothing had to be read)
     vacated: Ad = field(
         default_factory=dict
-    )  #: what the job's ad will say of why, where a policy of the access point ends the run
+    )  #: the reason in the job's ad, if a policy of the access point ends the run
 
 
 @event("job.exited")
@@ -198,7 +198,7 @@ class JobExited(ClusterEvent, frozen=True):
     slot: str  #: where it ran
     key: str  #: the activation: the position of its `JobActivated`
     outcome: str  #: exited, evicted, failed or lost
-    row: str  #: the row of the table of jobs by which it goes on
+    row: str  #: the row of the job table that follows
     target: str  #: its status from here on
     changes: Ad  #: what changes in its ad
     code: int | None = None  #: the exit code of the job's own process (None: a signal ended it, or nothing is known)
@@ -248,7 +248,7 @@ class MailDue(ClusterEvent, frozen=True):
 
     proc: int  #: the job's process number
     to: tuple[str, ...]  #: the addresses
-    subject: str  #: what stands in its head
+    subject: str  #: its subject line
     text: str  #: what it says
 
 

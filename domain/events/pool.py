@@ -26,7 +26,7 @@ class Match:
     job: str  #: the job, as 12.3
     slot: str  #: the slot's name
     rank: float = 0.0  #: the job's Rank of the slot
-    reason: str = ""  #: why who has the slot goes: rank (RANK prefers the job) or priority; empty: nobody has it
+    reason: str = ""  #: why the holder is preempted: rank (RANK prefers the job) or priority; empty: the slot is free
     pre: float = 0.0  #: NEGOTIATOR_PRE_JOB_RANK
     post: float = 0.0  #: NEGOTIATOR_POST_JOB_RANK
     preemption: float = 0.0  #: PREEMPTION_RANK
@@ -81,7 +81,7 @@ class PoolFounded(Event, frozen=True):
     stream: ClassVar[str] = "pool"
     name: str  #: the pool's name
     dialect: str  #: manual or htcondor-25: whose tables of transitions hold
-    uid_domain: str  #: UID_DOMAIN: what stands behind the @ of submitters
+    uid_domain: str  #: UID_DOMAIN: the domain after the @ of submitters
     version: str  #: the version of Poolbook that began the log
     settings: dict[str, str]  #: HTCondor's names -> texts; what is not named has its default
     log: str = ""  #: the log's id, 16 hexadecimal digits (empty: the beginning of the digest of the log's first append)
@@ -124,7 +124,7 @@ class PoolConfigured(Event, frozen=True):
     """The negotiator read its configuration again."""
 
     stream: ClassVar[str] = "pool"
-    settings: dict[str, str]  #: those that differ from before (an empty text: back to the default)
+    settings: dict[str, str]  #: changed settings (an empty text: the default again)
 
 
 @event("cycle.held")

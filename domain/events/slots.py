@@ -11,7 +11,7 @@ from .base import Ad, MachineEvent, SlotEvent, event
 class MachineJoined(MachineEvent, frozen=True):
     """A machine is part of the pool."""
 
-    ad: Ad  #: what all its slots say of it
+    ad: Ad  #: the attributes that all its slots have
     settings: Ad = field(
         default_factory=dict
     )  #: how its execution point works (`domain/startd/startd_settings.py`); others: the default
@@ -22,7 +22,7 @@ class MachineConfigured(MachineEvent, frozen=True):
     """The execution point read its configuration again. What changed in the slots' ads, ``SlotAdChanged`` events of the
     same stimulus say."""
 
-    settings: Ad  #: those that differ from before (an empty text: back to the default)
+    settings: Ad  #: changed settings (an empty text: the default again)
 
 
 @event("benchmarks.ran")
@@ -44,12 +44,12 @@ class CpuBusyChanged(SlotEvent, frozen=True):
 
 @event("drain.began")
 class DrainBegan(MachineEvent, frozen=True):
-    """The machine takes no more jobs, and those that it has are to go."""
+    """The machine accepts no more jobs, and its jobs are being evicted."""
 
     drain: int  #: the machine's drains are numbered from 1
     schedule: str  #: how its jobs go: Graceful, Quick or Fast
-    reason: str = ""  #: why, in the words of whoever asked
-    completion: str = ""  #: what follows when it is done: nothing (empty), resume, reconfig, exit or restart
+    reason: str = ""  #: the reason given with the request
+    completion: str = ""  #: the completion action: none (empty), resume, reconfig, exit or restart
     start: str = ""  #: what START is meanwhile (empty: false)
 
 
@@ -100,10 +100,10 @@ class BackfillExecuting(MachineEvent, frozen=True):
 
 @event("backfill.signalled")
 class BackfillSignalled(MachineEvent, frozen=True):
-    """The backfill client and all that it started were told to end at once."""
+    """The backfill client and its descendants were killed."""
 
     key: str  #: the client: the position of its `BackfillStarted`
-    until: int  #: when they are told so again, in microseconds
+    until: int  #: when they are signalled again, in microseconds
 
 
 @event("backfill.exited")
@@ -111,11 +111,11 @@ class BackfillExited(MachineEvent, frozen=True):
     """The backfill client is gone, and all that it started."""
 
     key: str  #: the client: the position of its `BackfillStarted`
-    outcome: str  #: exited, killed (it was told to), failed (it could not be started), unattended (no pool was) or lost
+    outcome: str  #: exited, killed (by the pool), failed (it could not be started), unattended (without a pool) or lost
     code: int | None = None  #: its exit code (None: a signal ended it, or nothing is known)
     signal: int | None = None  #: the signal that ended it (None: none did)
     reason: str = ""  #: why it could not be started
-    failures: int = 0  #: how often in a row it ended by itself soon after its start
+    failures: int = 0  #: how often in a row it exited soon after its start
     retry: int = 0  #: not before this instant is it started again, in microseconds (0: whenever a slot wants it)
     user_cpu: int = 0  #: user's time on processors, in microseconds
     system_cpu: int = 0  #: system's time on processors, in microseconds
@@ -151,7 +151,7 @@ class SlotTransitioned(SlotEvent, frozen=True):
     row: str  #: the row of the dialect's table (empty: an imported one that no row allows)
     source: str  #: state and activity before, as Claimed/Busy
     target: str  #: state and activity from here on
-    reason: str = ""  #: of an imported one that no row allows: what the record says of it
+    reason: str = ""  #: of an imported one that no row allows: the record's text
     evidence: int = 0  #: position of the `EvaluationRecorded` with the expression that decided it (0: none did)
 
 
@@ -159,7 +159,7 @@ class SlotTransitioned(SlotEvent, frozen=True):
 class SlotAdChanged(SlotEvent, frozen=True):
     """The slot's ad has new values."""
 
-    changes: Ad  #: those that differ from before (an empty text: the attribute is gone)
+    changes: Ad  #: changed attributes (an empty text: the attribute is gone)
 
 
 @event("backfill.leaving")
@@ -244,10 +244,10 @@ class ClaimDeactivated(SlotEvent, frozen=True):
 
 @event("starter.signalled")
 class StarterSignalled(SlotEvent, frozen=True):
-    """The starter of a holder outside of this pool was told to end its job."""
+    """The starter of an external holder was signalled to end its job."""
 
     how: str  #: soft (by its kill signal) or hard (at once)
-    until: int  #: when it is told so again, harder, in microseconds (0: by the pool's settings)
+    until: int  #: when it is signalled again, harder, in microseconds (0: by the pool's settings)
 
 
 @event("claim.silent")
