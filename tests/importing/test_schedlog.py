@@ -63,6 +63,11 @@ MESSAGES = [
         "**** condor_schedd (condor_SCHEDD) pid 7 EXITING WITH STATUS 4",
         ("schedd", "ended", {"how": "status 4", "status": "4", "pid": "7"}),
     ),
+    (
+        "**** condor_schedd (condor_SCHEDD) pid 7 EXITING WITH STATUS -1",
+        ("schedd", "ended", {"how": "status -1", "status": "-1", "pid": "7"}),
+    ),
+    ("**** condor_schedd EXITING WITH STATUS 99", ("schedd", "ended", {"how": "status 99", "status": "99"})),
 ]
 NOTHING = [
     "Shadow pid 3 died with signal 9 (Killed)",  # of a shadow whose beginning was not seen
