@@ -15,6 +15,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, ending
 from ...domain.schedd.policy_times import PolicyPasses
 from ...domain.state.negotiators import negotiator_named, short
+from ...domain.state.state import State
 from ...domain.units import SECOND
 from .log_writer import LogWriter, StimulusResult
 
@@ -64,7 +65,7 @@ class Engine(LogWriter):
     def _named(self, stimulus: s.Stimulus) -> s.Stimulus:
         return replace(stimulus, id=self.id(_NAMES[type(stimulus)]))
 
-    def _moment(self, now: int | None = None) -> Moment:
+    def _moment(self, now: int | None = None) -> Moment[State]:
         world, at = self.world, self.now() if now is None else now
         matching = self.executing and self.matching
         return Moment(

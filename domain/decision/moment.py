@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import tzinfo
+from typing import Generic
 
 from msgspec import Struct
 
 from ..classad import Context
 from ..ports.sensor_readings import Sense
 from ..state.caches import Caches
-from ..state.state import State
+from .draft import RoleState
 
 
-class Moment(Struct):
-    state: State
+class Moment(Struct, Generic[RoleState]):
+    state: RoleState  #: that of the role which plans, or of several
     now: int  #: in microseconds of the log's time
     zone: tzinfo  #: that of the machines' local times
     sense: Sense  #: gives a machine's readings at this instant

@@ -43,7 +43,7 @@ class SleepingJobs:
     _clusters: dict[int, _Sleepers] = field(factory=dict)
     _agenda: Agenda[int] = field(factory=Agenda)  #: by cluster
 
-    def follow(self, moment: Moment) -> bool:
+    def follow(self, moment: Moment[AccessPoint]) -> bool:
         """Take in what has changed until now. Return whether the time alone may have woken any job: of a state that was
         folded, any whose Requirements name it."""
         state, first = moment.state, self._seen < 0
@@ -68,7 +68,7 @@ class SleepingJobs:
         found = (number for number, each in self._clusters.items() if each.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in found)
 
-    def _look(self, number: int, moment: Moment) -> None:
+    def _look(self, number: int, moment: Moment[AccessPoint]) -> None:
         before = self._clusters.pop(number, None)
         if before is not None:
             self._count(before, -1)
@@ -103,7 +103,7 @@ def _may_sleep(cluster: Cluster) -> bool:
 _SCHEDULE = frozenset(name.lower() for name in ATTRIBUTES)
 
 
-def _sleepers(cluster: Cluster, moment: Moment) -> _Sleepers:
+def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
     """Look at the idle jobs of a cluster: once at those that are alike in what matters."""
     found = _Sleepers(cluster.local)
     first = cluster.next_idle()

@@ -97,7 +97,7 @@ class RoundSchedule:
 
     # What is asked
 
-    def next(self, moment: Moment) -> int | None:
+    def next(self, moment: Moment[ExecutionPoint]) -> int | None:
         """Return the instant of the next round of any machine; None: there will be none."""
         if moment.simulated:
             self._stale.update(dict.fromkeys(moment.changed_machines()))
@@ -112,18 +112,18 @@ class RoundSchedule:
         self._stale.clear()
         return self._agenda.next()
 
-    def due(self, moment: Moment) -> tuple[str, ...]:
+    def due(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
         """Return the machines whose round is due by now."""
         self.next(moment)
         return tuple(self._agenda.take(moment.now))
 
-    def wait_is_over(self, moment: Moment, woken: bool) -> None:
+    def wait_is_over(self, moment: Moment[ExecutionPoint], woken: bool) -> None:
         """Take in that the pool has waited until now; ``woken``: something came in, or is due, and is decided next."""
         self._woken_by_world = woken
         if not woken:
             self._looked = moment.now
 
-    def due_at_once(self, moment: Moment) -> tuple[str, ...]:
+    def due_at_once(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
         """Return the machines whose round, of the grid that was in force when this instant came, is due at this very
         instant because of what the world has just said, as if it had been due all along."""
         if not self._woken_by_world:
@@ -139,7 +139,7 @@ class RoundSchedule:
         self._looked = now
         return tuple(name for name in self._agenda.take(now) if name in state.machines)
 
-    def _first(self, moment: Moment, machine: Machine) -> int | None:
+    def _first(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
         """Return the first instant of the machine's grid at which something may happen."""
         apart = self._apart[machine.name] = interval(moment.state, machine)
         last = max(self._held.get(machine.name, machine.joined), self._looked)
@@ -148,11 +148,11 @@ class RoundSchedule:
         earliest = self._something(moment, machine)
         return None if earliest is None else next_round(machine, apart, max(last, earliest - 1, moment.now - 1))
 
-    def _something(self, moment: Moment, machine: Machine) -> int | None:
+    def _something(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
         """Return the first instant at which a round may change anything; None: there is none."""
         return moment.now if drain_can_advance(machine) else self._horizon(moment, machine)
 
-    def _horizon(self, moment: Moment, machine: Machine) -> int | None:
+    def _horizon(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
         state = moment.state
         known = self._horizons.setdefault(machine.name, {})
         changed = self._stale.get(machine.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,14 @@ from msgspec.structs import replace
 
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
+from poolbook.domain.decide import agenda
+from poolbook.domain.decision.moment import Moment
 from poolbook.domain.fold.evolve import FOLDS_OF
 from poolbook.domain.fold.matches import match_of_claim, own_job
 from poolbook.domain.names import JobId
+from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.state.agenda import Agendas
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.state import (
     AccessPoint,
@@ -154,3 +160,25 @@ def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:
     starter = point.starters[1, 0]
     assert point.job_ad((1, 0), starter.ad).value("jobprio") == "7"
     assert (starter.user, point.slots["slot1@h"].activation) == ("a@b", starter)
+
+
+@pytest.mark.parametrize(
+    "release", ["0.2.0a2-negotiation", "0.2.0a2-play-leases", "0.2.0a2-play-drain-of-static-slots"]
+)
+def test_what_a_pool_does_by_itself_is_due_for_one_of_its_roles(release: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
+    for whole, roles in apart([*open_log(str(path), create=False, read_only=True).read()]):
+        point, queue = roles[ExecutionPoint], roles[AccessPoint]
+        deadlines = {kind: deadline(state) for kind, state in ((State, whole), (AccessPoint, queue), (LogState, point))}
+        expected = deadlines.pop(State)
+        assert expected == min((at for at in deadlines.values() if at is not None), default=None)
+
+
+def deadline(state: Any) -> int | None:
+    """When something is due for the roles of a state that has just been folded, but for cycles."""
+    state.agendas = Agendas()
+    moment = Moment(state, state.at, UTC, nothing, Caches(), matching=False)
+    if isinstance(state, AccessPoint):
+        agenda.begin(moment)
+    return agenda.next_deadline(moment)
