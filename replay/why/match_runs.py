@@ -196,8 +196,8 @@ def run_after(slots: SlotRecords, facts: dict[str, str], at: int) -> Begun | Non
 
 
 class FruitlessMatches(NamedTuple):
-    """Matches of a job that led to no run of its cluster, with the code and the facts of their sentence, and the runs
-    that began there."""
+    """Matches of a job that led to no run of its cluster, with the code and the facts of their sentence, and the first
+    runs that began there."""
 
     code: str
     facts: dict[str, str]
@@ -208,38 +208,27 @@ class FruitlessMatches(NamedTuple):
 def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -> Iterator[FruitlessMatches]:
     """Sort matches of a job that led to no run of its cluster by who ran there: the negotiator names one job for all of
     a user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
-    ran: dict[str, list[tuple[Record, Begun | None]]] = {}
+    sorts: dict[str, list[tuple[Record, Begun | None]]] = {"jobs_like_it": [], "others_ran": [], "nothing_ran": []}
     for record in records:
-        begun = run_after(slots, record.facts, record.at)
-        user = record.facts.get("user", "")
+        begun, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")
         others = begun is not None and "" not in (user, begun.user) and user != begun.user
-        case = "nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"
-        ran.setdefault(case, []).append((record, begun))
-    for case in _CASES:
-        if case in ran:
-            given = [record for record, _ in ran[case]]
-            firsts: dict[str, Begun] = {}
-            for _, begun in ran[case]:
-                if begun is not None:
-                    firsts.setdefault(begun.job, begun)
-            runs = [*firsts.values()]
-            names = [begun.job + (case == "others_ran") * f" of {begun.user}" for begun in runs]
-            yield FruitlessMatches(case, _facts_of_matches(given, names, zone), given, runs[:_MOST])
+        sorts["nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"].append((record, begun))
+    for code, found in ((code, found) for code, found in sorts.items() if found):
+        matches = [record for record, _ in found]
+        runs: dict[str, Begun] = {}
+        for _, begun in found:
+            if begun is not None:
+                runs.setdefault(begun.job + f" of {begun.user}" * (code == "others_ran"), begun)
+        facts = {
+            "slots": _some([record.facts.get("slot", "a slot") for record in matches]),
+            "times": f"{counted(len(found), 'time')} until {instant(matches[-1].at, zone)}" if len(found) > 1 else "",
+            "preempted": preempted(matches[0].facts) if len(found) == 1 else "",
+            "jobs": f"{'job' if len(runs) == 1 else 'jobs'} {_some([*runs])}",
+        }
+        yield FruitlessMatches(code, facts, matches, [*runs.values()][:_MOST])
 
 
-_CASES = ("jobs_like_it", "others_ran", "nothing_ran")  #: who ran where a match led to no run of the cluster
-
-
-def _facts_of_matches(given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> dict[str, str]:
-    return {
-        "slots": _some([record.facts.get("slot", "a slot") for record in given]),
-        "times": f"{counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
-        "preempted": preempted(given[0].facts) if len(given) == 1 else "",
-        "jobs": f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
-    }
-
-
-_MOST = 5
+_MOST: Final = 5
 
 
 def _some(names: Sequence[str]) -> str:

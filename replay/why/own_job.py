@@ -57,7 +57,6 @@ class OwnJob(JobLife):
         self.reasons: dict[str, str] = {}  #: why slots that somebody had were matched last
         self.holders: dict[str, str] = {}  #: who has each slot
         self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
-        self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
         self.earmark: Sentence | None = None
         """What was last told of claims that are kept for it, so that it runs at once: that they are, or no longer."""
@@ -90,11 +89,6 @@ class OwnJob(JobLife):
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
                     why = who_goes(match, f"job {match.job}")
                     self.step = self.say(position, event, "slot_taken", **facts, why=why[why.find(":") :])
-            return
-        if isinstance(event, e.MatchVoided):
-            if event.job == self.name:
-                self.match = ""
-                self.say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
             return
         slots = _OF_SLOTS.get(type(event))
         if slots is not None:
@@ -136,6 +130,11 @@ class OwnJob(JobLife):
         self.step = self.say(position, event, code, **facts)
         if same:
             self.shown = last.position, self.step
+
+    def slot_match_voided(self, position: int, event: e.MatchVoided) -> None:
+        if event.job == self.name:
+            self.match = ""
+            self.say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
@@ -222,7 +221,6 @@ class OwnJob(JobLife):
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
-        self.edits.append((position, event.changes))
         if event.transform:
             self._changed_itself(position, event)
         elif event.number:
