@@ -37,6 +37,7 @@ from .job_records import (
     COOL_DOWN,
     Job,
     JobAd,
+    Place,
     Record,
     ads_of_job,
     ads_of_life,
@@ -151,7 +152,7 @@ def read_ads(life: ImportedJob) -> None:
 
 def _ad_says(life: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
     life.last = max(life.last, at)
-    return life.tell(at, ad.position, ad.stimulus, code, **facts)
+    return life.tell(Place(at, ad.position, ad.stimulus), code, **facts)
 
 
 def _runs_of_ads(life: ImportedJob) -> None:
@@ -200,12 +201,12 @@ def _cool_down(life: ImportedJob) -> None:
     """Tell until when an idle job cools down after what put it there."""
     if life.status != "idle" or life.since is None:
         return
-    told = [(ad.when(COOL_DOWN), ad.position, ad.stimulus) for ad in life.ads if not ad.has_left]
+    told = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in life.ads if not ad.has_left]
     told += cool_downs(life.slots.log, life.job, life.at)
-    until, position, stimulus = max(told, default=(0, 0, ""))
+    until, place = max(told, key=lambda one: (one[0], one[1].position), default=(0, Place(0, 0, "")))
     if until > life.since.at:
         facts = {"until": instant(until, life.zone)}
-        life.cools = life.tell(life.since.at, position, stimulus, "cools_down", **facts)
+        life.cools = life.tell(place._replace(at=life.since.at), "cools_down", **facts)
 
 
 _ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: "see_life", REMOVED: "see_life"}
@@ -240,16 +241,13 @@ def _others_refused(life: ImportedJob, since: Sentence) -> Sentence:
         "reason": last.facts.get("words", "") or "no reason given",
         "when": instant(last.at, life.zone),
     }
-    return life.cited(last.at, last.position, last.event.stimulus, "nothing_for_others", **facts)
+    return life.cited(last, "nothing_for_others", **facts)
 
 
 def _nobody_to_match(life: ImportedJob, since: Sentence) -> list[Sentence]:
     """Tell of the deaths of daemons without which it gets no slot, while it waits."""
     deaths = life.deaths.while_waiting(since.at)
-    return [
-        life.cited(death.at, death.position, death.stimulus, "daemon_died", died=death.words(life.zone))
-        for death in deaths
-    ]
+    return [life.cited(death, "daemon_died", died=death.words(life.zone)) for death in deaths]
 
 
 def _measured(life: ImportedJob, size: Record) -> list[Sentence]:
@@ -257,7 +255,7 @@ def _measured(life: ImportedJob, size: Record) -> list[Sentence]:
     if not resident.isdecimal():
         return []
     facts = {"when": instant(size.at, life.zone), "memory": memory(int(resident))}
-    return [life.cited(size.at, size.position, size.event.stimulus, "uses", **facts)]
+    return [life.cited(size, "uses", **facts)]
 
 
 @define

@@ -20,7 +20,7 @@ from ..runs.run_end_causes import meaning
 from ..runs.slot_records import NEAR, moves, moves_from
 from .job_facts import HELD, IDLE, REMOVED
 from .job_life import BEGUN, OVER, Fact, ImportedJob
-from .job_records import BEGIN, ERROR, Record
+from .job_records import BEGIN, ERROR, Place, Record
 from .match_runs import run_after, sort_fruitless_matches
 
 Step = Callable[[ImportedJob, Record], None]
@@ -40,7 +40,7 @@ def read_record(life: ImportedJob, record: Record) -> None:
     elif isinstance(record.event, e.JobLogged) and record.event.number not in SILENT:
         reason = record.facts.get("reason", "")
         words = job_event_log.words_of(record.event.number)
-        life.report(record, "entry", words=capital(words), reason=reason)
+        life.tell(record, "entry", words=capital(words), reason=reason)
 
 
 def tell_forgotten(life: ImportedJob, record: Record) -> None:
@@ -48,14 +48,14 @@ def tell_forgotten(life: ImportedJob, record: Record) -> None:
     assert life.since is not None
     death = life.deaths.forgetting(life.name, life.since.at, record.at)
     if death is not None:
-        life.report(record, "schedd_forgot", status=life.status, died=death)
+        life.tell(record, "schedd_forgot", status=life.status, died=death)
 
 
 def on_submitted(life: ImportedJob, record: Record) -> None:
     host = host_of(record.facts.get("host", ""))
     life.submitted = True
     user, also = life.user()
-    life.becomes(IDLE, life.report(record, "submitted", *also, user=user, host=host))
+    life.becomes(IDLE, life.tell(record, "submitted", *also, user=user, host=host))
 
 
 def on_begun(life: ImportedJob, record: Record) -> None:
@@ -63,7 +63,7 @@ def on_begun(life: ImportedJob, record: Record) -> None:
     life.tell_match_of(slot, record.at)
     also = _disagreement(record, life.places, "slot")
     life.begin_run(slot, record.at)
-    life.becomes("running", life.report(record, "started", slot=slot, also=also))
+    life.becomes("running", life.tell(record, "started", slot=slot, also=also))
 
 
 def on_evicted(life: ImportedJob, record: Record) -> None:
@@ -83,15 +83,15 @@ def on_evicted(life: ImportedJob, record: Record) -> None:
 def on_ended(life: ImportedJob, record: Record) -> None:
     how = record.ending
     seen = [one for one in life.seen if max(life.began, record.at - NEAR) <= one.at <= record.at + NEAR]
-    seen = [*{life.places.chain(one.event.stimulus): one for one in seen if not life.is_checkpoint(one)}.values()]
+    seen = [*{life.places.chain(one.stimulus): one for one in seen if not life.is_checkpoint(one)}.values()]
     also = (
         _differing_endings(life, seen, how)
         + _disagreement(record, life.places, "code", "signal")
         + _history_disagrees(life, how)
     )
     facts = {"ran": life.after(record.at) if life.slot else "", "slot": life.last_slot(), "how": how or "no exit code"}
-    places = [one.event.stimulus for one in seen]
-    sentence = life.report(record, "exited", *places, used=_usage(record, life.size), also=also, **facts)
+    places = [one.stimulus for one in seen]
+    sentence = life.tell(record, "exited", *places, used=_usage(record, life.size), also=also, **facts)
     life.becomes("completed", sentence)
 
 
@@ -99,7 +99,7 @@ def _differing_endings(life: ImportedJob, seen: Iterable[Record], how: str) -> s
     """What its shadow and its starter say otherwise of how it ended."""
     said = [(one, one.ending) for one in seen]
     return "".join(
-        f"; but {life.places.name(one.event.stimulus)} says {theirs}" for one, theirs in said if how and theirs != how
+        f"; but {life.places.name(one.stimulus)} says {theirs}" for one, theirs in said if how and theirs != how
     )
 
 
@@ -139,7 +139,7 @@ def _stopped(
     event = next((event for event in near if event.reason), None)
     said = event.reason.rstrip(".") if event else ""
     facts = {"why": meaning(said) or said, "said": said, "slot": life.slot}
-    life.becomes(status, life.report(record, code, *([event.stimulus] if event else []), **facts))
+    life.becomes(status, life.tell(record, code, *([event.stimulus] if event else []), **facts))
 
 
 def on_measured(life: ImportedJob, record: Record) -> None:
@@ -164,14 +164,14 @@ def on_disconnected(life: ImportedJob, record: Record) -> None:
     life.slot = record.facts.get("slot", "") or life.slot
     schedd = reason.startswith(SCHEDD_DIED)
     died = life.schedd_died(record.at) if schedd else life.died(record.at)
-    sentence = life.report(record, "shadow_lost", slot=life.slot or "its slot", died=died, reason=reason)
+    sentence = life.tell(record, "shadow_lost", slot=life.slot or "its slot", died=died, reason=reason)
     life.lost = life.lost or sentence
 
 
 def on_reconnected(life: ImportedJob, record: Record) -> None:
     """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
     life.slot, life.attended = life.slot or record.facts.get("slot", ""), record.at
-    life.becomes("running", life.report(record, "shadow_found", slot=life.slot))
+    life.becomes("running", life.tell(record, "shadow_found", slot=life.slot))
 
 
 def on_not_reconnected(life: ImportedJob, record: Record) -> None:
@@ -183,7 +183,7 @@ def tell_gap(life: ImportedJob, position: int, gap: e.SourceGap) -> None:
     at = gap.since or gap.at
     if life.chain and at <= life.last:
         until = instant(gap.until, life.zone) if gap.until else ""
-        life.tell(at, position, gap.stimulus, "records_missing", until=until, words=gap.words)
+        life.tell(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
 
 
 def capital(text: str) -> str:
@@ -216,7 +216,7 @@ def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
         theirs = {name: other.facts[name] for name in names if name in other.facts}
         if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
             words = ", ".join(f"{name} {value}" for name, value in theirs.items())
-            said += f"; but {places.name(other.event.stimulus) or 'another record'} says {words}"
+            said += f"; but {places.name(other.stimulus) or 'another record'} says {words}"
     return said
 
 
@@ -256,8 +256,8 @@ def _tell_fruitless_matches(life: ImportedJob) -> None:
     for sort in sort_fruitless_matches(matches, life.slots, life.zone):
         last, begun = sort.records[-1], sort.begun
         at = max([last.at, *(one.at for one in begun)])  # those who ran there began later
-        stimuli = (sort.records[0].event.stimulus, last.event.stimulus, *(one.stimulus for one in begun))
-        life.tell(at, last.position, last.event.stimulus, sort.code, *stimuli, **sort.facts)
+        stimuli = (sort.records[0].event.stimulus, last.stimulus, *(one.stimulus for one in begun))
+        life.tell(Place(at, last.position, last.stimulus), sort.code, *stimuli, **sort.facts)
 
 
 def _ran_by(life: ImportedJob, match: Record) -> bool:
@@ -267,10 +267,10 @@ def _ran_by(life: ImportedJob, match: Record) -> bool:
 
 def on_begun_there(life: ImportedJob, record: Record) -> None:
     """A run whose beginning its own records do not have."""
-    slot, by_slot = record.facts["slot"], life.places.kind(record.event.stimulus) == "startlog"
+    slot, by_slot = record.facts["slot"], life.places.kind(record.stimulus) == "startlog"
     life.tell_match_of(slot, record.at)
     life.begin_run(slot, record.at, "over_there" if by_slot else "run_over")
-    life.becomes("running", life.report(record, "started_there" if by_slot else "started", slot=slot))
+    life.becomes("running", life.tell(record, "started_there" if by_slot else "started", slot=slot))
 
 
 def on_over_there(life: ImportedJob, record: Record) -> None:
@@ -303,7 +303,7 @@ def _tell_rejections(life: ImportedJob) -> None:
     since, until = instant(first.at, life.zone), instant(last.at, life.zone)
     times = f"{counted(count, 'time')} from {since} until {until}" if count > 1 else ""
     life.rejected = []
-    life.refused = life.report(last, "nothing_for_it", first.event.stimulus, times=times, reason=why)
+    life.refused = life.tell(last, "nothing_for_it", first.stimulus, times=times, reason=why)
 
 
 def on_shadow(life: ImportedJob, record: Record) -> None:
@@ -312,7 +312,7 @@ def on_shadow(life: ImportedJob, record: Record) -> None:
     before = record.facts.get("before", "")
     if not before:
         life.tell_match_of(slot, record.at)
-    sentence = life.report(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
+    sentence = life.tell(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
     if slot and life.status not in ("running", "suspended"):  # one that looks for its job again names no slot
         life.slot, life.run = slot, life.slots.run(slot, life.name, record.at)
     if not life.logged:
@@ -342,7 +342,7 @@ def on_shadow_gone(life: ImportedJob, record: Record) -> None:
 
 def on_terminated(life: ImportedJob, record: Record) -> None:
     facts = {"ran": life.after(record.at), "slot": life.last_slot(), "how": record.ending}
-    life.becomes("completed", life.report(record, "shadow_saw_end", **facts))
+    life.becomes("completed", life.tell(record, "shadow_saw_end", **facts))
 
 
 def on_evicting(life: ImportedJob, record: Record) -> None:
@@ -359,7 +359,7 @@ def on_process_ended(life: ImportedJob, record: Record) -> None:
     if checkpoint or not life.is_logged(life.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
         facts = {"slot": record.facts.get("slot", ""), "how": record.ending}
-        life.report(record, code, ran=life.after(record.at), **facts)
+        life.tell(record, code, ran=life.after(record.at), **facts)
 
 
 def _unless_logged(step: Step) -> Step:

@@ -18,9 +18,10 @@ from ..runs.job_run import COMPLETED, EVICTED, Death, JobRun
 from ..runs.run_end_causes import UNKNOWN
 from ..runs.slot_records import Next, SlotRecords, ended_by_protocol
 from .job_facts import ON_SLOT, JobLife
-from .job_records import Job, JobAd, Record, ends_seen
+from .job_records import Job, JobAd, Place, Record, ends_seen
 from .match_runs import Matches, MatchesOfSlots, preempted
 
+Placed = Record | JobAd | Place | Death | Next  #: what a sentence is about
 Fact = str | Death | Next | None  #: what a sentence says; of a death or the next job, it depends on when it was known
 _LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
 BEGUN, OVER = "begun_there", "over_there"
@@ -69,15 +70,9 @@ class ImportedJob(JobLife):
         """Whether there is a log of the job at all."""
         return bool(self.own)
 
-    def report(self, record: Record, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
-        """Add the sentence of a record."""
-        return self.tell(record.at, record.position, record.event.stimulus, code, *also, cause=cause, **facts)
-
-    def tell(
-        self, at: int, position: int, stimulus: str, code: str, *also: str, cause: str = "reported", **facts: Fact
-    ) -> Sentence:
-        """Add a sentence; `also`: other records' places that it rests on. A fact may be a death or the next job: one
-        that only a later record tells is told by a sentence of its own."""
+    def tell(self, of: Placed, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
+        """Add the sentence of a record; `also`: other records' places that it rests on. A fact may be a death or the
+        next job: one that only a later record tells is told by a sentence of its own."""
         said = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
         later: dict[str, str] = {}
         others: list[Sentence] = []
@@ -87,22 +82,22 @@ class ImportedJob(JobLife):
             known = {name: fact.words(self.zone)}
             if "reason" in said:  # it says less than the death of a daemon
                 known |= {"said": said["reason"], "reason": ""}
-            if fact.at // SECOND <= at // SECOND:
+            if fact.at // SECOND <= of.at // SECOND:
                 said, also = said | known, (*also, *fact.stimuli)
                 continue
             later |= known
             if fact.position not in self.reported_positions:
                 self.reported_positions.add(fact.position)
                 told = {"slot": said.get("slot", self.slot), name: known[name]}
-                others.append(self.cited(fact.at, fact.position, fact.stimulus, _LATER[name], *fact.stimuli, **told))
-        sentence = evolve(self.cited(at, position, stimulus, code, *also, **said), cause=cause, later=later)
+                others.append(self.cited(fact, _LATER[name], *fact.stimuli, **told))
+        sentence = evolve(self.cited(of, code, *also, **said), cause=cause, later=later)
         self.chain += [sentence, *others]
         return sentence
 
-    def cited(self, at: int, position: int, stimulus: str, code: str, *also: str, **facts: str) -> Sentence:
-        names = tuple(dict.fromkeys(filter(None, map(self.places.name, (stimulus, *also)))))
+    def cited(self, of: Placed, code: str, *also: str, **facts: str) -> Sentence:
+        names = tuple(dict.fromkeys(filter(None, map(self.places.name, (of.stimulus, *also)))))
         plain = {"job": self.name} | {name: text.rstrip(".") for name, text in facts.items()}
-        return Sentence(at, position, code, plain, "reported", stimulus, names)
+        return Sentence(of.at, of.position, code, plain, "reported", of.stimulus, names)
 
     def becomes(self, status: str, sentence: Sentence) -> None:
         """Say where it is from here on, and which sentence says so."""
@@ -135,7 +130,7 @@ class ImportedJob(JobLife):
         event = match.event
         other = "" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}"
         slot = match.facts.get("slot", "a slot")
-        self.report(match, "matched", other=other, slot=slot, preempted=preempted(match.facts))
+        self.tell(match, "matched", other=other, slot=slot, preempted=preempted(match.facts))
 
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports; None if it reports no run's."""
@@ -183,7 +178,7 @@ class ImportedJob(JobLife):
     def say_of(self, run: JobRun | None, record: Record, code: str, *also: str, **facts: Fact) -> Sentence:
         """Add the sentence of a record by which a run ends; it has the run's cause."""
         cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
-        return self.report(record, code, *also, cause=cause, **facts)
+        return self.tell(record, code, *also, cause=cause, **facts)
 
     def say_end(self, record: Record, code: str, **facts: str) -> Sentence:
         """Add the sentence of a step of the job that ends its run, if it is on a slot."""

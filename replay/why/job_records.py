@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from attrs import define, field, frozen
 from msgspec.structs import replace
@@ -38,6 +38,14 @@ KINDS_OF_LOGS: Final = ("userlog", "eventlog")
 Job = tuple[int, int]
 
 
+class Place(NamedTuple):
+    """Where the log has something, and of when it is."""
+
+    at: int
+    position: int
+    stimulus: str
+
+
 @define
 class Record:
     """A record of a job: what happened (an entry's number as text, or a word of ``reports.OF_JOBS``), and its facts.
@@ -52,6 +60,10 @@ class Record:
     @property
     def at(self) -> int:
         return self.event.at
+
+    @property
+    def stimulus(self) -> str:
+        return self.event.stimulus
 
     @property
     def ending(self) -> str:
@@ -270,14 +282,13 @@ def ads_of_queue(log: EventStore, cluster: int, at: int | None, only: int | None
     return found
 
 
-def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int, int, str]]:
-    """Yield when each cool down of a job ends by the schedd's table, up to an instant, with the position and the
-    stimulus of what tells it."""
+def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int, Place]]:
+    """Yield when each cool down of a job ends by the schedd's table, up to an instant, with the place that tells it."""
     for position, event in log.read_stream("table/queue"):
         if isinstance(event, e.TableWritten) and (at is None or event.at <= at):
             for _, key, name, text in event.operations:
                 if name == COOL_DOWN and key == f"{job[0]}.{job[1]}" and text.isdecimal():
-                    yield int(text) * SECOND, position, event.stimulus
+                    yield int(text) * SECOND, Place(event.at, position, event.stimulus)
 
 
 def _is_of_cluster(key: str, cluster: int, only: int | None) -> bool:
