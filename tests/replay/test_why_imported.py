@@ -482,8 +482,7 @@ def test_a_shadow_that_had_another_job_before_took_this_one_when_that_had_ended(
     switched = report(27, 60, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711", before="5.0")
     texts = told(log_of([*LOGGED[:4], *REPORTED[2:5], switched]), "1.0")
     assert texts[-2] == (
-        f"The access point went on to it on {SLOT}: the shadow of job 5.0 (pid 4711) took it when that had ended. "
-        "[SchedLog:60]"
+        f"The access point reused a shadow for it on {SLOT}: that of job 5.0 (pid 4711), which had ended. [SchedLog:60]"
     )
 
 
@@ -611,7 +610,7 @@ def test_a_slot_is_told_since_its_last_claim() -> None:
         "Slot slot1@node has been Unclaimed/Idle since 2026-11-20 22:36:40. The slot became available for jobs: "
         "IS_OWNER is not true; its log: IS_OWNER is false (Owner/Idle -> Unclaimed/Idle by transition 1 (A)). "
         "[StartLog:53] `poolbook why -verbose slot1@node` tells the whole life, with where each record stands.",
-        "The slot came with machine node, as a static slot. [StartLog:41]",
+        "The slot was created with machine node, as a static slot. [StartLog:41]",
         "The slot became available for jobs: IS_OWNER is not true; its log: IS_OWNER is false (Owner/Idle -> "
         "Unclaimed/Idle by transition 1 (A)). [StartLog:53]",
     ]

@@ -545,5 +545,5 @@ def test_why_tells_until_when_a_job_waits() -> None:
         pool.advance(270)
         assert "Its process waits there for its time, 2027-01-15 08:05:00." in pool.why("1.0")
         pool.submit({"executable": "/bin/x", "deferral_time": "QDate - 60"})
-        words = "It cannot be matched any more: it was to begin at 2027-01-15 08:03:30, and that is past."
+        words = "It can no longer be matched: it was to begin at 2027-01-15 08:03:30, which is past."
         assert words in pool.why("2.0")

@@ -300,7 +300,7 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
     assert "Running job 3.0 immediately failed: the jobs to be evicted did not" in told(pool, "3.0")
     assert now(pool, "2.1", "1.2", "1.3") == ""
     pool.advance(0)
-    assert "was made for job 2.1 of what the jobs that had to go for it had held" in told(pool, "2.1")
+    assert "The slots of the evicted jobs were combined into" in told(pool, "2.1")
     assert "killed: alice asked for a job to run at once in place of others" in told(pool, "1.2")
 
 
