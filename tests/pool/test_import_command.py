@@ -171,7 +171,7 @@ def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
     folder.call("import", "pool", "-log", "audit.db", "-zone", "UTC")
     assert len(folder.json("history", "-log", "audit.db")) == 8
     assert folder.json("usage", "-log", "audit.db")[0]["name"] == "alice@localhost"
-    assert "submitted it" in folder.call("why", "-verbose", "1.0", "-log", "audit.db")
+    assert "submitted job 1.0" in folder.call("why", "-verbose", "1.0", "-log", "audit.db")
     then = ("-at", "2026-11-20T22:33:53+00:00", "-log", "audit.db")
     assert "Claimed/Busy by transition 11" in folder.call("why", "-verbose", "slot1@localhost", *then)
     log = folder.call("log", "1.0", "-log", "audit.db").splitlines()
