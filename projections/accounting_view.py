@@ -1,8 +1,7 @@
 """Who is granted how much, and has used how much: the accountant's books (``domain/negotiator/accounting``).
 
-What an event does to them is ``domain/fold/evolve``'s to say. Of claims only the weights are kept, by their slots;
-where a
-log begins in the middle of a claim, nothing is known of it.
+The manager's own folds say what an event does to them. Of claims only the weights are kept, by their slots; where a log
+begins in the middle of a claim, nothing is known of it.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import msgspec
 
 from ..domain import events as e
 from ..domain.events.handlers import bound_handlers
-from ..domain.fold.evolve import evolve
+from ..domain.fold.evolve import MANAGER, evolve
 from ..domain.names import AccountName
 from ..domain.negotiator.accounting import initial, terms
-from ..domain.state.state import State, Submitter
+from ..domain.state.state import Manager, Submitter
 from .schema import insertion
 
 _decode = msgspec.json.Decoder(dict[str, tuple[float, int]]).decode
@@ -30,12 +29,12 @@ class AccountingFold:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._books = State()
+        self._books = Manager()
         row = connection.execute("SELECT settings FROM pool").fetchone()
         if row is not None:
             self._books.settings = _settings(row[0])
         self._known: dict[str, None] = {}
-        self._claims: dict[str, int | None] = {}
+        self._slots: dict[str, None] = {}
         self.handlers = bound_handlers(self)
 
     def _read(self, name: str) -> None:
@@ -53,60 +52,42 @@ class AccountingFold:
             counted, int(weighted), int(plain), int(drawn), int(usage), ended, begin, last,
         )  # fmt: skip
 
-    def _submitter(self, event: e.ClusterSubmitted | e.ClaimMade) -> Submitter:
-        negotiator = event.negotiator if isinstance(event, e.ClaimMade) else ""
-        return self._record(str(AccountName(negotiator, event.submitter)), event.at, event.factor)
-
-    def _record(self, name: str, at: int, factor: float = 0.0) -> Submitter:
-        self._read(name)
-        self._books.at = at
-        return self._books.submitter(name, factor)
+    def _fold(self, event: e.Event, *names: str) -> None:
+        """Fold an event that changes the records of these submitters."""
+        for name in names:
+            self._read(str(AccountName(getattr(event, "negotiator", ""), name)))
+        self._books.at = event.at
+        MANAGER[type(event)](self._books, event)
 
     def on_configured(self, position: int, event: e.PoolFounded | e.PoolConfigured) -> None:
         evolve(self._books, event)
 
-    def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self._submitter(event)
+    def on_one(self, position: int, event: e.ClusterSubmitted | e.SubmitterSet | e.SubmitterDeleted) -> None:
+        self._fold(event, event.submitter)
 
-    def on_claim_made(self, position: int, event: e.ClaimMade) -> None:
-        self._claims[event.slot] = event.weight
-        self._submitter(event).take(event.weight, event.at)
-
-    def on_claim_ended(self, position: int, event: e.ClaimEnded) -> None:
-        account = str(AccountName(event.negotiator, event.submitter))
-        self._record(account, event.at).give_back(self._weight(event.slot), event.usage, event.at)
-        self._claims[event.slot] = None
-
-    def _weight(self, slot: str) -> int | None:
-        """What the slot's claim weighs; None if it has none."""
-        if slot not in self._claims:
-            row = self._connection.execute("SELECT weight FROM claims WHERE slot=?", (slot,)).fetchone()
-            self._claims[slot] = None if row is None else row[0]
-        return self._claims[slot]
+    def on_claim(self, position: int, event: e.ClaimMade | e.ClaimEnded) -> None:
+        if event.slot not in self._slots:
+            self._slots[event.slot] = None
+            row = self._connection.execute("SELECT weight FROM claims WHERE slot=?", (event.slot,)).fetchone()
+            if row is not None:
+                self._books.resources[event.slot] = row[0], ""
+        self._fold(event, event.submitter)
 
     def on_priorities(self, position: int, event: e.PrioritiesUpdated) -> None:
-        for name in event.priorities:
-            self._read(str(AccountName(event.negotiator, name)))
-        evolve(self._books, event)
-
-    def on_submitter(self, position: int, event: e.SubmitterSet | e.SubmitterDeleted) -> None:
-        self._read(str(AccountName(event.negotiator, event.submitter)))
-        evolve(self._books, event)
+        self._fold(event, *event.priorities)
 
     def on_reset(self, position: int, event: e.SubmittersReset) -> None:
-        for name in event.submitters:
-            self._read(str(AccountName(event.negotiator, name)))
-        evolve(self._books, event)
+        self._fold(event, *event.submitters)
 
     def flush(self) -> None:
         books = self._books.submitters
         gone = [(name,) for name in self._known if name not in books]
         self._connection.executemany("DELETE FROM submitters WHERE submitter=?", gone)
         self._connection.executemany(insertion("submitters", "INSERT OR REPLACE"), starmap(_row, books.items()))
-        claims = self._claims.items()
-        over = [(slot,) for slot, weight in claims if weight is None]
+        resources = self._books.resources
+        over = [(slot,) for slot in self._slots if slot not in resources]
         self._connection.executemany("DELETE FROM claims WHERE slot=?", over)
-        held = [(slot, weight) for slot, weight in claims if weight is not None]
+        held = [(slot, resources[slot][0]) for slot in self._slots if slot in resources]
         self._connection.executemany(insertion("claims", "INSERT OR REPLACE"), held)
         if self._books.priorities_updated_at:
             self._connection.execute("UPDATE pool SET accounted=?", (self._books.priorities_updated_at,))
