@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
-from attrs import define, field, frozen
+from msgspec import Struct, field
 
 from ...domain.config import Configuration
 from ...domain.ports.world import Mail
@@ -33,8 +33,7 @@ _ESCAPE = re.compile("^~", re.MULTILINE)
 _SAID = 300  #: bytes that are told of what a program said when it failed
 
 
-@frozen
-class MailSettings:
+class MailSettings(Struct, frozen=True):
     """How mail is sent: the first of these that there is."""
 
     smtp: str = ""  #: a server, HOST or HOST:PORT
@@ -81,8 +80,7 @@ def _on_one_line(value: str) -> str:
     return "".join(letter if letter >= " " else " " for letter in value)
 
 
-@define
-class _Running:
+class _Running(Struct):
     """A program that sends a mail."""
 
     mail: Mail
@@ -93,16 +91,15 @@ class _Running:
     until: float
 
 
-@define
-class Mailer:
+class Mailer(Struct):
     """``done`` is called with each mail that was sent, or could not be, and why (empty: it was sent)."""
 
     watch: Watch
     unwatch: Unwatch
     done: Callable[[Mail, str], None]
-    settings: MailSettings = field(factory=MailSettings.usual)
+    settings: MailSettings = field(default_factory=MailSettings.usual)
     patience: float = PATIENCE
-    _waiting: deque[Mail] = field(factory=deque)
+    _waiting: deque[Mail] = field(default_factory=deque)
     _running: _Running | None = None
     _rests_until: float = 0.0
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from glob import iglob
 from pathlib import Path
 
-from attrs import define, field, frozen
+from msgspec import Struct, field
 
 from ...domain.config import Configuration
 from ...domain.ports.sensor_readings import Readings
@@ -27,12 +27,11 @@ from ...domain.ports.sensor_readings import Readings
 WINDOW = 60_000_000  #: microseconds over which the mean is taken
 
 
-@define
-class _Used:
+class _Used(Struct):
     """A job's CPU time (microseconds) at the instants of its measurements, ascending."""
 
     slot: str
-    samples: deque[tuple[int, int]] = field(factory=deque)
+    samples: deque[tuple[int, int]] = field(default_factory=deque)
 
     def add(self, at: int, used: int) -> None:
         self.samples.append((at, used))
@@ -45,11 +44,10 @@ class _Used:
         return max(0, last[1] - first[1]) / max(WINDOW, now - first[0], 1)
 
 
-@define
-class CondorLoad:
+class CondorLoad(Struct):
     """The load of the slots' jobs, from their measured usage."""
 
-    _jobs: dict[str, _Used] = field(factory=dict)
+    _jobs: dict[str, _Used] = field(default_factory=dict)
 
     def began(self, key: str, slot: str, at: int) -> None:
         """Add an activation that has started."""
@@ -69,8 +67,7 @@ class CondorLoad:
         return {job.slot: min(job.cores(now), most) for job in self._jobs.values()}
 
 
-@frozen
-class Sensors:
+class Sensors(Struct, frozen=True):
     """The sensors of this machine."""
 
     _idle: Idle

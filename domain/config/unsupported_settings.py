@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..coverage.attributes import ability, unadvertised
 from ..coverage.settings import DAEMON_LIST, LIMIT_SUFFIX, Names, follower, is_followed, macros, subject, unenforced
@@ -22,8 +22,7 @@ from .setting_values import Values
 from .tables import defaults, without_default
 
 
-@frozen
-class UnsupportedSetting:
+class UnsupportedSetting(Struct, frozen=True):
     """A setting that is not followed."""
 
     name: str  #: as it was written

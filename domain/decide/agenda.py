@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from attrs import define
+from msgspec import Struct
 
 from ..decision.draft import Draft
 from ..decision.moment import Moment
@@ -30,8 +30,7 @@ from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
 from .timers import next_timer
 
 
-@define
-class _LocalJobs:
+class _LocalJobs(Struct):
     """At which position of the log, and when, jobs of the local universe were let in last."""
 
     asked: tuple[int, int] = -1, 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define, field, frozen
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..classad import Context
@@ -31,8 +31,7 @@ Why = Callable[[str], tuple[int, str, str]]
 """What every event begins with, for a cause."""
 
 
-@frozen
-class PollDecision:
+class PollDecision(Struct, frozen=True):
     """What a poll decided: its event, and the evidence that stands right before it in the log."""
 
     notes: tuple[EvaluationRecorded, ...]
@@ -116,13 +115,12 @@ def _with_changes(state: Manager, event: DefragPolled, decision: Decision) -> De
     )
 
 
-@define
-class _Notes:
+class _Notes(Struct):
     """The evidence of a poll, each piece once; ``first``: the position of the first."""
 
     why: Why
     first: int
-    made: list[EvaluationRecorded] = field(factory=list)
+    made: list[EvaluationRecorded] = field(default_factory=list)
 
     def take(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
         """Note an expression; return the position, or nothing where it read nothing."""

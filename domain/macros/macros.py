@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from msgspec import Struct
 
 from .macro_errors import MacroError
 
@@ -46,8 +46,7 @@ class Open(Exception):
     """A text depends on a variable that differs from job to job in a way that a template cannot hold."""
 
 
-@frozen
-class Definition:
+class Definition(Struct, frozen=True):
     """One line ``name = value``; ``line`` is None where it came from elsewhere than the description."""
 
     name: str
@@ -56,8 +55,7 @@ class Definition:
     source: str = ""
 
 
-@frozen
-class Macro:
+class Macro(Struct, frozen=True):
     """A macro that stands in a text from ``start`` to ``end``; ``function`` is empty for ``$(name)``."""
 
     start: int

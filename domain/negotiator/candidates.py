@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
 from ..classad.columnar import JOB, SLOT
@@ -69,8 +69,7 @@ def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, conte
     return float(value) if isinstance(value, int | float) else float("nan")
 
 
-@define
-class Held:
+class Held(Struct):
     """The slots that others have and that a job of one submitter may have instead, best first."""
 
     keys: list[Key]
@@ -81,8 +80,7 @@ class Held:
     at: int = 0
 
 
-@define
-class ResourceRequest:
+class ResourceRequest(Struct):
     """Jobs that are alike: what was found for them in this cycle."""
 
     job: ClassAd
@@ -93,8 +91,9 @@ class ResourceRequest:
     line: list[int] | None = None  #: the free slots that match, best first, from ``at`` on
     at: int = 0
     parts: Iterator[Places] | None = None  #: what ``line`` is made from
-    held: dict[str, Held] = field(factory=dict)
-    again: list[tuple[Key, int]] = field(factory=list)  #: a heap of slots that were cut meanwhile, as they rank now
+    held: dict[str, Held] = field(default_factory=dict)
+    again: list[tuple[Key, int]] = field(default_factory=list)
+    """A heap of slots that were cut meanwhile, as they rank now."""
     cuts: int = 0  #: how many of the cycle's cuts it has in there
     limits: JobLimits | None = None  #: what the jobs take of concurrency limits
 
@@ -106,17 +105,16 @@ _SIDES: Final = {
 """Where a name is looked for by its scope and by whose expression mentions it."""
 
 
-@define
-class Ranks:
+class Ranks(Struct):
     """The values of the ranks over the pool, each under a name that says what it depends on, and the orders by them."""
 
     pool: PublicAds
     rules: Negotiator
-    values: dict[str, Floats] = field(factory=dict)
-    orders: dict[tuple[str, str, str], Places] = field(factory=dict)
-    asked: dict[tuple[str, str, str], int] = field(factory=dict)
-    _reads: dict[str, tuple[str, ...]] = field(factory=dict)
-    _names: dict[int, tuple[Expression, set[Read]]] = field(factory=dict)
+    values: dict[str, Floats] = field(default_factory=dict)
+    orders: dict[tuple[str, str, str], Places] = field(default_factory=dict)
+    asked: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _names: dict[int, tuple[Expression, set[Read]]] = field(default_factory=dict)
 
     def names(self, job: ClassAd) -> tuple[str, str, str]:
         """The names of the three ranks for a job."""

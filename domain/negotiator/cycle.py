@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import Context
 from ..classad.allowance import Allowance
@@ -34,8 +34,7 @@ named concurrency limits, and where there are accounting groups, at which earlie
 Why = Callable[[str], tuple[int, str, str]]
 
 
-@frozen
-class CycleResult:
+class CycleResult(Struct, frozen=True):
     """What a cycle decided."""
 
     priorities: PrioritiesUpdated | None  #: the priorities as of it, if any has changed

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import inf
 
 import numpy as np
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_found
@@ -28,19 +28,18 @@ from .job_limits import ConcurrencyUse, JobLimits, Latest, Limit
 from .slot_table import Places, PublicAds
 
 
-@define
-class CycleLimits:
+class CycleLimits(Struct):
     """The limits of one cycle, made when a job names them."""
 
     state: Manager
     pool: PublicAds
     ranks: Ranks
     context: Context
-    _limits: dict[str, Limit] = field(factory=dict)
-    _latest: Latest = field(factory=Latest)
-    _wanted: dict[str, ConcurrencyUse] = field(factory=dict)
-    _jobs: dict[int, JobLimits | None] = field(factory=dict)  #: by the autocluster's number
-    _of_slots: dict[str, JobLimits] = field(factory=dict)
+    _limits: dict[str, Limit] = field(default_factory=dict)
+    _latest: Latest = field(default_factory=Latest)
+    _wanted: dict[str, ConcurrencyUse] = field(default_factory=dict)
+    _jobs: dict[int, JobLimits | None] = field(default_factory=dict)  #: by the autocluster's number
+    _of_slots: dict[str, JobLimits] = field(default_factory=dict)
     _held: dict[str, Amount] | None = None  #: by the limit's name what is held when the cycle begins
 
     @property

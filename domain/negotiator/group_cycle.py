@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 
 import numpy as np
-from attrs import define, field, frozen
+from msgspec import Struct, field
 
 from ..classad import Context
 from ..events import GroupQuota
@@ -24,8 +24,7 @@ from .slot_table import Places
 from .waiting_submitters import Rows
 
 
-@frozen
-class Budget:
+class Budget(Struct, frozen=True):
     """What the submitters of a pie may have together: so many cores, counted from nothing."""
 
     limit: float = inf
@@ -48,8 +47,7 @@ WHOLE = Budget()
 Share = Callable[[Places, Budget], Places]
 
 
-@define
-class GroupTurns:
+class GroupTurns(Struct):
     """The groups of one cycle."""
 
     state: Manager
@@ -58,12 +56,12 @@ class GroupTurns:
     total: float
     lightest: float
     reasons: Reasons
-    demand: Mapping[str, float] = field(factory=dict)  #: what groups request, if it is not what the queue says
+    demand: Mapping[str, float] = field(default_factory=dict)  #: what groups request, if it is not what the queue says
     pies: int = 0  #: how many pies were cut
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas, as the log has them
-    remainders: dict[str, None] = field(factory=dict)
-    limits: dict[int, float] = field(factory=dict)  #: by a group's place what it might have in its last turn
-    _members: dict[int, Places] = field(factory=dict)  #: by a group's place those of it who are left
+    remainders: dict[str, None] = field(default_factory=dict)
+    limits: dict[int, float] = field(default_factory=dict)  #: by a group's place what it might have in its last turn
+    _members: dict[int, Places] = field(default_factory=dict)  #: by a group's place those of it who are left
 
     def begin(self, using: Iterable[str], promised: Mapping[str, float]) -> None:
         """Count what the groups have, and divide the pool's cores among them.

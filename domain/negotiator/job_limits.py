@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import inf
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..concurrency_limits import Amount, in_units
 from ..events import ReachedLimit
@@ -16,8 +16,7 @@ CONCURRENCY = "concurrency"
 """What kept a job from a slot: a concurrency limit."""
 
 
-@define
-class Limit:
+class Limit(Struct):
     """One limit: how much there is of it, and how much is left, which may be less than nothing."""
 
     name: str
@@ -28,8 +27,7 @@ class Limit:
         return ReachedLimit(self.name, in_units(self.most - self.left), in_units(self.most), in_units(wanted))
 
 
-@define
-class Latest:
+class Latest(Struct):
     """What was asked for last: jobs that follow each other mostly take the same, so that it is subtracted once for all
     of them."""
 
@@ -44,8 +42,7 @@ class Latest:
             last.owed = 0
 
 
-@define
-class ConcurrencyUse:
+class ConcurrencyUse(Struct):
     """What a text of ConcurrencyLimits takes: of each limit that has an end the units; and whether these are there no
     more."""
 
@@ -78,14 +75,13 @@ class ConcurrencyUse:
         return [limit.reached(units) for limit, units in self.units if limit.left < units]
 
 
-@define
-class JobLimits:
+class JobLimits(Struct):
     """What jobs alike take: ``always`` the same, or of each slot what is at its place in ``kinds`` (-1: nothing)."""
 
     always: ConcurrencyUse | None = None
-    wanted: list[ConcurrencyUse] = field(factory=list)
-    kinds: list[int] = field(factory=list)
-    refused: dict[str, ConcurrencyUse] = field(factory=dict)  #: what stood in the way at some slot, by its text
+    wanted: list[ConcurrencyUse] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: what stood in the way at some slot, by its text
 
     def fits(self) -> bool:
         """Tell whether the jobs may have any slot, as far as limits go that are the same for all slots."""

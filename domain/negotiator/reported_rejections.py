@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..events import Unmatched
 from ..requests.idle_jobs import IdleJobs, IdleQueues
@@ -38,15 +38,14 @@ Circumstances = tuple[int, str]
 """Those of all slots, numbered, and the limit that is in the submitter's way."""
 
 
-@define
-class ReportedRejections:
+class ReportedRejections(Struct):
     """Kept with the state. Nothing that a cycle comes to depends on it."""
 
     number: int = 0  #: of the circumstances
-    _versions: dict[str, int] = field(factory=dict)  #: the columns that kinds told of depend on, as of these
-    _reads: set[tuple[str, ...]] = field(factory=set)  #: of which kinds all columns are among these
+    _versions: dict[str, int] = field(default_factory=dict)  #: the columns that kinds told of depend on, as of these
+    _reads: set[tuple[str, ...]] = field(default_factory=set)  #: of which kinds all columns are among these
     _slots: tuple[object, ...] = ()
-    _written: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(factory=dict)
+    _written: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(default_factory=dict)
     """What the last cycle gave the log to say, by the jobs' clusters and names, and of which kind: if the log has it,
     it is the same object."""
     _seen: int = -1

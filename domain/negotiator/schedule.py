@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..events import CycleHeld
 from ..state import negotiators
@@ -31,8 +31,7 @@ SETTLES: Final = 5 * SECOND
 default of NEGOTIATOR_MIN_INTERVAL): who had to go waits again, and may make the other go in turn."""
 
 
-@define
-class _Memory:
+class _Memory(Struct):
     """What no event says of a negotiator's last cycle, and since."""
 
     position: int = 0  #: the position of the log behind the last cycle
@@ -50,8 +49,7 @@ class _Memory:
             self.at = self.rests_until = now
 
 
-@define
-class _Schedule:
+class _Schedule(Struct):
     """The cycles of one negotiator: what the state says of them, and what is remembered."""
 
     state: Manager
@@ -165,14 +163,13 @@ class _Schedule:
         return round(float(self.settings[name]) * SECOND)
 
 
-@define
-class CycleSchedules:
+class CycleSchedules(Struct):
     """The schedules of all negotiators. There is one, with an empty name, unless the pool's configuration says
     otherwise."""
 
     asleep: int = 0  #: how many of the jobs that wait for a slot cannot be matched before some later instant
-    _memories: dict[str, _Memory] = field(factory=dict)
-    _settings: dict[str, Mapping[str, str]] = field(factory=dict)
+    _memories: dict[str, _Memory] = field(default_factory=dict)
+    _settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _configured: int = 0
 
     # What happens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from attrs import define
+from msgspec import Struct
 
 from .candidates import RANK
 
@@ -14,8 +14,7 @@ SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "runnin
 """The limits that may keep a submitter from a slot."""
 
 
-@define
-class SpinLimits:
+class SpinLimits(Struct):
     """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, ``room``
     until its ceiling, and ``quota`` until its group has what it may have, which no match may exceed; of which it has
     ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them was in the last job's way: share, ceiling,

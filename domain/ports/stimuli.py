@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import frozen
 from msgspec import Struct, field
 
 from ..events import Ad, ByProtocol, Procs
@@ -18,8 +17,7 @@ class Stimulus(Struct, frozen=True):
     id: str
 
 
-@frozen
-class SlotPlan:
+class SlotPlan(Struct, frozen=True):
     """A slot that a machine offers: ``kind`` is static or partitionable."""
 
     name: str
@@ -68,8 +66,7 @@ class Submit(Command, frozen=True):
     file: str = ""
 
 
-@frozen
-class Selection:
+class Selection(Struct, frozen=True):
     """Which jobs a command means: clusters, single jobs, owners, all, or those that a constraint accepts (also with
     one of the former, narrowing it)."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 
-from attrs import asdict, frozen
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from ..classad import Context
 from ..decision.draft import Draft, answer, job_id, ranges
@@ -29,8 +29,7 @@ from .schedd_ad import schedd_ad
 from .submit_policy import AlikeJobs, Columns, Judge, SubmitRefusal, TransformStep, decide, merged, submit_policy
 
 
-@frozen
-class Admitted:
+class Admitted(Struct, frozen=True):
     """What the queue gets of a submission. ``tell`` writes down what transforms did, once nothing else refuses it."""
 
     command: Submit
@@ -78,7 +77,7 @@ def _judged(draft: Draft[AccessPoint], command: Submit, number: int, columns: Co
     def tell() -> None:
         for done, asked in transformed(found):
             places = [_noted(draft, asked.name, one) for one in asked.evaluations]
-            fields = asdict(done, recurse=False)
+            fields = asdict(done)
             evidence = tuple(place for place in places if place)
             draft.emit(JobsTransformed(*draft.why("submitted"), number, **fields, evidence=evidence))
 
@@ -116,8 +115,7 @@ def judge_of(
 # What is written down
 
 
-@frozen
-class Transformed:
+class Transformed(Struct, frozen=True):
     """What a transform did to the jobs of a submission that it was for: the fields of `JobsTransformed`."""
 
     transform: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.allowance import Allowance
@@ -29,12 +29,11 @@ class NeedsPreEvaluation(Exception):
         self.condition, self.jobs, self.context = condition, jobs, context
 
 
-@define
-class AskedAhead:
+class AskedAhead(Struct):
     """What jobs have said of one condition before it is decided about them."""
 
     context: Context  #: the instant at which they were asked
-    _said: dict[int, dict[int, bool]] = field(factory=dict)
+    _said: dict[int, dict[int, bool]] = field(default_factory=dict)
 
     def ask(self, first: NeedsPreEvaluation) -> Iterator[None]:
         """Ask the jobs that have said nothing yet, and pause after a few milliseconds again and again. Meanwhile the
@@ -60,8 +59,7 @@ class AskedAhead:
         return self._said.get(cluster, {})
 
 
-@define
-class EvaluationBudget:
+class EvaluationBudget(Struct):
     """How many jobs a decision asks one by one at most, and what they have said ahead of it. It is kept in a pool's
     ``Caches``: an empty one asks any number."""
 

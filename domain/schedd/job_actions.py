@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import Factory, frozen
+from msgspec import Struct, field
 
 from ..decision.draft import Draft, ranges
 from ..events import Ad
@@ -21,14 +21,13 @@ HOLDS_BY_SHADOW = 3
 the run (in HTCondor also each time that the policy is asked until the process is gone)."""
 
 
-@frozen
-class ActionReason:
+class ActionReason(Struct, frozen=True):
     """Why something is done with jobs: the cause, where the log has what decided it, and what the ads of those that run
     will say of their end, where that does not follow from what is done."""
 
     cause: str
     evidence: int = 0
-    vacated: Ad = Factory(dict)
+    vacated: Ad = field(default_factory=dict)
 
 
 def hold(

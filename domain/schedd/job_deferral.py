@@ -14,7 +14,7 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Final
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.analysis import clauses, references_found
@@ -165,8 +165,7 @@ def deferral_at(cluster: Cluster, proc: int, at: int, zone: tzinfo) -> int:
 # Jobs that cannot be matched yet
 
 
-@frozen
-class Sleep:
+class Sleep(Struct, frozen=True):
     """A job cannot be matched before ``until``, in seconds, whatever slots there are; None: not by the time alone."""
 
     until: int | None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd
 from ..classad.evidence import integer
@@ -36,8 +36,7 @@ NOT_EXPANDED: Final = "not_expanded"
 _BY_USERS: Final = frozenset({"user_hold", "user_remove"})
 
 
-@frozen
-class _Occasion:
+class _Occasion(Struct, frozen=True):
     """Something of which a job's user may be told. ``reason``: why it is held or removed."""
 
     what: str

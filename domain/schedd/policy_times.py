@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from .. import events as e
 from ..classad import Context, Expression
@@ -140,14 +140,13 @@ def _seconds(text: str) -> int:
         return 0
 
 
-@define
-class PolicyPasses:
+class PolicyPasses(Struct):
     """The agenda of passes. ``begin`` plans them for a state that was folded; what was asked before is not known then,
     so all jobs with policies are asked in the next pass."""
 
-    _concerned: set[int] = field(factory=set)  #: the clusters with a policy
-    _waiting: Agenda[int] = field(factory=Agenda)  #: the jobs that do not run, by cluster
-    _running: Agenda[Job] = field(factory=Agenda)
+    _concerned: set[int] = field(default_factory=set)  #: the clusters with a policy
+    _waiting: Agenda[int] = field(default_factory=Agenda)  #: the jobs that do not run, by cluster
+    _running: Agenda[Job] = field(default_factory=Agenda)
     _length: float | None = None  #: how long a pass takes, in microseconds (None: there was none)
     _rests_until: int = 0  #: the instant before which no pass over jobs that do not run begins
 

@@ -7,15 +7,14 @@ JobMaterializeTimerCallback (qmgmt.cpp) of the reference, condor_submit for the 
 
 from __future__ import annotations
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..state.cluster import Cluster
 from ..state.pool_settings import limit
 from ..state.state import AccessPoint
 
 
-@frozen
-class Exceeded:
+class Exceeded(Struct, frozen=True):
     """A limit that a submission would exceed."""
 
     setting: str

@@ -7,7 +7,7 @@ look.
 
 from __future__ import annotations
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..classad import Context
 from ..decision.draft import ranges
@@ -22,26 +22,24 @@ from .crontab import ATTRIBUTES
 from .job_deferral import asleep, expiry, has_schedule, names_read, timed_parts
 
 
-@define
-class _Sleepers:
+class _Sleepers(Struct):
     """What was found of a cluster's idle jobs."""
 
     local: bool
     asleep: int = 0  #: how many cannot be matched yet
     due: int | None = None  #: when some may be, or have missed the time of their schedule, in microseconds
     scheduled: bool = False  #: whether any has a schedule
-    expired: list[int] = field(factory=list)  #: those that have a schedule and have missed its time
+    expired: list[int] = field(default_factory=list)  #: those that have a schedule and have missed its time
 
 
-@define
-class SleepingJobs:
+class SleepingJobs(Struct):
     """``follow`` brings it up to date; all else is what was found then."""
 
     asleep: int = 0  #: how many jobs that wait for a slot cannot be matched yet
     asleep_local: int = 0  #: how many jobs of the local universe cannot begin yet
     _seen: int = -1
-    _clusters: dict[int, _Sleepers] = field(factory=dict)
-    _agenda: Agenda[int] = field(factory=Agenda)  #: by cluster
+    _clusters: dict[int, _Sleepers] = field(default_factory=dict)
+    _agenda: Agenda[int] = field(default_factory=Agenda)  #: by cluster
 
     def follow(self, moment: Moment[AccessPoint]) -> bool:
         """Take in what has changed until now. Return whether the time alone may have woken any job: of a state that was

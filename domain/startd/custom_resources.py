@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from attrs import Factory, frozen
+from msgspec import Struct, field
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, Expression, Value, parse, unparse
 from ..events import Ad
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from ..config import Configuration
 
 
-@frozen
-class Custom:
+class Custom(Struct, frozen=True):
     """A resource of a machine; ``quantity`` and ``ids`` leave offline things out. ``facts``: the rest of its
     inventory."""
 
@@ -31,8 +30,8 @@ class Custom:
     quantity: float
     ids: tuple[str, ...] = ()
     offline: tuple[str, ...] = ()
-    properties: Mapping[str, ClassAd] = Factory(dict)
-    facts: Ad = Factory(dict)
+    properties: Mapping[str, ClassAd] = field(default_factory=dict)
+    facts: Ad = field(default_factory=dict)
 
 
 PREFIX: Final = "MACHINE_RESOURCE_"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
@@ -37,17 +37,17 @@ from .slot_policy_evaluation import SlotPolicyEvaluation
 from .startd_settings import setting
 
 
-@define
-class RoundSchedule:
+class RoundSchedule(Struct):
     """The agenda of rounds, by the machines' names."""
 
-    _agenda: Agenda[str] = field(factory=Agenda)
+    _agenda: Agenda[str] = field(default_factory=Agenda)
     _looked: int = 0  #: the instant up to which every round that was due has been held
     _woken_by_world: bool = False  #: whether what is decided next is what the world said at this instant
-    _held: dict[str, int] = field(factory=dict)  #: when each machine's last round was
-    _apart: dict[str, int] = field(factory=dict)  #: how far apart each machine's rounds were at the last planning
-    _horizons: dict[str, dict[str, int | None]] = field(factory=dict)
-    _stale: dict[str, set[str] | None] = field(factory=dict)
+    _held: dict[str, int] = field(default_factory=dict)  #: when each machine's last round was
+    _apart: dict[str, int] = field(default_factory=dict)
+    """How far apart each machine's rounds were at the last planning."""
+    _horizons: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    _stale: dict[str, set[str] | None] = field(default_factory=dict)
     """The machines of which something has changed, with the slots that it changed; None: all."""
 
     # What happens

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..events import Ad
@@ -44,8 +44,7 @@ def left_of(ad: Mapping[str, str]) -> dict[str, float]:
     return {name: float(ad.get(name) or 0) for name in resources(ad)}
 
 
-@frozen
-class Cutter:
+class Cutter(Struct, frozen=True):
     """A slot to be cut for jobs, with the values that are the same for each job."""
 
     slot: Slot

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import TypeVar
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..events import DefragPolled
 from ..units import SECOND
@@ -22,12 +22,11 @@ LATEST = 10
 """How many drains, and how many cancels, are remembered one by one."""
 
 
-@define
-class RecentCount:
+class RecentCount(Struct):
     """A count, and the part of it of the last ``WINDOW`` intervals (the reference's ``stats_entry_recent``)."""
 
     total: int = 0
-    parts: list[int] = field(factory=list)  #: the counts of the last intervals, the present one last
+    parts: list[int] = field(default_factory=list)  #: the counts of the last intervals, the present one last
 
     def add(self, number: int) -> None:
         self.total += number
@@ -44,8 +43,7 @@ class RecentCount:
         return sum(self.parts)
 
 
-@define
-class RecentSpan:
+class RecentSpan(Struct):
     """The time that what is Recent covers (the reference's ``generic_stats_Tick``). Instants in seconds."""
 
     updated: int = 0  #: when it was last brought up to date (0: it never was)
@@ -64,8 +62,7 @@ class RecentSpan:
         return ended
 
 
-@define
-class Arrivals:
+class Arrivals(Struct):
     """How often machines come to be whole, per second: the mean of all times and its deviation, as the reference has
     them. Machines that no longer drain count too, since jobs may have taken them between two polls."""
 
@@ -92,8 +89,7 @@ class Arrivals:
             self.deviation = sqrt(self.squares / self.machines)
 
 
-@define
-class Defrag:
+class Defrag(Struct):
     """The defragmentation of a pool. Instants in microseconds."""
 
     since: int = 0  #: when it was switched on, its counts begin (0: it is not)
@@ -101,17 +97,17 @@ class Defrag:
     last_poll: int = 0  #: when it looked at the pool last (0: it never did)
     in_hour: tuple[int, int] = (0, 0)  #: an hour since 1970 in UTC, and how many drains were begun in it
     in_day: tuple[int, int] = (0, 0)  #: a day since 1970 in UTC, and how many drains were begun in it
-    draining: set[str] = field(factory=set)  #: the machines that drained at the last poll
-    whole: set[str] = field(factory=set)  #: the machines that were whole at the last poll
+    draining: set[str] = field(default_factory=set)  #: the machines that drained at the last poll
+    whole: set[str] = field(default_factory=set)  #: the machines that were whole at the last poll
     most_draining: int = 0  #: how many machines drained at once, at most
     most_whole: int = 0  #: how many machines were whole at once, at most
-    successes: RecentCount = field(factory=RecentCount)  #: drains that were begun
-    failures: RecentCount = field(factory=RecentCount)  #: drains that could not be begun
-    span: RecentSpan = field(factory=RecentSpan)
-    arrivals: Arrivals = field(factory=Arrivals)
-    costs: dict[str, float] = field(factory=dict)  #: see `DefragPolled`
-    drains: list[tuple[int, str, str]] = field(factory=list)  #: the latest: second, slot and schedule
-    cancels: list[tuple[int, str]] = field(factory=list)  #: the latest: second and slot
+    successes: RecentCount = field(default_factory=RecentCount)  #: drains that were begun
+    failures: RecentCount = field(default_factory=RecentCount)  #: drains that could not be begun
+    span: RecentSpan = field(default_factory=RecentSpan)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    costs: dict[str, float] = field(default_factory=dict)  #: see `DefragPolled`
+    drains: list[tuple[int, str, str]] = field(default_factory=list)  #: the latest: second, slot and schedule
+    cancels: list[tuple[int, str]] = field(default_factory=list)  #: the latest: second and slot
 
     def begun_in(self, now: int) -> tuple[int, int]:
         """Return how many drains were begun in the hour and in the day of an instant."""

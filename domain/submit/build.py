@@ -12,7 +12,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..classad.old_form import string_text
 from ..macros.macro_errors import MacroError
@@ -43,8 +43,7 @@ _AUTOMATIC = ("process", "procid", "step", "row", "itemindex")
 Column = list[str]
 
 
-@frozen
-class Batch:
+class Batch(Struct, frozen=True):
     """The jobs of one queue statement: shared attributes, and for the others one text per job."""
 
     ad: dict[str, str]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME
@@ -27,8 +28,7 @@ _SEPARATED = re.compile(r"[ \t]*\x1f[ \t]*")
 _WORDS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
 
 
-@frozen
-class ItemTable:
+class ItemTable(Struct, frozen=True):
     """How the rows of ``from table`` are cut."""
 
     header: int | None = 0  #: the row of headings, which name the variables; None: there is none
@@ -48,15 +48,15 @@ def table_of(options: str, line: int | None) -> ItemTable:
         if not equals and key in ("csv", "standard"):
             table = ItemTable(header=None)
         elif key == "header" and (number is not None or text.lower() == "none"):
-            table = evolve(table, header=number)
+            table = replace(table, header=number)
         elif key == "skip" and number is not None:
-            table = evolve(table, skip=number)
+            table = replace(table, skip=number)
         elif key == "trim" and truth is not None:
-            table = evolve(table, trim=truth)
+            table = replace(table, trim=truth)
         elif key == "comma_sep" and truth is not None:
-            table = evolve(table, separator="," if truth else "")
+            table = replace(table, separator="," if truth else "")
         elif key == "sep" and text:
-            table = evolve(table, separator=text[0])
+            table = replace(table, separator=text[0])
         else:
             known = "header=N, header=none, skip=N, trim=true, comma_sep=true, sep=C and csv"
             raise SubmitError(f"'{option}' is no option of a table; there are {known}", line)
@@ -103,8 +103,7 @@ def _cut(row: str, table: ItemTable, most: int) -> list[str]:
 BETWEEN = re.compile(r"[, \t\r\n]+")
 
 
-@frozen
-class Matching:
+class Matching(Struct, frozen=True):
     """What ``queue matching`` makes of patterns that match nothing, of paths that match twice, and of directories."""
 
     warn_empty: bool = True
@@ -114,8 +113,7 @@ class Matching:
     directories: bool | None = None  #: True: only directories; False: no directories; None: both
 
 
-@frozen
-class ItemSources:
+class ItemSources(Struct, frozen=True):
     """Where a queue statement finds its items."""
 
     files: SubmitFiles

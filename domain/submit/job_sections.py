@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from attrs import define, field, frozen
+from msgspec import Struct, field
 
 from ..classad import ClassAdSyntaxError
 from ..classad.old_form import expression_text, string_text
@@ -19,8 +19,7 @@ from ..macros.macros import Definition
 from .submit_context import SubmitError, SubmitFacts, SubmitFiles
 
 
-@define
-class Job:
+class Job(Struct):
     """One job: its commands' values, expanded, and the attributes made so far."""
 
     facts: SubmitFacts
@@ -29,8 +28,8 @@ class Job:
     warn: Callable[[str], None]
     before: Mapping[str, str]  #: the attributes that sections before the present one made
     used: set[str]  #: the commands that were asked for: of those that are given, the others are unused
-    values: dict[str, str] = field(factory=dict)  #: command in lower case to value; none is empty
-    made: dict[str, str] = field(factory=dict)  #: the attributes that the present section makes
+    values: dict[str, str] = field(default_factory=dict)  #: command in lower case to value; none is empty
+    made: dict[str, str] = field(default_factory=dict)  #: the attributes that the present section makes
 
     def value(self, *commands: str) -> str | None:
         """Return the value of the first of the commands that has one. Those after it are not asked for."""
@@ -151,11 +150,10 @@ class Verbatim(NamedTuple):
         return self.command in varying and all(name == self.command or name in self.others for name in varying)
 
 
-@frozen
-class Section:
+class Section(Struct, frozen=True):
     """A function that makes some attributes, and what it reads."""
 
-    action: Action = field(repr=False)
+    action: Action
     commands: tuple[str, ...]  #: the commands that it reads, in lower case
     sets: tuple[str, ...]  #: the attributes that it may make
     reads: tuple[str, ...] = ()  #: the attributes made before that it reads; ``Request*``: all that begin so

@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from attrs import evolve, frozen
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..macros.functions import whole_number
 from ..macros.macro_templates import closing
@@ -32,8 +33,7 @@ _MATCHES: dict[str, bool | None] = {"files": False, "dirs": True, "any": None}
 _BELONGS = dict.fromkeys(_MATCHES, "'matching'") | {"table": "'from'"}
 
 
-@frozen
-class Items:
+class Items(Struct, frozen=True):
     """The jobs and items of a queue statement."""
 
     count: int  #: jobs for each item
@@ -104,8 +104,7 @@ def _count(text: str, line: int | None) -> int:
     return count or 1
 
 
-@frozen
-class _Qualifiers:
+class _Qualifiers(Struct, frozen=True):
     """What stands between ``in``, ``from`` or ``matching`` and the items."""
 
     which: bool | None = None  #: of the paths that match (``_MATCHES``), if that is ``named``
@@ -122,9 +121,9 @@ def _qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifiers, str
             kind, text = word[0].strip().lower(), text[word.end() :]
             if how == "from" and kind == "table":
                 options, text = _bracket(text, line)
-                qualified = evolve(qualified, table=table_of(options, line))
+                qualified = replace(qualified, table=table_of(options, line))
             elif how == "matching" and kind in _MATCHES:
-                qualified = evolve(qualified, which=_MATCHES[kind], named=True)
+                qualified = replace(qualified, which=_MATCHES[kind], named=True)
             else:
                 raise SubmitError(f"'{kind}' has no meaning after '{how}'; it belongs after {_BELONGS[kind]}", line)
         elif text.startswith("["):
@@ -134,7 +133,7 @@ def _qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifiers, str
             start, end, step = (int(part) if part else None for part in piece.groups())
             if step is not None and step <= 0:
                 raise SubmitError("a slice's step must be positive", line)
-            qualified = evolve(qualified, cut=slice(start, end, step))
+            qualified = replace(qualified, cut=slice(start, end, step))
             text = text[piece.end() :]
         else:
             return qualified, text

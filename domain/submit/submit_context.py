@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..macros.lines import IncludedFiles
 from ..macros.macro_errors import MacroError
@@ -15,8 +15,7 @@ STANDARD_INPUT: Final = "-"
 """What a description that was read from standard input has as its file's name."""
 
 
-@define(kw_only=True)
-class SubmitFacts:
+class SubmitFacts(Struct, kw_only=True):
     """The facts that condor_submit asks of the machine, its user and its configuration."""
 
     now: int  #: the time of submission, seconds since the epoch
@@ -28,11 +27,12 @@ class SubmitFacts:
     platform: str  #: text of CondorPlatform
     arch: str = "X86_64"
     opsys: str = "LINUX"
-    environment: Mapping[str, str] = field(factory=dict)  #: for ``$ENV()`` and ``getenv``
+    environment: Mapping[str, str] = field(default_factory=dict)  #: for ``$ENV()`` and ``getenv``
     submit_file: str = ""  #: JobSubmitFile and ``$(SUBMIT_FILE)``; empty or - where the description is no file
     cluster: int = 1
     seed: int = 0  #: decides what ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE`` draw
-    settings: Mapping[str, str] = field(factory=dict)  #: those that differ from ``settings.SUBMISSION``, in capitals
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those that differ from ``settings.SUBMISSION``, in capitals."""
 
     def setting(self, name: str) -> str:
         """Return a configuration entry; empty where it is not set."""

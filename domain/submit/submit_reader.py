@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from attrs import define
+from msgspec import Struct
 
 from ..macros.conditions import Conditions
 from ..macros.lines import Lines, included
@@ -32,8 +32,7 @@ _DIRECTIVES = ("include", "use", "error", "warning")
 _DIRECTORIES = {**dict.fromkeys(("yes", "true"), None), **dict.fromkeys(("never", "no", "false"), False), "only": True}
 
 
-@define
-class SubmitReader:
+class SubmitReader(Struct):
     """Reads descriptions into macros."""
 
     macros: Macros

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from attrs import asdict
+from msgspec.structs import asdict
 
 from ...domain import events as e
 from ...domain.classad import Context
@@ -122,7 +122,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
 
 def _fields(one: Transformed) -> Mapping[str, object]:
     """What the event of a transform is to say."""
-    return asdict(one, recurse=False)
+    return asdict(one)
 
 
 def settle_submissions(pool: JudgedPool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import floor, inf
 
-from attrs import define, field, frozen
+from msgspec import Struct, field
 
 from ...classad import ClassAd, Context, EvaluationError, Expression
 from ...state_machines import Dialect
@@ -161,8 +161,7 @@ LAST = 3.4028234663852886e38
 _OF_NO_GROUP, _WITHOUT_QUOTA = 3.4e38, 3.3e38
 
 
-@frozen
-class QuotaRules:
+class QuotaRules(Struct, frozen=True):
     """The settings that say how quotas are followed."""
 
     order: Expression | None  #: GROUP_SORT_EXPR; None: HTCondor's default, the smallest part of its quota first
@@ -199,8 +198,7 @@ def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialec
     return float(value) if isinstance(value, int | float) and value == value else LAST
 
 
-@define
-class Rounds:
+class Rounds(Struct):
     """One cycle's rounds. ``serve`` lets a group negotiate until its submitters have so many cores, and ``skip`` is
     told of a group that may not."""
 
@@ -215,7 +213,7 @@ class Rounds:
     skip: Callable[[Node], None]
     ends: Callable[[], bool]  #: whether nothing may be had any more
     waits: Callable[[Node], bool]  #: whether submitters of a group are left in the cycle
-    served: dict[str, None] = field(factory=dict)  #: the groups that got some of the remainders
+    served: dict[str, None] = field(default_factory=dict)  #: the groups that got some of the remainders
 
     def run(self) -> None:
         for node in self.nodes:
