@@ -47,7 +47,7 @@ class Job:
         activation = LaunchRequest(
             key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=how
         )
-        self.order = client._start(activation)["order"]
+        self.order = client._start(activation, "1")["order"]
 
     def runs(self, outputs: Mapping[str, str]) -> None:
         """Write what nobody has synced."""

@@ -49,7 +49,7 @@ def test_a_job_moves_so_many_mebibytes_and_no_byte_more(
     files: dict[str, Any] = {"inputs": names, "outputs": ()} if way == "input" else {"outputs": names}
     how = FileTransfer(executable=False, max_input_mb=limit, max_output_mb=limit, **files)
     order = client._start(
-        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how)
+        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how), "1"
     )["order"]
     result = transfer.bring(order, str(place)) if way == "input" else transfer.take_back(order, str(place), False)
     assert ("failure" in result) is too_large

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from attrs import asdict, define, evolve
+from attrs import asdict, define
 
 from ....domain.errors import PoolbookError
 from ....domain.ports.log import LogPosition
@@ -83,7 +83,7 @@ class Supervisor:
         self._connected()
         self._begun.update((activation.key, _Begun(activation, False)) for activation in fresh)
         try:
-            self._send([_start(self._named(activation)) for activation in [*fresh, *again]])
+            self._send([_start(activation, self.name(activation.key)) for activation in [*fresh, *again]])
         except ReplacedError:
             raise
         except SupervisorError:
@@ -259,7 +259,7 @@ class Supervisor:
             elif begun.activation is None or begun.started:
                 self._take(Lost(key, "its claim was removed by somebody else", time.time_ns() // 1000))
             else:
-                again.append(_start(self._named(begun.activation)))
+                again.append(_start(begun.activation, self.name(key)))
         self._write(again)
         self._hear_all()
 
@@ -367,16 +367,13 @@ class Supervisor:
             return None if self._log_id else name
         return str(position) if log == self._log_id else None
 
-    def _named(self, activation: LaunchRequest) -> LaunchRequest:
-        return evolve(activation, key=self.name(activation.key))
 
-
-def _start(activation: LaunchRequest) -> dict[str, Any]:
-    parts = {
-        name: getattr(activation, name) for name in ("limits", "transfer", "account", "files", "chirp", "container")
-    }
-    order = asdict(activation, recurse=False) | {name: part and asdict(part) for name, part in parts.items()}
-    return {"do": "start", "order": order}
+def _start(activation: LaunchRequest, name: str) -> dict[str, Any]:
+    """Return the message that has an activation started, under this name."""
+    fields = ("limits", "transfer", "account", "files", "chirp", "container")
+    parts = {field: getattr(activation, field) for field in fields}
+    order = asdict(activation, recurse=False) | {field: part and asdict(part) for field, part in parts.items()}
+    return {"do": "start", "order": {**order, "key": name}}
 
 
 def _report(said: Mapping[str, Any], key: str) -> Any:
