@@ -32,20 +32,20 @@ settings.load_profile("poolbook")
 gc.set_threshold(50_000, 20, 100)
 
 LONGEST = (
-    "beside/test_stories.py", "negotiation/test_golden_cycles.py", "front/test_first_hour.py",
-    "execution/test_transfers.py", "pool/test_commands.py", "play/test_transcripts.py", "pool/test_threads.py",
-    "pool/test_backfill.py", "pool/test_history_file.py", "audit/test_falsifications.py", "pool/test_owner_policy.py",
-    "stores/test_seal.py", "containers/test_runs.py", "projections/test_keeping.py", "runs/test_accounts_agree.py",
-    "pool/test_crashes.py", "negotiation/test_length_of_queue.py", "pool/test_strangers.py", "stores/test_contract.py",
-    "audit/test_honest_recordings.py", "golden/test_answers.py", "replay/test_row_sentences.py", "pool/test_timers.py",
-    "pool/test_library.py", "execution/test_families.py", "pool/test_submissions.py", "golden/test_decided.py",
-    "replay/test_legality_of_edited_logs.py", "policy/test_golden_traces.py", "pool/test_users.py",
-    "pool/test_transfers.py", "simulation/test_stories.py", "stores/test_processes.py",
-    "pool/test_processes_in_turn.py", "negotiation/test_forged_cycles.py", "pool/test_starter.py",
-    "execution/test_cron.py", "replay/test_why_imported.py", "classad/test_explosions.py", "schedd/test_run_ends.py",
-    "domain/test_allowance.py", "pool/test_tools_of_running_jobs.py", "replay/test_why_cites.py", "pool/test_shell.py",
-    "domain/test_agendas.py", "counters/test_counters.py", "negotiation/test_cycle_by_oracle.py",
-    "audit/test_properties.py",
+    "audit/test_honest_recordings.py", "negotiation/test_golden_cycles.py", "stores/test_log_id.py",
+    "audit/test_falsifications.py", "stores/test_seal.py", "front/test_first_hour.py", "projections/test_keeping.py",
+    "beside/test_stories.py", "play/test_transcripts.py", "policy/test_golden_traces.py",
+    "execution/test_transfers.py", "stores/test_contract.py", "negotiation/test_length_of_queue.py",
+    "pool/test_history_file.py", "pool/test_threads.py", "pool/test_commands.py", "containers/test_runs.py",
+    "golden/test_decided.py", "replay/test_legality_of_edited_logs.py", "classad/test_explosions.py",
+    "stores/test_processes.py", "simulation/test_stories.py", "pool/test_strangers.py", "counters/test_counters.py",
+    "replay/test_cycles_taken_again.py", "pool/test_submissions.py", "pool/test_owner_policy.py",
+    "front/test_package.py", "schedd/test_run_now.py", "domain/test_agendas.py", "pool/test_library.py",
+    "golden/test_answers.py", "pool/test_backfill.py", "pool/test_crashes.py", "test_docs.py", "test_layout.py",
+    "classad/test_table_operators.py", "negotiation/test_forged_cycles.py", "importing/test_userlog.py",
+    "audit/test_contradictions.py", "pool/test_transfers.py", "runs/test_command.py", "domain/test_role_folds.py",
+    "execution/test_power_cuts.py", "classad/test_corpus.py", "domain/test_allowance.py", "importing/test_import.py",
+    "tools/test_hostile_output.py",
 )  # fmt: skip
 """Files of tests, such first that take the most time (``pytest --durations=0``)."""
 
