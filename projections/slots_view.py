@@ -187,7 +187,7 @@ class SlotsFold:
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             row = self._slot(match.slot)
-            if row is not None:
+            if row is not None and row.slot.kind != "partitionable":  # of which it may have many
                 row.matched = match.job
 
     def on_match_voided(self, position: int, event: e.MatchVoided) -> None:

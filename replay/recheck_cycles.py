@@ -22,7 +22,7 @@ from ..domain.classad import Context
 from ..domain.defrag.defrag_settings import policy_in_force
 from ..domain.defrag.poll import decide_poll
 from ..domain.fold.evolve import fold
-from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, CycleResult, hold
+from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, OF_WHOLE, RULES, CycleResult, hold
 from ..domain.negotiator.negotiator_settings import settings_of
 from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
@@ -31,7 +31,7 @@ from ..domain.state.state import State
 Difference = tuple[str, str, str]  #: what differs, what the log has of it, and what comes out now
 MOST = 20  #: the number of differences that are kept; all are counted
 _NOTHING = "nothing"
-_RULES = (RULES, RULES + OF_LIMITS)
+_RULES = (RULES, RULES + OF_LIMITS, RULES + OF_WHOLE, RULES + OF_LIMITS + OF_WHOLE)
 
 
 @frozen

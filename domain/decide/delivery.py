@@ -15,7 +15,7 @@ from ..ports import messages as m
 from ..ports import stimuli as s
 from ..requests.autoclusters import SignificantAttributes, significance
 from ..schedd import claims
-from ..startd import claiming, draining, machines, updates, vacating
+from ..startd import activating, claiming, draining, leases, machines, updates, vacating
 from ..startd import slot_policy_evaluation as slot_policy
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
 
@@ -24,13 +24,13 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
     s.RequestClaim: claiming.request_claim,
     s.FailClaim: claiming.fail_claim,
     s.WithdrawClaim: claiming.withdraw_claim,
-    s.ActivateClaim: claiming.activate_claim,
-    s.DeactivateClaim: claiming.deactivate_claim,
-    s.ReleaseClaim: claiming.release_claim,
-    s.StarterReported: claiming.starter_reported,
-    s.StarterGone: claiming.starter_gone,
-    s.HolderSilent: claiming.holder_silent,
-    s.HolderHeard: claiming.holder_heard,
+    s.ActivateClaim: activating.activate_claim,
+    s.DeactivateClaim: activating.deactivate_claim,
+    s.ReleaseClaim: activating.release_claim,
+    s.StarterReported: activating.starter_reported,
+    s.StarterGone: activating.starter_gone,
+    s.HolderSilent: leases.holder_silent,
+    s.HolderHeard: leases.holder_heard,
 }
 """What a slot hears of a claim: from the pool's own roles, or as a stimulus from outside."""
 
@@ -47,13 +47,13 @@ RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
     AccessPoint: {m.JobPaused: claims.job_paused, m.HoldJob: claims.hold_job},
     ExecutionPoint: {
         **SLOT_MESSAGES,
+        s.RequestClaim: claiming.answer_request,
         m.ShowSlot: claiming.show_slot,
         m.ShowAd: slot_policy.show_ad,
-        m.CarveSlot: claiming.carve_slot,
         m.DropMatch: claiming.drop_match,
         m.VacateClaim: vacating.vacate_claim,
         m.PauseJob: vacating.pause_job,
-        m.EndJob: claiming.end_job,
+        m.EndJob: activating.end_job,
         m.ShowHost: machines.show_host,
         m.SensorsSay: updates.sensors_say,
         m.PublishReadings: updates.publish_for_cycle,

@@ -113,9 +113,10 @@ class Draft(Generic[RoleState]):
     @overload
     def send(self, message: Message[Answer]) -> Answer: ...
     @overload
-    def send(self, message: SlotMessage) -> bool: ...
+    def send(self, message: SlotMessage) -> str: ...
     def send(self, message: Message[Any] | SlotMessage) -> Any:
-        """Send a message to the role that receives such; return the answer. Its events are in this draft then."""
+        """Send a message to the role that receives such; return the answer: of a request for a claim the slot's name.
+        Its events are in this draft then."""
         assert self._fabric is not None, "nothing is delivered in this draft"
         return self._fabric.deliver(self, message)
 

@@ -24,7 +24,7 @@ class Match:
     """A cycle's decision: this job may use this slot."""
 
     job: str  #: the job, as 12.3
-    slot: str  #: the slot's name
+    slot: str  #: the slot's name; of a partitionable slot a part is meant, which is carved on the claim
     rank: float = 0.0  #: the job's Rank of the slot
     reason: str = ""  #: why the holder is preempted: rank (RANK prefers the job) or priority; empty: the slot is free
     pre: float = 0.0  #: NEGOTIATOR_PRE_JOB_RANK

@@ -183,7 +183,7 @@ class ClaimMade(SlotEvent, frozen=True):
     weight: int  #: the slot's weight in thousandths
     rank: float = 0.0  #: the value of RANK for its job
     holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
-    job: str = ""  #: the job that was asked for; of a claim of our own the one that waited for it (empty: none)
+    job: str = ""  #: the job that was asked for (empty: the one that the slot was matched with)
     ad: Ad = field(default_factory=dict)  #: the job's ad (empty: the log has it with the queue)
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
     factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)

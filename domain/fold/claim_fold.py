@@ -42,10 +42,10 @@ def _note_rejections(state: AccessPoint, jobs: Iterable[str]) -> None:
 
 
 def _cycle(state: AccessPoint, event: e.CycleHeld) -> None:
-    for match in event.matches:
+    for number, match in enumerate(event.matches):
         job = JobId.parse(match.job)
         forget_rejection(state, job)
-        matched = Matched(match.limits, match.preempts, event.negotiator)
+        matched = Matched((state.position, number), match.limits, match.preempts, event.negotiator)
         state.matches.setdefault(match.slot, {})[job] = matched
         state.reserved[job] = match.slot
     rejections = state.rejections

@@ -14,6 +14,7 @@ from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
 from ..state.state import BackfillClient, Machine, Slots
 from .matches import end_match, match_of_claim, own_job
 
+CARVED = "carved"
 UNCLAIMED = "Unclaimed/Idle"
 
 
@@ -83,7 +84,8 @@ def _born(state: Slots, event: e.SlotCreated) -> None:
         state.machines[event.machine].slots[event.slot] = slot
     state.slot_changes.append(event.slot)
     state.slot_ad_changes.append(event.slot)
-    state.slot_news = state.position
+    if event.kind != "dynamic":
+        state.slot_news = state.position
 
 
 def slot_moved(state: Slots, event: e.SlotTransitioned) -> None:
@@ -98,7 +100,8 @@ def _slot_changed(state: Slots, event: e.SlotAdChanged) -> None:
     state.slot_changes.append(event.slot)
     if event.cause != PUBLISHED:  # what sensors say is looked at in the next cycle that is due
         state.slot_ad_changes.append(event.slot)
-        state.slot_news = state.position
+        if event.cause != CARVED:  # what is carved leaves less to a cycle
+            state.slot_news = state.position
 
 
 def slot_died(state: Slots, event: e.SlotDestroyed) -> None:

@@ -28,9 +28,10 @@ from .negotiator_view import seen_by
 from .spins import Turn
 from .waiting_submitters import waiting_submitters
 
-RULES, OF_LIMITS, OF_GROUPS = 8, 2, 4
+RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE = 8, 2, 4, 16
 """The number of the way in which cycles are decided here (``CycleHeld.rules``), and what is added to it where a job
-named concurrency limits, and where there are accounting groups, at which earlier versions did not look."""
+named concurrency limits, and where there are accounting groups, at which earlier versions did not look, and where a
+match names the partitionable slot as a whole: in earlier versions, what was carved from it."""
 Why = Callable[[str], tuple[int, str, str]]
 
 
@@ -89,6 +90,7 @@ def hold(
     statistics = turn.statistics(len(matches))
     regrouped = tuple(f"{one.cluster.id}.{one.proc}" for one in turn.chooser.choices if one.regrouped)
     number = RULES + OF_LIMITS * turn.limits.named + OF_GROUPS * rules.tree.divides
+    number += OF_WHOLE * turn.chooser.matches_whole()
     remainders = tuple(turn.groups.remainders)
     held = CycleHeld(*why("negotiated"), matches, unmatched, statistics, offset, number, whose, regrouped, remainders)
     return CycleResult(priorities, assigned, held, tuple(turn.chooser.choices))

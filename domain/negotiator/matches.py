@@ -1,8 +1,8 @@
 """The negotiation cycle as the pool holds it: what ``cycle`` decides, done.
 
 Attributes of the moment that a waiting job reads, and nobody has published yet, are published first, so that the log
-has all that the decision reads. The startd of a matched slot is notified; it carves a job's part of a partitionable
-slot as a dynamic slot.
+has all that the decision reads. The startd of a matched slot is notified, in a dialect in which it is; it carves a
+job's part of a partitionable slot as a dynamic slot then, else on the claim.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
     for note in _evidence(draft, cycle, whose, advertise):
         draft.emit(note)
     draft.emit(cycle.held)
-    for choice in cycle.choices:
+    for choice in cycle.choices if state.dialect.informs_startd_of_matches else ():
         part = choice.name if choice.name != choice.slot else ""
-        if part or (state.dialect.informs_startd_of_matches and not choice.reason):
+        if part or not choice.reason:
             ad = choice.cluster.attributes(choice.proc) if part else {}
-            alone = not state.dialect.informs_startd_of_matches
-            draft.send(NotifyMatch(draft.stimulus, choice.slot, part, ad, choice.preempts, alone))
+            draft.send(NotifyMatch(draft.stimulus, choice.slot, part, ad, choice.preempts))
 
 
 def _publish(draft: Draft[Manager], whose: str, advertise: Advertise) -> None:

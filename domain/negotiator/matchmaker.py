@@ -51,7 +51,7 @@ class Choice:
     cluster: Cluster
     proc: int
     slot: str
-    name: str  #: the slot's, or that of what is to be carved from it
+    name: str  #: the slot's, or that of what is carved from it on the match
     reason: str
     cores: float
     kind: ResourceRequest
@@ -315,10 +315,12 @@ class Matchmaker:
         return self._chosen(choice, one)
 
     def _cut(self, name: str, place: int, rest: Remainder) -> str:
-        """Note what is left of a partitionable slot; return the name of the part."""
+        """Note what is left of a partitionable slot; return the name by which the match has it."""
         self._cuts.append(place)
         enough = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
         self.free[place] = enough and self.shares.goes_on(rest)
+        if not self.state.dialect.informs_startd_of_matches:
+            return name  # its startd carves on the claim
         part = dynamic_name(name, self._names)
         self._names.add(part)
         return part
@@ -357,6 +359,10 @@ class Matchmaker:
         return self._chosen(choice, one, before)
 
     # What is told
+
+    def matches_whole(self) -> bool:
+        """Check whether a match names a partitionable slot: a dynamic slot is carved from it on the claim."""
+        return bool(self._cuts) and not self.state.dialect.informs_startd_of_matches
 
     def matches(self) -> tuple[Match, ...]:
         """The choices as the log has them."""

@@ -52,17 +52,11 @@ class ShowAd(Message[ClassAd], frozen=True):
     also: frozenset[str]
 
 
-class CarveSlot(Message[str], frozen=True):
-    """Carve a dynamic slot for a job from a partitionable one. The answer is its name; empty: too little is left."""
-
-    slot: str
-    ad: ClassAd
-
-
 class DropMatch(Message[None], frozen=True):
-    """The match of a slot will not be claimed: its job no longer waits."""
+    """The match of a slot with a job, as 12.3, will not be claimed: the job no longer waits."""
 
     slot: str
+    job: str
     cause: str
 
 

@@ -241,21 +241,21 @@ class SlotMessage(Stimulus, frozen=True):
 
 class NotifyMatch(SlotMessage, frozen=True):
     """The negotiator tells the slot that it was matched: with ``part``, that a dynamic slot of this name is to be
-    carved from it for the job of the ad, and that its dynamic slots ``preempts`` are to go for that. ``carves_alone``:
-    it is not told of the match itself (``Dialect.informs_startd_of_matches``)."""
+    carved from it for the job of the ad, and that its dynamic slots ``preempts`` are to go for that."""
 
     part: str = ""
     ad: Ad = field(default_factory=dict)
     preempts: tuple[str, ...] = ()
-    carves_alone: bool = False
 
 
 class RequestClaim(SlotMessage, frozen=True):
-    """``submitter`` of the access point ``holder`` wants the slot for a job; on a slot that is claimed, it is a better
-    match, which waits. ``lease``: seconds. ``preempts``: dynamic slots that go for it.
+    """``submitter`` of the access point ``holder`` (empty: the pool's own) wants the slot for a job. From a
+    partitionable one a dynamic slot is carved for it; on one that is claimed, it is a better match, which waits if it
+    ``may_wait``. ``claim``: its id (empty: the startd makes one). ``lease``: seconds. ``preempts``: dynamic slots that
+    go for it.
 
-    The pool's own access point (``holder`` empty) says of its match what that holds of concurrency limits, and whose it
-    is. ``claims_part``: the slot was carved for this claim (``CarveSlot``)."""
+    ``limits``: what its match holds of concurrency limits; ``negotiator``: whose match it is. None: the slot's startd
+    works it out, since there is no match."""
 
     claim: str
     holder: str
@@ -264,9 +264,10 @@ class RequestClaim(SlotMessage, frozen=True):
     ad: Ad
     lease: int = 0
     preempts: tuple[str, ...] = ()
-    limits: str = ""
-    negotiator: str = ""
-    claims_part: bool = False
+    limits: str | None = None
+    negotiator: str | None = None
+    cause: str = "claimed"
+    may_wait: bool = True
 
 
 class FailClaim(SlotMessage, frozen=True):

@@ -48,19 +48,17 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
     wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
     state = draft.state
     matches = [(name, *one) for name, jobs in state.matches.items() for one in jobs.items()]
-    for name, (number, proc), matched in matches:
+    for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
         cluster = _waits(state, number, proc)
         if cluster is None:
-            draft.send(DropMatch(name, "match_void"))
+            draft.send(DropMatch(name, job_id(number, proc), "match_void"))
             continue
-        claim, ad = f"{name}#{draft.now}#{state.position + 1}", cluster.attributes(proc)
-        job = job_id(number, proc)
         request = RequestClaim(
-            draft.stimulus, name, claim, "", cluster.submitter, job, ad, limits=matched.limits,
-            negotiator=matched.negotiator,
+            draft.stimulus, name, "", "", cluster.submitter, job_id(number, proc), cluster.attributes(proc),
+            preempts=matched.preempts, limits=matched.limits, negotiator=matched.negotiator,
         )  # fmt: skip
-        if draft.send(request):
-            begin(draft, name, cluster, proc)
+        if claimed := draft.send(request):
+            begin(draft, claimed, cluster, proc)
     for name, (number, proc) in list(state.claim_ready.items()):
         cluster = _waits(state, number, proc)
         late = cluster is not None and sleeps(cluster, proc, draft.now, draft.context.timezone)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ..classad.matching import requirements_met
 from ..decision.draft import Draft, Refusal, answer, job_id
 from ..events import ClaimsEarmarked, EarmarkEnded
-from ..ports.messages import CarveSlot, ShowAd, ShowSlot, SlotSeen, TellLikeness
+from ..ports.messages import ShowAd, ShowSlot, SlotSeen, TellLikeness
 from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
 from ..requests.autoclusters import words
 from ..requests.match_evidence import job_ad
@@ -166,22 +166,18 @@ def _hindrance(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str,
 
 
 def _claimed(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
-    """Have a slot carved for the job and claim it; empty: too little is left of ``parent``, or its policy does not let
-    it."""
-    state, job = draft.state, job_ad(cluster, proc)
+    """Claim a slot for the job, which is carved from ``parent``; empty: too little is left of it, or its policy does
+    not let it."""
+    job = job_ad(cluster, proc)
     read = words(draft.send(TellLikeness()).signature(cluster, proc))
     if not requirements_met(draft.send(ShowAd(parent, read)), job, draft.context):
         return ""
-    slot = draft.send(CarveSlot(parent, job))
-    if not slot:
-        return ""
     withdraw_better_matches(draft, cluster.id, [proc])
-    claim, ad = f"{slot}#{draft.now}#{state.position + 1}", cluster.attributes(proc)
     request = RequestClaim(
-        draft.stimulus, slot, claim, "", cluster.submitter, job_id(cluster.id, proc), ad, negotiator=negotiator,
-        claims_part=True,
+        draft.stimulus, parent, "", "", cluster.submitter, job_id(cluster.id, proc), cluster.attributes(proc),
+        negotiator=negotiator, cause="coalesced", may_wait=False,
     )  # fmt: skip
-    return slot if draft.send(request) else ""
+    return draft.send(request)
 
 
 def _begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:

@@ -81,7 +81,7 @@ def _head(draft: Draft[ExecutionPoint], slot: Slot, name: str, cause: str) -> bo
         draft.move_match(slot, "notify")
     elif to == "Owner":
         withdraw_better_match(draft, slot, cause)
-        if slot.name in draft.state.slot_matches:
+        if slot.name in draft.state.slot_matches and slot.kind != "partitionable":
             draft.move_match(slot, void_row(cause))
             void_match(draft, slot, cause)
     draft.emit(BackfillLeaving(*draft.why(cause), slot.name, to))
@@ -136,7 +136,8 @@ class _Actions:
         withdraw_better_match(self._draft, self._slot, cause)
 
     def void_match(self, cause: str) -> None:
-        void_match(self._draft, self._slot, cause)
+        if self._slot.kind != "partitionable":  # its matches are of dynamic slots that are carved on the claims
+            void_match(self._draft, self._slot, cause)
 
     def suspend_job(self, cause: str) -> None:
         job_signals.suspend(self._draft, self._slot, cause)
@@ -249,14 +250,17 @@ def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatc
     draft.fire("claim", REQUESTED, "refuse" if refused else "accept")
     if refused:
         return BetterMatch(taken=False, refused=True, evidence=evidence)
-    draft.emit(
-        ClaimMade(
-            *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank,
-            waiting.holder, waiting.job, waiting.ad, waiting.lease,
-            draft.send(OpenAccount(waiting.submitter, waiting.negotiator)), waiting.limits, waiting.negotiator,
-        )
-    )  # fmt: skip
+    draft.emit(claim_made(draft, slot, waiting, "better_match_taken"))
     return BetterMatch(taken=True, refused=False)
+
+
+def claim_made(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> ClaimMade:
+    """Return the event by which a claim on these terms is made."""
+    factor = draft.send(OpenAccount(claim.submitter, claim.negotiator))
+    return ClaimMade(
+        *draft.why(cause), slot.name, claim.id, claim.submitter, weight_of(slot), claim.rank, claim.holder, claim.job,
+        claim.ad, claim.lease, factor, claim.limits, claim.negotiator,
+    )  # fmt: skip
 
 
 def _refused(draft: Draft[ExecutionPoint], slot: Slot, waiting: Claim) -> tuple[bool, int]:
@@ -293,7 +297,7 @@ def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) 
         draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
 
 
-def void_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    """Void the slot's matches, if any: they will not be claimed."""
-    for job in list(draft.state.slot_matches.get(slot.name, ())):
+def void_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> None:
+    """Void the slot's matches, or those with these jobs: they will not be claimed."""
+    for job in jobs or list(draft.state.slot_matches.get(slot.name, ())):
         draft.emit(MatchVoided(*draft.why(cause), slot.name, job))

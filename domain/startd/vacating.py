@@ -36,10 +36,11 @@ def kill(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
     return trigger(draft, slot, "kill", cause)
 
 
-def void(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
+def void(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> bool:
+    """Void the slot's matches, or those with these jobs."""
     if slot.name in draft.state.slot_matches:
         draft.move_match(slot, void_row(cause))
-        void_match(draft, slot, cause)
+        void_match(draft, slot, cause, *jobs)
     if not trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
         merge(draft, slot)
     return True

@@ -123,6 +123,7 @@ class Starter:
 class Matched(NamedTuple):
     """A match of a slot with a job that is not yet claimed: see ``events.Match``."""
 
+    order: tuple[int, int] = (0, 0)  #: the position of its cycle, and its place among the cycle's matches
     limits: str = ""  #: what it holds of concurrency limits
     preempts: tuple[str, ...] = ()  #: the dynamic slots that go for it
     negotiator: str = ""  #: which of several made it (empty: NEGOTIATOR)

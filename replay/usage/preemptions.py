@@ -103,6 +103,7 @@ class _PreemptionReader:
                 self._wants(event.slot, _Wanted(event.job, event.submitter))
             case e.ClaimMade():
                 self._slot(event.slot).weight = event.weight
+                self._carved(event)
             case e.ClaimWithdrawn() | e.MatchVoided():
                 for slot in (event.slot, *self.given.pop(event.slot, ())):
                     self._nobody(slot)
@@ -126,6 +127,16 @@ class _PreemptionReader:
     def _wants(self, name: str, wanted: _Wanted) -> None:
         slot = self._slot(name)
         slot.wanted, slot.gone = wanted, False
+
+    def _carved(self, event: e.ClaimMade) -> None:
+        """Note which slot was carved, for the claim of a match of the whole one, of what others gave back."""
+        whole = str(SlotName.parse(event.slot).parent)
+        wanted = _Wanted(event.job, self._user(event.job), event.slot)
+        slots = self.given.get(whole, [])
+        if slots and self._slot(slots[0]).wanted == wanted._replace(slot=whole):
+            self.given[event.slot] = self.given.pop(whole)
+            for slot in slots:
+                self._wants(slot, wanted)
 
     def _user(self, job: str) -> str:
         number = job.partition(".")[0]

@@ -31,13 +31,12 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         pool.report(slot, "claim", f"it is claimed, by {slot.claim.submitter}")
     waited = slot.waiting
     takes_over = waited is not None and waited.id == event.claim
-    match = match_of(pool, slot, event.job)
-    job = None if match is None else match[0]
+    job, matched = match_of(pool, slot, event.job) or (None, None)
     if event.cause == "coalesced":
         coalesced(pool, slot, event)
         job = job_of(event.job)
     elif not event.holder and not takes_over:
-        _as_matched(pool, slot, event, match and match[1])
+        _as_matched(pool, slot, event, matched)
     if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
         words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report(slot, "waiting", words)
@@ -48,7 +47,7 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     machine = pool.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown and not (takes_over and pool.dialect.better_match_survives_shutdown):
         pool.report(slot, "shutdown", f"it is claimed while {slot.machine} is shut down")
-    claimed(pool, slot, event)
+    claimed(pool, slot, event, matched)
     _asked_for(pool, event)
     begins(pool, event.submitter, event.factor, event.negotiator)
     if waited is not None and takes_over and not event.holder:

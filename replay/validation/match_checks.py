@@ -26,7 +26,8 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
     pool.cycle = True
     pool.counts_for("negotiator", event.negotiator)
     pool.matched_any = pool.matched_any or bool(event.matches)
-    matches: dict[str, e.Match] = {}
+    matches: dict[tuple[str, str], e.Match] = {}
+    taken: set[str] = set()
     jobs = set()
     for match in event.matches:
         job = job_of(match.job)
@@ -37,9 +38,11 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if not waits_for_a_slot(pool, *job) or job in pool.state.reserved or job in jobs:
             pool.report(job, "match", f"it is matched with {match.slot}, but does not wait")
         _reason(pool, match)
-        if match.slot in pool.state.matches or match.slot in matches:
+        if (match.slot in pool.state.matches or match.slot in taken) and not _is_carved_later(pool, match.slot):
             pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
-        matches[match.slot] = match
+            matches = {pair: one for pair, one in matches.items() if one.slot != match.slot}
+        taken.add(match.slot)
+        matches[match.slot, match.job] = match
         jobs.add(job)
         pool.touched[match.slot] = None
     for name in event.regrouped:
@@ -48,6 +51,12 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
     exceed_no_limit(pool, event.matches)
     if len(matches) < len(event.matches):
         pool.folds = replace(event, matches=tuple(matches.values()))
+
+
+def _is_carved_later(pool: JudgedPool, name: str) -> bool:
+    """Check whether a slot may have several matches: a dynamic slot is carved for the claim of each."""
+    slot = pool.state.slots.get(name)
+    return slot is not None and slot.kind == "partitionable" and not pool.dialect.informs_startd_of_matches
 
 
 def _reason(pool: JudgedPool, match: e.Match) -> None:
@@ -131,7 +140,8 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
         pool.report_slot(match.slot, "match", f"others go for job {match.job}, and no reason is given")
     for name in match.preempts:
         slot = pool.state.slots.get(name)
-        if slot is None or slot.claim is None or slot.parent != str(SlotName.parse(match.slot).parent):
+        whole = match.slot if _is_carved_later(pool, match.slot) else str(SlotName.parse(match.slot).parent)
+        if slot is None or slot.claim is None or slot.parent != whole:
             words = f"{name} is to go for job {match.job}, but is no claimed part of the slot that was matched"
             pool.report_slot(match.slot, "match", words)
             continue
@@ -141,7 +151,8 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
         if run is not None and retires and not has_wishes(pool, run):  # a job may ask for less
             words = f"it is to go for job {match.job}, and its job has retirement time left"
             pool.report_slot(name, "retirement", words)
-        pool.preempted[name] = match.job
+        if whole != match.slot:
+            pool.preempted[name] = match.job
 
 
 def goes(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
@@ -149,10 +160,12 @@ def goes(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     pool.going[slot.name] = slot.parent
 
 
-def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
-    """Take note of a claim from outside of a part of a slot: others may have gone for it."""
+def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: Matched | None) -> None:
+    """Take note of a claim of a part of a slot: others may have gone for one from outside, and must for a match."""
     if event.holder and slot.parent:
         pool.claimed_parts.add(slot.parent)
+    elif matched is not None and slot.name not in pool.state.matches:
+        pool.preempted.update(dict.fromkeys(matched.preempts, event.job))
 
 
 def gives_back(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:

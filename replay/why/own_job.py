@@ -151,6 +151,8 @@ class OwnJob(JobLife):
 
     def slot_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.holders[event.slot] = event.submitter
+        if event.job == self.name and not event.holder:  # the slot may have been carved for it
+            self.match = event.slot
 
     def slot_unclaimed(self, position: int, event: e.ClaimEnded) -> None:
         self.holders.pop(event.slot, None)

@@ -62,7 +62,8 @@ class Books:
     """Who holds what, by the events: what each match, waiting claim and claim was given."""
 
     def __init__(self) -> None:
-        self.held: dict[tuple[str, str], str] = {}
+        self.held: dict[tuple[str, str], str] = {}  #: by the slot, of a match the job, and what it is
+        self.matched: dict[str, str] = {}  #: slot -> the job that it was matched with
         self.configured: dict[str, str] = {}
         self.seen = 0
 
@@ -79,19 +80,23 @@ class Books:
                 for one in event.matches:
                     self.match(one)
             case e.ClaimQueued():
-                self.give(event.slot, "match", "waiting")
+                self.give(event.slot, "waiting")
+                self.claimed(event)
                 self.held[event.slot, "waiting"] = event.limits
             case e.ClaimMade():
-                self.give(event.slot, "match", "waiting", "claim")
+                self.give(event.slot, "waiting", "claim")
+                self.claimed(event)
                 self.held[event.slot, "claim"] = event.limits
             case e.ClaimWithdrawn():
                 self.give(event.slot, "waiting")
             case e.MatchVoided():
-                self.give(event.slot, "match")
+                self.give(event.job, "match")
+                self.matched.pop(event.slot, None)
             case e.ClaimEnded():
                 self.give(event.slot, "claim")
             case e.SlotDestroyed():
-                self.give(event.slot, "match", "waiting", "claim")
+                self.give(event.slot, "waiting", "claim")
+                self.give(self.matched.pop(event.slot, ""), "match")
 
     def give(self, slot: str, *kinds: str) -> None:
         for kind in kinds:
@@ -101,8 +106,13 @@ class Books:
         for name, taken in units(one.limits).items():
             there = most(self.configured, name)
             assert there is None or self.used(name) + taken <= there, f"{one} exceeds {name}"
-        self.give(one.slot, "match")
-        self.held[one.slot, "match"] = one.limits
+        self.held[one.job, "match"] = one.limits
+        self.matched[one.slot] = one.job
+
+    def claimed(self, claim: e.ClaimMade | e.ClaimQueued) -> None:
+        """A match is claimed: of the job that the claim names, or that the slot was matched with."""
+        matched = self.matched.pop(claim.slot, "")
+        self.give(matched if claim.holder or not claim.job else claim.job, "match")
 
     def used(self, name: str) -> Fraction:
         return sum((units(text).get(name, Fraction(0)) for text in self.held.values()), start=Fraction(0))
@@ -181,8 +191,8 @@ class LimitedPool(RuleBasedStateMachine):
         held = Counter(text for text in self.books.held.values() if text)
         assert self.pool.state.limits_in_use == held
         matches = self.pool.state.matches.items()
-        assert {name for name, jobs in matches if any(one.limits for one in jobs.values())} == {
-            slot for (slot, kind), text in self.books.held.items() if kind == "match" and text
+        assert {f"{job[0]}.{job[1]}" for _, jobs in matches for job, one in jobs.items() if one.limits} == {
+            job for (job, kind), text in self.books.held.items() if kind == "match" and text
         }
 
     @invariant()

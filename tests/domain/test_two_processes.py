@@ -72,7 +72,7 @@ def decoded(body: msgspec.Raw, kind: Any) -> Any:
 def answer_of(message: type[Any]) -> Any:
     """The type of what a message is answered with."""
     bases = message.__dict__.get("__orig_bases__")
-    return bases[0].__args__[0] if bases else bool | None
+    return bases[0].__args__[0] if bases else str | bool | None
 
 
 class Socket:

@@ -495,8 +495,9 @@ class Negotiation:
         name = offer.slot.name
         pre, rank, post, _, last = ranks
         if parts is not None:
-            name = dynamic_name(name, self.names)
-            self.names.add(name)
+            if self.state.dialect.informs_startd_of_matches:  # else the slot is carved on the claim
+                name = dynamic_name(name, self.names)
+                self.names.add(name)
             offer.cuts += 1
             for key, amount in parts.items():
                 offer.left[key] -= amount

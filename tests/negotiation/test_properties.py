@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotCreated
 from poolbook.domain.fold.evolve import evolve
+from poolbook.domain.names import SlotName
 from poolbook.domain.negotiator.accounting import ceiling
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.dynamic_slots import weight_of
@@ -126,7 +127,11 @@ class Cycles(RuleBasedStateMachine):
 
     def judge(self, cycle: CycleHeld) -> None:
         state = self.state
-        slots, jobs = [match.slot for match in cycle.matches], [match.job for match in cycle.matches]
+        carves = not state.dialect.informs_startd_of_matches  # on the claims, of the slot that is matched
+        slots = [
+            match.slot for match in cycle.matches if not (carves and state.slots[match.slot].kind == "partitionable")
+        ]
+        jobs = [match.job for match in cycle.matches]
         assert len(set(slots)) == len(slots), "a slot is matched once in a cycle: nobody preempts what it has matched"
         assert len(set(jobs)) == len(jobs)
         new: Counter[str] = Counter()
@@ -137,8 +142,9 @@ class Cycles(RuleBasedStateMachine):
             assert cluster.status_of(proc) == "Idle"
             assert (number, proc) not in state.reserved
             slot = state.slots.get(match.slot)
-            if slot is None:  # to be cut from a partitionable slot
-                parent = f"{match.slot.partition('@')[0].rpartition('_')[0]}@{match.slot.partition('@')[2]}"
+            if slot is None or slot.kind == "partitionable":
+                assert (slot is None) != carves
+                parent = match.slot if carves else str(SlotName.parse(match.slot).parent)
                 cut[parent] += int(cluster.value(proc, "RequestCpus"))
                 for name in match.preempts:
                     part = state.slots[name]

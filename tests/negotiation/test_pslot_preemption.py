@@ -162,7 +162,7 @@ def test_none_that_ends_already_goes() -> None:
 
 def test_none_goes_by_itself_although_it_alone_would_do() -> None:
     """Without the rolled up attributes nobody can tell what it would give back: then it goes by itself, as any slot."""
-    for rolled_up, slot, names in (("true", "slot1_2@h", ["slot1_1"]), ("false", "slot1_1@h", [])):
+    for rolled_up, slot, names in (("true", "slot1@h", ["slot1_1"]), ("false", "slot1_1@h", [])):
         pool = Pool(**ALLOWED | NO_RANKS)
         pool.machine("h", ADVERTISE_PSLOT_ROLLUP_INFORMATION=rolled_up)
         machine(pool, rank="TARGET.Importance")
@@ -199,9 +199,9 @@ def test_it_is_not_done_unless_it_is_allowed(
 
 def test_the_ad_of_the_partitionable_slot_is_ranked_with_what_it_is_given_back() -> None:
     """A free slot goes before by its reason alone: RemoteOwner is in no partitionable slot's ad."""
-    for rank, slot in (("", "slot1_1@free"), ("Cpus", "slot1_3@h"), ("-Cpus", "slot1_1@free"),
-                       ('(RemoteUser =?= "various_dSlot_users") * 5', "slot1_3@h"),
-                       ("RemoteOwner =?= undefined", "slot1_1@free")):  # fmt: skip
+    for rank, slot in (("", "slot1@free"), ("Cpus", "slot1@h"), ("-Cpus", "slot1@free"),
+                       ('(RemoteUser =?= "various_dSlot_users") * 5', "slot1@h"),
+                       ("RemoteOwner =?= undefined", "slot1@free")):  # fmt: skip
         pool = contested(NEGOTIATOR_PRE_JOB_RANK=rank)
         part(pool, 1, Cpus="2")
         part(pool, 2, Cpus="2")
