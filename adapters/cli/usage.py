@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 from ...domain.units import SECOND
 from ...projections.imported_ads import BY
 from ...replay.narration.formatting import EVER, counted, in_part, instant, interval, iso
-from ...replay.usage import eviction_costs
-from ...replay.usage.eviction_costs import of_unknown
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from ...projections.imported_ads import Spent
     from ...replay.listing import StreamFilter
     from ...replay.runs.job_run import JobRun
+    from ...replay.usage.eviction_costs import Share
     from ...replay.usage.preemptions import Preemption
     from ...replay.usage.usage_sums import Sum
     from .time_window import Window
@@ -135,6 +134,8 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
 
     :raises UsageError: `what` is nothing that is evicted
     """
+    from ...replay.usage import eviction_costs
+
     try:
         eviction_costs.checked(what)
     except ValueError as error:
@@ -160,7 +161,7 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
         for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
             print(_fitted(line, width))
         print()
-    for line in (*_summary(runs, shares, window.words(zone)), *_apart(apart), *of_unknown(told.unknown)):
+    for line in (*_summary(runs, shares, window.words(zone)), *_apart(apart), *eviction_costs.of_unknown(told.unknown)):
         print(folded(line, width))
     return 0
 
@@ -183,7 +184,7 @@ def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
     return (instant(run.ended, zone), run.job, run.user, run.slot, lost, f"{run.cause.words}{said}{where}")
 
 
-def _summary(runs: Sequence[JobRun], shares: Sequence[eviction_costs.Share], when: str) -> Iterator[str]:
+def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iterator[str]:
     lost = sum(run.lasted for run in runs)
     if not runs:
         yield f"There were no evictions{when}."
@@ -193,7 +194,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[eviction_costs.Share], whe
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
 
-def _apart(shares: Sequence[eviction_costs.Share]) -> Iterator[str]:
+def _apart(shares: Sequence[Share]) -> Iterator[str]:
     """Say what the table leaves out, if there is any."""
     if shares:
         counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)
