@@ -74,15 +74,19 @@ def _leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> d
 
 
 def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """When a job that stays in the queue is asked again if nothing happens to it; None: never, since no time changes
-    its answer."""
+    """Return when a job that stays in the queue is evaluated again if nothing happens to it; None if time does not
+    change its answer. Where the change can be predicted, this follows from the job alone, so that a pool that folds its
+    log again plans the same instant: an edit, or an earlier evaluation, does not put it off."""
     asked = expression(cluster.requested_value(proc, LEAVE))
     if asked is None or constant_wish(cluster, proc) is not None:
         return None
     change = next_change(asked, ad_of(cluster.attributes(proc)), None, context)
     if change is None:
         return None
-    return now + ASKED_EVERY if change is POLL else max(now + ASKED_EVERY, change * SECOND)
+    if change is POLL:
+        return now + ASKED_EVERY
+    ended = parse_whole(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
+    return max(ended + ASKED_EVERY, change * SECOND)
 
 
 class StayingJobs:

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.runtime.engine import Engine
@@ -180,6 +180,13 @@ def test_a_copy_of_a_state_decides_what_the_state_decides(acts: list[tuple[str, 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(ACTS, max_size=8))
+@example([("wait", "60"), ("wait", "60"), ("edit", "1.0")])
+@example(
+    [("wait", s) for s in ("1", "19", "61")]
+    + [("submit", "1")]
+    + [("wait", s) for s in ("1", "1", "19")]
+    + [("edit", "1.0")]
+)
 def test_agendas_that_are_planned_of_the_log_do_what_those_do_that_were_kept(acts: list[tuple[str, str]]) -> None:
     pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
     play(pool, acts)
