@@ -189,7 +189,7 @@ class _SourceTable:
         if not self.change and event.at > self.table.since:
             self.change = event.at
 
-    def known_since(self, before: _SourceTable | None, found: int) -> tuple[int, str]:
+    def known_since(self, before: _SourceTable | None, written: int) -> tuple[int, str]:
         """Return from when on the table is known, and why not before.
 
         :param before: the table until the compaction, if its file is there :param found: when the file was found
@@ -199,28 +199,28 @@ class _SourceTable:
             return table.since, BEGUN
         if before is not None:
             return max(table.since, before.last), COMPACTED
-        return (self.change, COMPACTED) if self.change else (found, FOUND)
+        return (self.change, COMPACTED) if self.change else (written, FOUND)
 
 
 def _tables_by_source(log: EventStore, kind: str, at: int, number: int | None) -> dict[int, _SourceTable]:
     """Return the table of each source at the instant, or after its transaction `number`."""
-    found: dict[int, _SourceTable] = {}
+    by_source: dict[int, _SourceTable] = {}
     gaps: dict[int, list[int]] = {}
     for _, event in log.read_stream(f"table/{kind}"):
         place = place_of(event.stimulus)
         if not isinstance(event, e.TableWritten) or place is None:
             continue
-        if place.source not in found:
-            found[place.source] = _SourceTable(DaemonTable(kind))
+        if place.source not in by_source:
+            by_source[place.source] = _SourceTable(DaemonTable(kind))
             gaps[place.source] = _gaps(log, place.source)
-        told, missing = found[place.source], gaps[place.source]
+        source_table, missing = by_source[place.source], gaps[place.source]
         beyond = number is not None and event.number > number
-        told.over = told.over or beyond or not told.table.reaches(event, at)
-        while not told.over and missing and missing[0] <= place.line:
+        source_table.over = source_table.over or beyond or not source_table.table.reaches(event, at)
+        while not source_table.over and missing and missing[0] <= place.line:
             missing.pop(0)
-            told.table.torn = True
-        told.fold(event)
-    return {source: told for source, told in found.items() if told.table.taken}
+            source_table.table.torn = True
+        source_table.fold(event)
+    return {source: source_table for source, source_table in by_source.items() if source_table.table.taken}
 
 
 def _daemon(log: EventStore, source: int) -> tuple[str, int]:
@@ -239,29 +239,29 @@ def tables(log: EventStore, kind: str, at: int | None = None, number: int | None
     """
     when = EVER if at is None else at
     files: dict[tuple[str, int, int], tuple[_SourceTable, int]] = {}
-    for source, told in _tables_by_source(log, kind, when, number).items():
-        daemon, found = _daemon(log, source)
-        key = daemon, told.table.born, told.table.sequence
+    for source, source_table in _tables_by_source(log, kind, when, number).items():
+        daemon, written = _daemon(log, source)
+        key = daemon, source_table.table.born, source_table.table.sequence
         known = files.get(key)
-        if known is None or known[0].table.taken <= told.table.taken:
-            files[key] = told, found
+        if known is None or known[0].table.taken <= source_table.table.taken:
+            files[key] = source_table, written
     latest: dict[tuple[str, int], _SourceTable] = {}
     early: dict[tuple[str, int], tuple[int, str]] = {}
-    for (daemon, born, sequence), (told, found) in sorted(files.items(), key=lambda item: item[0]):
+    for (daemon, born, sequence), (source_table, written) in sorted(files.items(), key=lambda item: item[0]):
         before = files.get((daemon, born, sequence - 1))
-        told.table.since, why = told.known_since(None if before is None else before[0], found)
-        if told.table.since <= when:
-            latest[daemon, born] = told
+        source_table.table.since, why = source_table.known_since(None if before is None else before[0], written)
+        if source_table.table.since <= when:
+            latest[daemon, born] = source_table
             continue
-        early.setdefault((daemon, born), (told.table.since, why))
+        early.setdefault((daemon, born), (source_table.table.since, why))
         last = latest.get((daemon, born))
         if before is None and last is not None and last.last < when:
             del latest[daemon, born]  # a file between the two is missing
     # A table that had not begun then was empty; a compacted one was not.
-    unknown = [one for key, one in early.items() if key not in latest and (not latest or one[1] != BEGUN)]
+    unknown = [missing for key, missing in early.items() if key not in latest and (not latest or missing[1] != BEGUN)]
     if unknown:
         raise NotKnown(*max(unknown))
-    return [told.table for told in latest.values()]
+    return [source_table.table for source_table in latest.values()]
 
 
 class QueueSnapshot(NamedTuple):
@@ -276,9 +276,9 @@ def queue(log: EventStore, at: int | None = None, number: int | None = None) -> 
 
     :raises NotKnown: the log does not cover the instant
     """
-    found = tables(log, "queue", at, number)
-    if found:
-        return QueueSnapshot([ad for table in found for ad in jobs_of(table)], max(table.at for table in found))
+    queues = tables(log, "queue", at, number)
+    if queues:
+        return QueueSnapshot([ad for table in queues for ad in jobs_of(table)], max(table.at for table in queues))
     return _sampled(log, EVER if at is None else at)
 
 

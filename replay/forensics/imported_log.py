@@ -116,11 +116,11 @@ def records_between(
     An import appends a file in pieces, each with a ``SourceRead`` behind it. Those that begin after the last instant,
     and those behind which the next one begins before the first, are not read: a daemon writes in order of time.
     """
-    found = list(places.all())
-    ends = {one.source: _ends_of_pieces(log, one.source) for one in found}
+    sources = list(places.all())
+    ends = {source.source: _ends_of_pieces(log, source.source) for source in sources}
     before = dict(pairwise([0, *sorted(position for positions in ends.values() for position in positions)]))
     before = {end: after for after, end in before.items()}
-    for number in (one.source for one in found if one.kind == kind):
+    for number in (source.source for source in sources if source.kind == kind):
         pieces = [(end, *_first_record(log, number, before[end], end)) for end in ends[number]]
         pieces = [piece for piece in pieces if piece[1]]
         for at, (end, first, began) in enumerate(pieces):
@@ -133,15 +133,15 @@ def records_between(
 
 def _ends_of_pieces(log: EventStore, number: int) -> list[int]:
     """Return the positions of all that an import says of a source's being found and read: records stand between."""
-    told = log.read_stream(f"source/{number}")
-    return [position for position, event in told if isinstance(event, e.SourceFound | e.SourceRead)]
+    events = log.read_stream(f"source/{number}")
+    return [position for position, event in events if isinstance(event, e.SourceFound | e.SourceRead)]
 
 
 def _first_record(log: EventStore, number: int, after: int, last: int) -> tuple[int, int]:
     """Return the position and instant of a source's first record in a piece; zeros if there is none. Other sources may
     stand before it in the same append."""
-    found = ((position, event.at) for position, event in log.read(after, last - after) if _is_of(event, number))
-    return next(found, (0, 0))
+    records = ((position, event.at) for position, event in log.read(after, last - after) if _is_of(event, number))
+    return next(records, (0, 0))
 
 
 def _is_of(event: e.Event, number: int) -> bool:
@@ -191,7 +191,7 @@ class PlaceNames:
     def _file(self, number: int) -> str:
         """Return the file's name, with as much of its path as tells it apart from other sources."""
         if not self._names:
-            self._names = shortest_tails({found.source: found.path for found in self.all()})
+            self._names = shortest_tails({place.source: place.path for place in self.all()})
         path = self.source(number).path(number)
         first = self.sources.found[number].path
         # A file that was rotated since has a new name: the path under which it was found tells it apart.
@@ -233,5 +233,5 @@ def host_of(address: str) -> str:
     alias = _ALIAS.search(address)
     if alias:
         return alias[1]
-    found = _ADDRESS.search(address)
-    return found[1] if found else address.strip()
+    match = _ADDRESS.search(address)
+    return match[1] if match else address.strip()

@@ -43,9 +43,9 @@ class Statement(NamedTuple):
         return interval(self.value) if unit == "time" else str(self.value)
 
 
-def _same(one: str, other: str) -> bool:
+def _same(first: str, other: str) -> bool:
     """Tell whether two names are the same; a domain may be missing or cut short, since daemons write both."""
-    name, _, domain = one.partition("@")
+    name, _, domain = first.partition("@")
     its_name, _, its_domain = other.partition("@")
     if name != its_name or not domain or not its_domain:
         return name == its_name
@@ -163,24 +163,24 @@ class RecordedJob:
 
 def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     """Return the jobs that had a number, in no order. Accounts that fit none or several are left out."""
-    found: list[RecordedJob] = []
-    told = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
-    schedds, addresses = {t.schedd for t in told if t.schedd}, {t.address for t in told if t.address}
+    lives: list[RecordedJob] = []
+    ordered = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
+    schedds, addresses = {t.schedd for t in ordered if t.schedd}, {t.address for t in ordered if t.address}
     several = len(schedds) > 1 or len(addresses) > 1
-    for account in told:
-        own = _of(account, found, several)
+    for account in ordered:
+        own = _of(account, lives, several)
         if len(own) == 1:
             own[0].accounts.append(account)
-        elif not own and (account.submitted is not None or not found):
-            found.append(RecordedJob([account]))
-    return found
+        elif not own and (account.submitted is not None or not lives):
+            lives.append(RecordedJob([account]))
+    return lives
 
 
-def _of(account: JobAccount, found: list[RecordedJob], several: bool) -> list[RecordedJob]:
+def _of(account: JobAccount, lives: list[RecordedJob], several: bool) -> list[RecordedJob]:
     if account.job:
-        named = [life for life in found if account.job in life.jobs]
-        return named or [life for life in found if not life.jobs and _fits(account, life, several)]
-    its = [life for life in found if not account.address or not life.addresses or account.address in life.addresses]
+        named = [life for life in lives if account.job in life.jobs]
+        return named or [life for life in lives if not life.jobs and _fits(account, life, several)]
+    its = [life for life in lives if not account.address or not life.addresses or account.address in life.addresses]
     near = [life for life in its if _near(account, life)]
     return near or [life for life in its if _fits(account, life, several)]
 
@@ -207,7 +207,7 @@ _Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or recor
 
 def statements_by_run(life: RecordedJob) -> list[list[Statement]]:
     """Return the statements on each run of a job, in the order of the runs."""
-    return [[said for run in alike for said in run.said] for alike in runs_of(life)]
+    return [[statement for run in alike for statement in run.said] for alike in runs_of(life)]
 
 
 def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
@@ -218,21 +218,21 @@ def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
         (t.log or id(t), run, span) for t in life.accounts for run in t.runs if (span := run.span) is not None
     ]
     runs.sort(key=lambda entry: entry[2])
-    found = list(range(len(runs)))
+    parents = list(range(len(runs)))
 
     def root(number: int) -> int:
-        while found[number] != number:
-            found[number] = number = found[found[number]]
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
         return number
 
-    for one, other in _pairs(runs):
-        first, second = sorted((root(one), root(other)))
-        found[second] = first
+    for this, other in _pairs(runs):
+        first, second = sorted((root(this), root(other)))
+        parents[second] = first
     groups: dict[int, list[_Entry]] = {}
     for number, entry in enumerate(runs):
         groups.setdefault(root(number), []).append(entry)
     split = (alike for group in groups.values() for alike in _told_apart(group))
-    return [alike for alike in split if not any(_of_two_shadows(one, other) for one, other in combinations(alike, 2))]
+    return [alike for alike in split if not any(_of_two_shadows(this, other) for this, other in combinations(alike, 2))]
 
 
 def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
@@ -249,9 +249,9 @@ def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
                 for key in ((number, its_log), (other, log)):
                     nearest[key] = min(distance, nearest.get(key, distance))
     return [
-        (one, other)
-        for distance, one, other in pairs
-        if distance <= NEAR + min(nearest[one, runs[other][0]], nearest[other, runs[one][0]])
+        (first, other)
+        for distance, first, other in pairs
+        if distance <= NEAR + min(nearest[first, runs[other][0]], nearest[other, runs[first][0]])
     ]
 
 
@@ -263,54 +263,54 @@ def _told_apart(group: list[_Entry]) -> list[list[RecordedRun]]:
     most = max(len(runs) for runs in logs.values())
     if most == 1:
         return [[run for _, run, _ in group]]
-    whole = [runs for runs in logs.values() if len(runs) == most]
-    alike = [runs for runs in whole if all(_agree(a, b) for a, b in zip(whole[0], runs, strict=True))]
+    complete = [runs for runs in logs.values() if len(runs) == most]
+    alike = [runs for runs in complete if all(_agree(a, b) for a, b in zip(complete[0], runs, strict=True))]
     return [list(column) for column in zip(*alike, strict=True)]
 
 
-def _instants(one: RecordedRun, other: RecordedRun) -> list[int]:
+def _instants(run: RecordedRun, other: RecordedRun) -> list[int]:
     """Return the distances of the instants that both runs have, in microseconds."""
-    pairs = ((one.placed, other.placed), (one.began, other.began), (one.stopped, other.stopped))
+    pairs = ((run.placed, other.placed), (run.began, other.began), (run.stopped, other.stopped))
     return [abs(a - b) for a, b in pairs if a is not None and b is not None]
 
 
-def _agree(one: RecordedRun, other: RecordedRun) -> bool:
-    return all(apart <= NEAR for apart in _instants(one, other))
+def _agree(run: RecordedRun, other: RecordedRun) -> bool:
+    return all(apart <= NEAR for apart in _instants(run, other))
 
 
-def _of_two_shadows(one: RecordedRun, other: RecordedRun) -> bool:
+def _of_two_shadows(run: RecordedRun, other: RecordedRun) -> bool:
     """Return True if the ads of two runs name two shadows. A shadow that reconnects counts as another one, but keeps
     the start of the one before."""
-    both = one.shadow and other.shadow and one.placed is not None and other.placed is not None
-    return bool(both) and one.shadow != other.shadow and one.placed != other.placed
+    both = run.shadow and other.shadow and run.placed is not None and other.placed is not None
+    return bool(both) and run.shadow != other.shadow and run.placed != other.placed
 
 
-def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
+def _apart(run: RecordedRun, other: RecordedRun) -> int | None:
     """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
-    if _of_two_shadows(one, other):
+    if _of_two_shadows(run, other):
         return None
-    nearest = min(_instants(one, other), default=ANY)
-    if one.span is None or other.span is None:
+    nearest = min(_instants(run, other), default=ANY)
+    if run.span is None or other.span is None:
         return nearest if nearest <= NEAR else None
-    shorter = min(one.span[1] - one.span[0], other.span[1] - other.span[0])
-    if not shorter and one.placed is not None and other.placed is not None and abs(one.placed - other.placed) > NEAR:
+    shorter = min(run.span[1] - run.span[0], other.span[1] - other.span[0])
+    if not shorter and run.placed is not None and other.placed is not None and abs(run.placed - other.placed) > NEAR:
         return None  # another shadow was started meanwhile: the first was lost
     if nearest <= NEAR:
         return nearest
-    shared = min(one.span[1], other.span[1]) - max(one.span[0], other.span[0])
+    shared = min(run.span[1], other.span[1]) - max(run.span[0], other.span[0])
     if shared < 0 or shared * 2 < shorter:
         return None
-    return FAR + (shorter - shared if shorter else abs(one.span[0] - other.span[0]))
+    return FAR + (shorter - shared if shorter else abs(run.span[0] - other.span[0]))
 
 
-def disputed(said: Sequence[Statement]) -> list[list[Statement]]:
+def disputed(statements: Sequence[Statement]) -> list[list[Statement]]:
     """Return the contradicted facts of a thing: all statements on each, believed first, one per kind and value."""
     facts: dict[tuple[str, int], list[Statement]] = {}
-    for stating in said:
-        facts.setdefault((stating.fact, stating.number), []).append(stating)
-    found = []
+    for statement in statements:
+        facts.setdefault((statement.fact, statement.number), []).append(statement)
+    groups = []
     for stated in facts.values():
-        if len(stated) > 1 and any(one.denies(other) for one, other in combinations(stated, 2)):
+        if len(stated) > 1 and any(first.denies(second) for first, second in combinations(stated, 2)):
             stated.sort(key=lambda s: (BELIEVED[s.fact, s.letter], s.source, s.line))
-            found.append(list({(s.letter, s.text, s.value): s for s in reversed(stated)}.values())[::-1])
-    return found
+            groups.append(list({(s.letter, s.text, s.value): s for s in reversed(stated)}.values())[::-1])
+    return groups

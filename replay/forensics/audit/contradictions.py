@@ -271,7 +271,7 @@ class FactAuditor:
         shown = Counter[str]()
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             shown.update(_shown_status(heard))
-            if len({one.letter for one in heard}) == 1 and not _misnumbered(f"#{cluster}.{proc}#", heard):
+            if len({violation.letter for violation in heard}) == 1 and not _misnumbered(f"#{cluster}.{proc}#", heard):
                 continue
             lives = list(recorded_jobs(accounts_of(heard, self._gaps)))
             unpaired.take((cluster, proc), heard)
@@ -284,8 +284,8 @@ class FactAuditor:
         for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in disputed_facts(fact, rows, spans, self._ends):
                 self._accuse(thing, stated, 0)
-        counted = {found.thing for found in self.audit.contradictions if found.fact in ("starts", "holds")}
-        self.audit.violations += (one for one in unpaired.finish() if one.thing not in counted)
+        counted = {dispute.thing for dispute in self.audit.contradictions if dispute.fact in ("starts", "holds")}
+        self.audit.violations += (violation for violation in unpaired.finish() if violation.thing not in counted)
         self.audit.violations += (*statuses.finish(), *copied.finish())
         self.audit.noted += unpaired.noted
         self.audit.violations += (*self._steps.finish(), *self._begun.finish())
@@ -301,29 +301,29 @@ class FactAuditor:
             left_out |= TIMED_BY_SCHEDDS
         if (hidden := [one.hold_hidden for one in life.accounts if one.entries]) and all(hidden):
             left_out |= {"hold", "holds"}
-        said = [said for account in life.accounts for said in account.said]
-        for stated in disputed([one for one in said if one.fact not in left_out]):
+        statements = [statements for account in life.accounts for statements in account.said]
+        for stated in disputed([one for one in statements if one.fact not in left_out]):
             self._accuse(job, stated, 0)
         for pair in differing_entries(life.accounts):
             self._accuse(job, list(pair), 0)
         for number, of_run in enumerate(statements_by_run(life), 1):
-            found = disputed([one for one in of_run if one.fact not in left_out])
-            if forgotten and any(stated[0].fact == "placed" for stated in found):
+            groups = disputed([one for one in of_run if one.fact not in left_out])
+            if forgotten and any(stated[0].fact == "placed" for stated in groups):
                 continue  # two shadows with one number: the schedd had forgotten the first
-            for stated in found:
+            for stated in groups:
                 self._accuse(job, stated, number)
 
     def _forgotten(self, life: RecordedJob) -> bool:
         """Tell whether a schedd died soon after something happened to a job: it may have forgotten that."""
         deaths = self._deaths.get("D", [])
-        happened = [place.at for one in life.accounts for _, place, _ in one.entries] if deaths else ()
+        happened = [place.at for account in life.accounts for _, place, _ in account.entries] if deaths else ()
         return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
 
     def _stood_still(self, life: RecordedJob) -> bool:
         """Return True if a schedd wrote nothing while a run of a job ended: it may have stood still, or its log lacks
         that time."""
         spans = [span for span in self._spans.values() if span.letter == "D"]
-        ends = {place.at for one in life.accounts for number, place, _ in one.entries if number in ENDS}
+        ends = {place.at for account in life.accounts for number, place, _ in account.entries if number in ENDS}
         return any(not span.tells_of(at) for span in spans for at in ends)
 
     def _excuse(self) -> None:
@@ -331,45 +331,45 @@ class FactAuditor:
         schedd that was killed did again, since it had lost the end of its job_queue.log."""
         deaths, audit = self._deaths.get("D", []), self.audit
 
-        def lost(found: AuditFinding) -> bool:
-            again = found.rule in DONE_AGAIN or found.words == ENDED_AGAIN
-            return again and any(until - NEAR <= found.at <= until + AFTERWARDS for _, until in deaths)
+        def lost(entry: AuditFinding) -> bool:
+            again = entry.rule in DONE_AGAIN or entry.words == ENDED_AGAIN
+            return again and any(until - NEAR <= entry.at <= until + AFTERWARDS for _, until in deaths)
 
-        def legal(found: AuditFinding) -> bool:
-            return found.rule == "repeated" or lost(found)
+        def legal(entry: AuditFinding) -> bool:
+            return entry.rule == "repeated" or lost(entry)
 
         repeated = [*audit.repeated, *filter(legal, audit.violations)]
-        audit.repeated[:] = [evolve(one, rule="repeated", words=one.words + LOSS * lost(one)) for one in repeated]
-        audit.violations[:] = [one for one in audit.violations if not legal(one)]
+        audit.repeated[:] = [evolve(item, rule="repeated", words=item.words + LOSS * lost(item)) for item in repeated]
+        audit.violations[:] = [item for item in audit.violations if not legal(item)]
 
     def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
         first = stated[0]
-        told = tuple(
+        values = tuple(
             SourceValue(LETTERS[s.letter], s.told(self.zone), *self.sources.place(f"{s.source}:{s.line}"))
             for s in stated
         )
         by_value: dict[str, list[str]] = {}
-        for one in told:
-            name = PurePath(one.file).name if one.kind == "userlog" else KINDS[one.kind].name
-            names = by_value.setdefault(one.value, [])
+        for sourced in values:
+            name = PurePath(sourced.file).name if sourced.kind == "userlog" else KINDS[sourced.kind].name
+            names = by_value.setdefault(sourced.value, [])
             if name not in names:
                 names.append(name)
         sayings = "; ".join(f"{value}, says {' and '.join(names)}" for value, names in by_value.items())
         which = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
         words = f"{FACTS[first.fact].words}{which}: {sayings}"
-        self.audit.contradictions.append(Contradiction(thing, first.fact, words, first.at, run, told))
+        self.audit.contradictions.append(Contradiction(thing, first.fact, words, first.at, run, values))
 
 
 def _shown_status(heard: Sequence[JobRecord]) -> Iterator[str]:
     """Yield the status of a job that no job event log and no history has: the last that an ad of the queue shows."""
-    if not any(one.letter in "UEH" for one in heard):
-        ads = [json.loads(one.body) for one in heard if one.letter in "QA"]
+    if not any(record.letter in "UEH" for record in heard):
+        ads = [json.loads(record.body) for record in heard if record.letter in "QA"]
         yield STATUSES.get(whole(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
 
 
 def _misnumbered(number: str, heard: Sequence[JobRecord]) -> bool:
     """Return True if an ad lacks its job's number in its GlobalJobId."""
-    return any(one.letter in "HPSA" and "GlobalJobId" in one.body and number not in one.body for one in heard)
+    return any(r.letter in "HPSA" and "GlobalJobId" in r.body and number not in r.body for r in heard)
 
 
 _STEPS: Final = handlers_of(FactAuditor)

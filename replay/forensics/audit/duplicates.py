@@ -43,8 +43,8 @@ def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iter
     for job, places in scratch.repeated_in_histories():
         chains: dict[int, list[tuple[int, str, str]]] = {}
         for source, line, at in places:
-            told = (at, f"{source}:{line}", "its ad was added to the history")
-            chains.setdefault(sources.chain(source), []).append(told)
+            step = (at, f"{source}:{line}", "its ad was added to the history")
+            chains.setdefault(sources.chain(source), []).append(step)
         thing = _number(job)
         for story in chains.values():
             if len(story) > 1:

@@ -86,24 +86,24 @@ def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, S
             number, place, _ = entry
             logs.setdefault(account.log, {}).setdefault((number, place.at // SECOND), []).append(entry)
     users, pools = ([log for log in logs if log.startswith(letter)] for letter in "UE")
-    found = []
-    for one, other in product(users, pools):
-        mine, theirs = logs[one], logs[other]
+    differences = []
+    for user, pool in product(users, pools):
+        mine, theirs = logs[user], logs[pool]
         for key, own in mine.items():
             others = theirs.get(key, [])
             for entry in own if len(own) == len(others) else ():
-                told = [_difference(entry, its) for its in others]
-                if told and all(told):
-                    found += [pair for pair in told[-1:] if pair is not None]
-        if not {one, other} & torn:
-            found += _moved(mine, theirs)
-    return found
+                compared = [_difference(entry, its) for its in others]
+                if compared and all(compared):
+                    differences += [pair for pair in compared[-1:] if pair is not None]
+        if not {user, pool} & torn:
+            differences += _moved(mine, theirs)
+    return differences
 
 
 def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]]:
     """Return the entries that two complete logs put into different seconds: each log has one that the other lacks
     there, and both have as many of the type. Entries on a job's size are frequent and may be left out."""
-    found = []
+    moved = []
     for number in sorted({number for number, _ in mine} - {6}):
         own, others = (
             [entry for key in sorted(log) if key[0] == number for entry in log[key]] for log in (mine, theirs)
@@ -115,19 +115,19 @@ def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]
         _, place, facts = alone[0]
         _, its_place, its_facts = its_alone[0]
         if facts == its_facts and abs(place.at - its_place.at) > SECOND:
-            said, its_said = (f"{number:03} at {instant(at.at)}" for at in (place, its_place))
-            found.append((place.says("entry", said), its_place.says("entry", its_said)))
-    return found
+            text, its_text = (f"{number:03} at {instant(at.at)}" for at in (place, its_place))
+            moved.append((place.says("entry", text), its_place.says("entry", its_text)))
+    return moved
 
 
-def _difference(one: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
+def _difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
     """Return the first difference of two entries. A value that one lacks is no difference, since forms lack values."""
-    number, place, facts = one
+    number, place, facts = entry
     _, its_place, its_facts = other
     for name in sorted((facts.keys() & its_facts.keys()) - COMPARED.get(number, frozenset())):
         if facts[name] != its_facts[name]:
-            said = f"{number:03} {name.replace('_', ' ')}: "
-            return place.says("entry", said + facts[name]), its_place.says("entry", said + its_facts[name])
+            label = f"{number:03} {name.replace('_', ' ')}: "
+            return place.says("entry", label + facts[name]), its_place.says("entry", label + its_facts[name])
     return None
 
 

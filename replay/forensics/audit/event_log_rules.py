@@ -166,7 +166,7 @@ class EventLogAuditor:
                 self._look_for(chain, life)
             chain.parts.report()
         self._compare_ends()
-        became = [one for chain in self._chains.values() for one in _became(chain)]
+        became = [outcome for chain in self._chains.values() for outcome in _became(chain)]
         self.audit.jobs = count_outcomes((*became, *self._ads.became({job for job, *_ in became})))
 
     def _of(self, source: int) -> _EventLog:
@@ -202,10 +202,10 @@ class EventLogAuditor:
             if other.aside is not None and event.at < other.aside[0]:
                 other.aside = None
         if life.aside is not None:
-            before, found = life.aside
+            before, moved = life.aside
             life.aside = None
             if event.at >= before:
-                chain.parts.add(self.audit.violations, found)
+                chain.parts.add(self.audit.violations, moved)
             return
         above = _last_told(life)
         if event.at < above - ASIDE and not life.free and event.number:
@@ -216,9 +216,9 @@ class EventLogAuditor:
     def _remember(self, life: _JobHistory, event: e.JobLogged) -> None:
         place = place_of(event.stimulus)
         assert place is not None
-        kept = _TOLD_OF_ENDED if life.condition in OVER else _TOLD
+        numbers = _TOLD_OF_ENDED if life.condition in OVER else _TOLD
         packed = _told.pack(event.at, place.source, place.line, event.number)
-        life.trail = (life.trail + packed)[-kept * _told.size :]
+        life.trail = (life.trail + packed)[-numbers * _told.size :]
 
     def _submitted(self, chain: _EventLog, job: _Job, life: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
         """Return the life that an entry 000 begins or repeats."""
@@ -314,9 +314,9 @@ class EventLogAuditor:
             f"job {its}, which began by {file}:{line}, are told to have been on it at once"
         )
         story = [*_story(life), (at, stimulus, f"{its}: {words_of(1)}")]
-        found = finding(self.sources, life.slot, "slot_twice", words, story)
+        slot_twice = finding(self.sources, life.slot, "slot_twice", words, story)
         # A shadow that stands still logs the end late: until then the slot's next job seems to run beside it.
-        chain.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, found)
+        chain.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice)
 
     def _compare_ends(self) -> None:
         """Report the jobs whose end one log lacks and another source has."""
@@ -335,14 +335,14 @@ class EventLogAuditor:
             if self.sources.kind(number) == "eventlog" and not chain.epoch:
                 hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
                 spans.append(LogCoverage(number, chain.first, chain.last, hosts))
-        for told, end, at, absent in find_lost_ends(lives, spans, self._ads):
+        for lost, end, at, absent in find_lost_ends(lives, spans, self._ads):
             where = "{}:{}".format(*self.sources.place(end))
             words = f"it ended, says {where}, and this log, which goes on, does not tell of it"
             if absent:
                 words = f"it ended, and {self.sources.path(absent)}, which covers its time, tells nothing of it"
-            chain = self._chains[told.chain]
-            story = [*_story(chain.lives[told.job]), (at, end, "its end")]
-            self.audit.lost.append(finding(self.sources, _name(told.job), "lost", words, story, of=-2))
+            chain = self._chains[lost.chain]
+            story = [*_story(chain.lives[lost.job]), (at, end, "its end")]
+            self.audit.lost.append(finding(self.sources, _name(lost.job), "lost", words, story, of=-2))
 
     def _look_for(self, chain: _EventLog, life: _JobHistory) -> None:
         if life.free or life.epoch != chain.epoch:

@@ -56,33 +56,33 @@ class ExitStatuses:
 
     def take(self, job: tuple[int, int], heard: Sequence[JobRecord]) -> None:
         begun: dict[tuple[int, str], int] = {}
-        entries = [one for one in heard if one.letter in "UE"]
-        starts = [one for one in heard if one.letter == "D" and one.what == "shadow_began"]
-        for one in heard:
-            if one.letter != "D" or one.what not in ("shadow_began", "shadow_gone"):
+        entries = [record for record in heard if record.letter in "UE"]
+        starts = [record for record in heard if record.letter == "D" and record.what == "shadow_began"]
+        for record in heard:
+            if record.letter != "D" or record.what not in ("shadow_began", "shadow_gone"):
                 continue
-            facts = json.loads(one.body)
-            shadow = (one.chain, facts.get("shadow", ""))
-            if one.what == "shadow_began":
-                begun[shadow] = one.at
+            facts = json.loads(record.body)
+            shadow = (record.chain, facts.get("shadow", ""))
+            if record.what == "shadow_began":
+                begun[shadow] = record.at
             elif (since := begun.pop(shadow, None)) is not None:
                 status = facts.get("status") or facts.get("reason", "")
                 # the end of the run before one that was not started may stand in the same second
-                since = max(since + SECOND * (status == NOT_STARTED), one.at - FAR)
-                next_starts = [its.at for its in starts if (its.at, its.line) > (one.at, one.line)]
-                until = min(next_starts, default=one.at + FAR + 1)
-                run = [entry for entry in entries if since <= entry.at <= one.at + FAR and entry.at < until]
-                self._judge(job, one, status, run)
+                since = max(since + SECOND * (status == NOT_STARTED), record.at - FAR)
+                next_starts = [its.at for its in starts if (its.at, its.line) > (record.at, record.line)]
+                until = min(next_starts, default=record.at + FAR + 1)
+                run = [entry for entry in entries if since <= entry.at <= record.at + FAR and entry.at < until]
+                self._judge(job, record, status, run)
 
-    def _judge(self, job: tuple[int, int], one: JobRecord, status: str, run: Sequence[JobRecord]) -> None:
+    def _judge(self, job: tuple[int, int], record: JobRecord, status: str, run: Sequence[JobRecord]) -> None:
         """Compare an exit with the entries of its run's end."""
         rule = STATUSES.get(status)
         ends = [entry for entry in run if entry.what in _ENDS]
         if rule is None or not rule.entries or not ends:
             return
-        told = {entry.what for entry in run}
+        entries = {entry.what for entry in run}
         if any(entry.what == "4" and REQUEUED in entry.body for entry in ends):
-            told.add(REQUEUED)
+            entries.add(REQUEUED)
 
         def contradicted() -> AuditFinding:
             end, number = ends[-1], f"{int(ends[-1].what):03}"
@@ -90,11 +90,11 @@ class ExitStatuses:
             words = f"its shadow exited with status {status} ({rule.words}), but {log} tells its end by entry {number}"
             story = [
                 (end.at, f"{end.source}:{end.line}", f"the run's end: entry {number}"),
-                (one.at, f"{one.source}:{one.line}", f"status {status}"),
+                (record.at, f"{record.source}:{record.line}", f"status {status}"),
             ]
             return finding(self.sources, "{}.{}".format(*job), "status", words, story)
 
-        self._misfits.judge("exit", bool(told & rule.entries), contradicted)
+        self._misfits.judge("exit", bool(entries & rule.entries), contradicted)
 
     def finish(self) -> Iterator[AuditFinding]:
         return self._misfits.only()

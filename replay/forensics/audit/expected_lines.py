@@ -53,7 +53,7 @@ class LineCensus:
         for number, words in _BEFORE.get((event.source, event.target), ()):
             if words in _NEEDS and _NEEDS[words] not in said:
                 continue
-            fits = words in said or any(f"/ {one}" in f"/ {event.reason}" for one in words.split("|"))
+            fits = words in said or any(f"/ {alternative}" in f"/ {event.reason}" for alternative in words.split("|"))
             self._lines.judge((dynamic, number, words), fits, partial(_lacks, finding, words))
 
     def missed(self) -> Iterator[AuditFinding]:
@@ -90,16 +90,16 @@ REASONS: Final = (*ANNOUNCEMENTS, *_announcements("reasons"))
 
 def announced_target(words: str, source: str = "") -> str:
     """Return where the words lead, from ``source`` if they lead somewhere from there; "" if they announce nothing."""
-    found = [said for said in ANNOUNCEMENTS if words.startswith(said.words)]
-    here = [said for said in found if source.startswith(said.sources)]
-    return (here or found)[0].target if found else ""
+    announcements = [announcement for announcement in ANNOUNCEMENTS if words.startswith(announcement.words)]
+    here = [announcement for announcement in announcements if source.startswith(announcement.sources)]
+    return (here or announcements)[0].target if announcements else ""
 
 
 def announced_elsewhere(words: str, source: str, target: str) -> str:
     """Return where the words of a transition's reason belong, "from ... to ...", if not there; else ""."""
-    found = [said for said in REASONS if words.startswith(said.words)]
-    if not found or any(target.startswith(said.target) and source.startswith(said.sources) for said in found):
+    reasons = [reason for reason in REASONS if words.startswith(reason.words)]
+    if not reasons or any(target.startswith(reason.target) and source.startswith(reason.sources) for reason in reasons):
         return ""
-    said = found[-1]
-    sources = " or ".join(pair.rstrip("/") for pair in said.sources if pair)
-    return " ".join(filter(None, (sources and f"from {sources}", said.target and f"to {said.target.rstrip('/')}")))
+    reason = reasons[-1]
+    sources = " or ".join(pair.rstrip("/") for pair in reason.sources if pair)
+    return " ".join(filter(None, (sources and f"from {sources}", reason.target and f"to {reason.target.rstrip('/')}")))

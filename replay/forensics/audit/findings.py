@@ -85,7 +85,7 @@ class LogParts:
 
     def add(self, to: list[AuditFinding], *found: AuditFinding) -> None:
         """Keep findings of the current part for a list of the audit."""
-        self._findings.setdefault(self.current, []).extend((to, one) for one in found)
+        self._findings.setdefault(self.current, []).extend((to, each) for each in found)
 
     def report(self) -> None:
         """Add all findings to the lists for which they were kept."""

@@ -53,23 +53,23 @@ def whole(ad: Ad, name: str) -> int | None:
 
 def text_of(ad: Ad, name: str) -> str:
     """Return a text of an ad; empty if it has none, or an expression."""
-    found = ad.get(name, "")
-    return plain(found) if found.startswith('"') else ""
+    text = ad.get(name, "")
+    return plain(text) if text.startswith('"') else ""
 
 
 def seconds(ad: Ad, name: str, unit: int = SECOND) -> int | None:
     """Return seconds of an ad, in microseconds; or another amount, rounded to its `unit`."""
     try:
-        found = round(float(ad.get(name, "")) * unit)
+        value = round(float(ad.get(name, "")) * unit)
     except (ValueError, OverflowError):
         return None
-    return found if abs(found) < ANY else None
+    return value if abs(value) < ANY else None
 
 
 def date(ad: Ad, name: str) -> int | None:
     """Return an instant of an ad in microseconds; None for 0 or less."""
-    found = seconds(ad, name)
-    return found if found is not None and found > 0 else None
+    micros = seconds(ad, name)
+    return micros if micros is not None and micros > 0 else None
 
 
 def _holds(ad: Ad) -> tuple[int, bool] | None:
@@ -125,16 +125,16 @@ def _became(place: StatementSource, ad: Ad) -> list[Statement]:
         return []
     if status == REMOVED and completed and whole(ad, "LastJobStatus") in (None, COMPLETED):
         return []
-    found = [place.says("became", STATUSES[status])]
+    statements = [place.says("became", STATUSES[status])]
     if completed and status != COMPLETED:
-        found.append(place.says("became", STATUSES[COMPLETED]))
-    return found
+        statements.append(place.says("became", STATUSES[COMPLETED]))
+    return statements
 
 
 def _sampled(place: StatementSource, ad: Ad) -> int:
     """Return when an ad of the queue was valid: its job was there at least until then."""
-    found = place.at if place.letter == "Q" else date(ad, "ServerTime") if place.letter == "A" else None
-    return found or date(ad, "EnteredCurrentStatus") or 0
+    sampled = place.at if place.letter == "Q" else date(ad, "ServerTime") if place.letter == "A" else None
+    return sampled or date(ad, "EnteredCurrentStatus") or 0
 
 
 def _who(place: StatementSource, ad: Ad) -> list[Statement]:
@@ -144,38 +144,38 @@ def _who(place: StatementSource, ad: Ad) -> list[Statement]:
     group = text_of(ad, "AccountingGroup")
     domain = user.partition("@")[2]
     submitter = user if not group else group if "@" in group or not domain else f"{group}@{domain}"
-    found = [place.says("user", user), place.says("submitter", submitter)]
+    statements = [place.says("user", user), place.says("submitter", submitter)]
     if (owner := text_of(ad, "Owner")) and owner != user.partition("@")[0]:
-        found.append(place.says("user", owner))
+        statements.append(place.says("user", owner))
     number = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
-    found.append(place.says("number", number))
+    statements.append(place.says("number", number))
     if (named := _NUMBER.search(text_of(ad, "GlobalJobId"))) and named[1] != number:
-        found.append(place.says("number", named[1]))
-    return found
+        statements.append(place.says("number", named[1]))
+    return statements
 
 
 def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> list[Statement]:
     more = None if final else ANY
-    found = [] if place.letter == "S" else place.known("starts", whole(ad, "NumJobStarts"), more=more)
+    statements = [] if place.letter == "S" else place.known("starts", whole(ad, "NumJobStarts"), more=more)
     holds, exact = _holds(ad) or (None, False)
     wall = seconds(ad, "RemoteWallClockTime")
     if place.letter != "S" and (exact or final):
-        found += place.known("holds", holds, less=None if exact else ANY, more=more)
+        statements += place.known("holds", holds, less=None if exact else ANY, more=more)
     if place.letter in "HQA":
-        found += place.known("wall", wall, more=more)
+        statements += place.known("wall", wall, more=more)
     if place.letter in "PA" or (place.letter in "HQ" and (completed or not final)):
         for fact, (name, unit) in _TOTALS.items():
-            found += place.known(fact, seconds(ad, name, unit), more=more)
+            statements += place.known(fact, seconds(ad, name, unit), more=more)
     if place.letter == "P" and (before := (whole(ad, "NumShadowStarts") or 0) - 1) > 0:
         by = "RemoteWallClockTime of the next run"
-        found += place.known("wall_runs", wall, less=0, more=0, number=before, by=by)
+        statements += place.known("wall_runs", wall, less=0, more=0, number=before, by=by)
     if place.letter in "HQ" and final:
-        found += _of_one_shadow(place, ad, completed)
+        statements += _of_one_shadow(place, ad, completed)
     if place.letter in "HQA" and holds and exact:
         name = "HoldReasonCode" if whole(ad, "JobStatus") == HELD else "LastHoldReasonCode"
         if (code := whole(ad, name)) is not None:
-            found.append(place.says("hold", str(code), holds))
-    return found
+            statements.append(place.says("hold", str(code), holds))
+    return statements
 
 
 _TOTALS: Final = {
@@ -191,10 +191,10 @@ def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Stat
     shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
     if shadows is None or wall is None:
         return []
-    found = list[Statement]()
+    statements = list[Statement]()
 
     def ran(value: int | None, by: str, number: int = shadows, less: int | None = 0, more: int | None = 0) -> None:
-        found.extend(place.known("wall_runs", value, less=less, more=more, number=number, by=by))
+        statements.extend(place.known("wall_runs", value, less=less, more=more, number=number, by=by))
 
     ran(wall, "RemoteWallClockTime")
     if not _checkpoints(ad):
@@ -203,7 +203,7 @@ def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Stat
     if shadows > 1 and last is not None:
         ran(wall - last, "RemoteWallClockTime less LastRemoteWallClockTime", shadows - 1)
     if shadows != 1:
-        return found
+        return statements
     ran(last, "LastRemoteWallClockTime")
     weighted, weight = seconds(ad, "CumulativeSlotTime"), seconds(ad, "MachineAttrSlotWeight0")
     if weighted is not None and weight:
@@ -213,8 +213,8 @@ def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Stat
     if placed is not None and ended is not None:
         ran(ended - placed, "JobCurrentStartDate to its end", less=None if completed else ANY, more=None)
     for fact, name in (("user_cpu", "RemoteUserCpu"), ("system_cpu", "RemoteSysCpu")) if completed else ():
-        found += place.known(fact, seconds(ad, name), by=name)
-    return found
+        statements += place.known(fact, seconds(ad, name), by=name)
+    return statements
 
 
 def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
@@ -269,19 +269,19 @@ def _stop(place: StatementSource, ad: Ad, over: bool) -> int | None:
 
 
 def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
-    found = []
+    statements = []
     by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if by_signal else ("ExitCode", "code")
     # A starter that is told to be quick sends no last word: of a run that was vacated, what stood there before stays.
     stale = place.letter == "P" and "VacateReasonCode" in ad and (whole(ad, "NumShadowStarts") or 0) > 1
     if "ExitBySignal" in ad and (value := whole(ad, name)) is not None and not stale:
-        found.append(place.says("exit", f"{word} {value}"))
+        statements.append(place.says("exit", f"{word} {value}"))
     # A starter that was told to be quick kills its job, and its last measurement may not reach the shadow.
     less = ANY if place.letter == "S" and by_signal else None
     if whole(ad, "JobUniverse") in ON_SLOTS:
-        found += place.known("run_user_cpu", seconds(ad, "RemoteUserCpu"), less=less)
-        found += place.known("run_system_cpu", seconds(ad, "RemoteSysCpu"), less=less)
-    return found
+        statements += place.known("run_user_cpu", seconds(ad, "RemoteUserCpu"), less=less)
+        statements += place.known("run_system_cpu", seconds(ad, "RemoteSysCpu"), less=less)
+    return statements
 
 
 def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
@@ -292,8 +292,8 @@ def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
         if run.placed is None or run.stopped is None or not run.said:
             return
         total += max(0, run.stopped - run.placed)
-        one = run.said[0]
-        place = StatementSource(one.letter, one.source, one.line, one.at)
+        statement = run.said[0]
+        place = StatementSource(statement.letter, statement.source, statement.line, statement.at)
         less, more = NEAR * number, LINGERING * number
         yield place.measures("wall_runs", total, less=less, more=more, number=number, by="EpochWriteDate")
         number += 1
@@ -301,19 +301,19 @@ def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
 
 def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
     """Return the duration of a run, in every way in which the ad states it."""
-    found = list[Statement]()
+    statements = list[Statement]()
 
     def say(fact: str, name: str, less: int | None = None, more: int | None = None) -> None:
-        found.extend(place.known(fact, seconds(ad, name), less=less, more=more, by=name))
+        statements.extend(place.known(fact, seconds(ad, name), less=less, more=more, by=name))
 
     if place.letter == "S":
         if "JobDuration" in ad:
             say("run_wall", "RemoteWallClockTime")
             say("run_wall", "JobDuration", NEAR, ANY)
-        return found
+        return statements
     if run.stopped is not None:
         by = f"JobCurrentStartDate to {'EpochWriteDate' if place.letter == 'P' else 'CompletionDate'}"
-        found.append(place.measures("run_wall", run.stopped - placed, by=by))
+        statements.append(place.measures("run_wall", run.stopped - placed, by=by))
     if place.letter != "P":
         say("run_wall", "LastRemoteWallClockTime", 0, 0)
         if run.shadow == 1 and not _checkpoints(ad):
@@ -322,19 +322,19 @@ def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> lis
         say("run_wall", "ActivationDuration", NEAR, ANY)
         say("busy", "ActivationDuration")
         say("executed", "ActivationExecutionDuration")
-    return found
+    return statements
 
 
 def _sizes(place: StatementSource, ad: Ad) -> list[Statement]:
     """Return what a run needed. An event log has it rounded for matchmaking, or as measured."""
-    found = []
+    statements = []
     if place.letter in "HQA":
         used = whole(ad, "ResidentSetSize_RAW")
         if used is not None and "ResidentSetSize" in ad.get("MemoryUsage", ""):
-            found.append(place.measures("memory", -(-used // 1024), more=-(-used // 1024) + 1))
+            statements.append(place.measures("memory", -(-used // 1024), more=-(-used // 1024) + 1))
         if (used := whole(ad, "DiskUsage_RAW")) is not None:
-            found.append(place.measures("disk", used, more=used + 1))
-    return found
+            statements.append(place.measures("disk", used, more=used + 1))
+    return statements
 
 
 def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
@@ -351,10 +351,10 @@ def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[
                 job.last = max(job.last, run.stopped)
                 spans.setdefault(key, []).append((run.placed, run.stopped, place))
         job.said += account.said
-    for key, found in spans.items():
-        found.sort(key=lambda span: span[:2])
-        total = sum(end - begin for begin, end, _ in found)
-        total -= sum(max(0, one[1] - other[0]) for one, other in pairwise(found))
-        wall = found[-1][2].measures("wall", max(total, 0), less=NEAR * len(found))
+    for key, epochs in spans.items():
+        epochs.sort(key=lambda span: span[:2])
+        total = sum(end - begin for begin, end, _ in epochs)
+        total -= sum(max(0, one[1] - other[0]) for one, other in pairwise(epochs))
+        wall = epochs[-1][2].measures("wall", max(total, 0), less=NEAR * len(epochs))
         jobs[key].said += [wall, *_added(jobs[key].runs)]
     return list(jobs.values())

@@ -21,59 +21,59 @@ OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
 def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
     """Return what the records of a job number tell. `gaps`: the ``order`` of missing records, by chain."""
     entries: dict[tuple[str, int], list[JobRecord]] = {}
-    found: list[JobAccount] = []
+    accounts: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []
     shadows: dict[str, JobAccount] = {}
     processes: dict[tuple[str, int], list[JobRecord]] = {}
-    for one in heard:
-        place = StatementSource(one.letter, one.source, one.line, one.at)
-        if one.letter in "UE":
-            entries.setdefault((one.letter, one.chain), []).append(one)
-        elif one.letter in "HPSQA":
-            ad = json.loads(one.body)
-            final = one.letter == "H" or one.what == "final"
+    for record in heard:
+        place = StatementSource(record.letter, record.source, record.line, record.at)
+        if record.letter in "UE":
+            entries.setdefault((record.letter, record.chain), []).append(record)
+        elif record.letter in "HPSQA":
+            ad = json.loads(record.body)
+            final = record.letter == "H" or record.what == "final"
             if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
                 continue
             account = ad_told(place, ad, final)
-            if account is not None and one.letter == "P":
+            if account is not None and record.letter == "P":
                 epochs.append((place, account))
             elif account is not None:
-                account.log = f"S {one.chain}" if one.letter == "S" else ""
-                found.append(account)
-        elif one.what in OF_PROCESSES:
-            processes.setdefault((one.letter, one.chain), []).append(one)
+                account.log = f"S {record.chain}" if record.letter == "S" else ""
+                accounts.append(account)
+        elif record.what in OF_PROCESSES:
+            processes.setdefault((record.letter, record.chain), []).append(record)
         else:
-            _reported(place, one, shadows, found)
+            _add(place, record, shadows, accounts)
     for (_, chain), log in entries.items():
-        found += facts_of_entries(log, gaps.get(chain, ()))
+        accounts += facts_of_entries(log, gaps.get(chain, ()))
     for (letter, chain), log in processes.items():
-        found += _exits(log, f"{letter} {chain}")
-    return found + epochs_told(epochs)
+        accounts += _exits(log, f"{letter} {chain}")
+    return accounts + epochs_told(epochs)
 
 
-def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAccount], found: list[JobAccount]) -> None:
+def _add(place: StatementSource, record: JobRecord, shadows: dict[str, JobAccount], known: list[JobAccount]) -> None:
     """Add what the daemons' logs tell of a job: each shadow and each activation by itself."""
-    facts = json.loads(one.body)
-    of = f"{one.chain} {facts.get('slot') if one.letter == 'L' else facts.get('shadow')}"
-    if one.what in ("over", "shadow_gone"):
+    facts = json.loads(record.body)
+    of = f"{record.chain} {facts.get('slot') if record.letter == 'L' else facts.get('shadow')}"
+    if record.what in ("over", "shadow_gone"):
         if (begun := shadows.pop(of, None)) is not None:
-            begun.last = begun.runs[0].stopped = one.at
-            begun.runs[0].over = f"{one.source}:{one.line}"
+            begun.last = begun.runs[0].stopped = record.at
+            begun.runs[0].over = f"{record.source}:{record.line}"
             begun.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
         return
-    log = f"{one.letter} {one.chain}"
-    if one.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow
-        last = next((account for account in reversed(found) if account.log == log and account.runs), None)
+    log = f"{record.letter} {record.chain}"
+    if record.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow
+        last = next((account for account in reversed(known) if account.log == log and account.runs), None)
         if last is not None:
             last.reconnected = True
             shadows[of] = last
             return
-    account = JobAccount(None, one.at, one.at, log=log, address=facts.get("source", "").partition("?")[0])
-    found.append(account)
-    account.said += place.named("user" if one.letter == "L" else "submitter", facts.get("user", ""))
-    if one.what in ("activated", "shadow_began"):
+    account = JobAccount(None, record.at, record.at, log=log, address=facts.get("source", "").partition("?")[0])
+    known.append(account)
+    account.said += place.named("user" if record.letter == "L" else "submitter", facts.get("user", ""))
+    if record.what in ("activated", "shadow_began"):
         shadows[of] = account
-        run = RecordedRun(placed=one.at, said=[place.measures("placed", one.at)])
+        run = RecordedRun(placed=record.at, said=[place.measures("placed", record.at)])
         run.said += place.named("slot", facts.get("slot", "")) + place.named("claim", facts.get("claim", ""))
         account.runs.append(run)
 
@@ -82,17 +82,17 @@ def _exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
     """Return what a starters' or shadows' log tells of how a job's process exited. A process that was told to end, or
     that its starter starts again (a job that writes checkpoints, or has a PostCmd), does not say how the job did."""
     began: dict[str, JobRecord] = {}
-    told = [(one, json.loads(one.body)) for one in log]
-    if any("again" in facts for _, facts in told):
+    records = [(record, json.loads(record.body)) for record in log]
+    if any("again" in facts for _, facts in records):
         return
-    for one, facts in told:
-        if one.what == "process_began":
-            began[facts["pid"]] = one
+    for record, facts in records:
+        if record.what == "process_began":
+            began[facts["pid"]] = record
             continue
         begin = began.pop(facts.get("pid", ""), None)
         if "told" in facts:
             continue
-        place = StatementSource(one.letter, one.source, one.line, one.at)
+        place = StatementSource(record.letter, record.source, record.line, record.at)
         how = next(f"{word} {facts[word]}" for word in ("code", "signal") if word in facts)
-        run = RecordedRun(began=begin.at if begin else None, stopped=one.at, said=[place.says("exit", how)])
-        yield JobAccount(None, begin.at if begin else one.at, one.at, log=name, runs=[run])
+        run = RecordedRun(began=begin.at if begin else None, stopped=record.at, said=[place.says("exit", how)])
+        yield JobAccount(None, begin.at if begin else record.at, record.at, log=name, runs=[run])

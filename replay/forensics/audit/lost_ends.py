@@ -51,7 +51,7 @@ class LogCoverage(NamedTuple):
 class LostEnd(NamedTuple):
     """A job whose end one log lacks."""
 
-    told: LoggedJob  #: its last entry there; or in its own log, for a job of which an EventLog tells nothing
+    job: LoggedJob  #: its last entry there; or in its own log, for a job of which an EventLog tells nothing
     end: str
     at: int
     absent: int = 0  #: the chain that tells nothing of the job
@@ -70,18 +70,18 @@ class HistoryAds:
         ads = index(event)
         jobs = zip(ads.wholes("cluster"), ads.wholes("proc"), ads.micros("qdate"), strict=True)
         times = zip(ads.wholes("status"), ads.micros("completed"), ads.micros("left"), ads.lines, strict=True)
-        for (cluster, proc, submitted), (status, completed, left, line) in zip(jobs, times, strict=True):
+        for (cluster, proc, submitted), (status, completed, departed, line) in zip(jobs, times, strict=True):
             if status in _OVER:
-                self._kept += _ad.pack(cluster, proc, submitted, completed or left, place.source, line, status)
+                self._kept += _ad.pack(cluster, proc, submitted, completed or departed, place.source, line, status)
 
     def ends(self, jobs: Iterable[Job]) -> dict[Job, list[tuple[int, int, str]]]:
         """Return the submission, leaving time and place of each ad of some jobs."""
-        found: dict[Job, list[tuple[int, int, str]]] = {job: [] for job in jobs}
-        if found:
+        ends: dict[Job, list[tuple[int, int, str]]] = {job: [] for job in jobs}
+        if ends:
             for cluster, proc, submitted, at, source, line, _ in _ad.iter_unpack(bytes(self._kept)):
-                if (cluster, proc) in found:
-                    found[cluster, proc].append((submitted, at, RecordPlace(source, line).stimulus))
-        return found
+                if (cluster, proc) in ends:
+                    ends[cluster, proc].append((submitted, at, RecordPlace(source, line).stimulus))
+        return ends
 
     def became(self, known: Collection[Job]) -> Iterator[JobOutcome]:
         """Yield the outcomes of the jobs that no event log tells, for ``count_outcomes``."""
@@ -94,33 +94,33 @@ def find_lost_ends(lives: list[LoggedJob], spans: list[LogCoverage], ads: Histor
     """Yield the jobs whose end a log lacks, though it goes on and others have it."""
     ended: dict[tuple[Job, int], list[LoggedJob]] = {}
     heard: dict[Job, set[int]] = {}
-    for told in lives:
-        heard.setdefault(told.job, set()).add(told.chain)
-        if told.ended and told.submitted:
-            ended.setdefault(_life(told), []).append(told)
-    open_ = [told for told in lives if not told.ended and told.submitted and told.covers]
-    ends = ads.ends(told.job for told in open_)
-    for told in open_:
-        twin = next((twin for twin in ended.get(_life(told), ()) if twin.last + TWINS < told.covers), None)
+    for life in lives:
+        heard.setdefault(life.job, set()).add(life.chain)
+        if life.ended and life.submitted:
+            ended.setdefault(_life(life), []).append(life)
+    open_ = [life for life in lives if not life.ended and life.submitted and life.covers]
+    ends = ads.ends(life.job for life in open_)
+    for life in open_:
+        twin = next((twin for twin in ended.get(_life(life), ()) if twin.last + TWINS < life.covers), None)
         if twin is not None:
-            yield LostEnd(told, twin.stimulus, twin.last)
+            yield LostEnd(life, twin.stimulus, twin.last)
             continue
-        for submitted, at, stimulus in ends[told.job]:
-            if abs(submitted - told.submitted) < AFTER and told.last - TWINS <= at < told.covers - AFTER:
-                yield LostEnd(told, stimulus, at)
+        for submitted, at, stimulus in ends[life.job]:
+            if abs(submitted - life.submitted) < AFTER and life.last - TWINS <= at < life.covers - AFTER:
+                yield LostEnd(life, stimulus, at)
                 break
-    for told in (one for each in ended.values() for one in each):
+    for life in (twin for twins in ended.values() for twin in twins):
         for span in spans:
-            if span.chain not in heard[told.job] and _covers(span, told):
-                yield LostEnd(told, told.stimulus, told.last, span.chain)
+            if span.chain not in heard[life.job] and _covers(span, life):
+                yield LostEnd(life, life.stimulus, life.last, span.chain)
 
 
-def _life(told: LoggedJob) -> tuple[Job, int]:
-    return told.job, told.submitted // 1_000_000
+def _life(life: LoggedJob) -> tuple[Job, int]:
+    return life.job, life.submitted // 1_000_000
 
 
-def _covers(span: LogCoverage, told: LoggedJob) -> bool:
-    return told.host in span.hosts and span.first + TWINS < told.submitted and told.last + TWINS < span.last
+def _covers(span: LogCoverage, life: LoggedJob) -> bool:
+    return life.host in span.hosts and span.first + TWINS < life.submitted and life.last + TWINS < span.last
 
 
 def count_outcomes(became: Iterable[JobOutcome]) -> dict[str, int]:

@@ -73,12 +73,12 @@ class ScratchDatabase:
 
     def add_ads(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
         self._add("kept", (order, letter, source, line, event.at, event.count, event.ads, event.index))
-        found = index(event)
-        clusters, procs, jobs = found.wholes("cluster"), found.wholes("proc"), found.texts("job")
-        done, left = found.micros("completed"), found.micros("left")
-        for place, its_line in enumerate(found.lines):
+        ads = index(event)
+        clusters, procs, jobs = ads.wholes("cluster"), ads.wholes("proc"), ads.texts("job")
+        done, departed = ads.micros("completed"), ads.micros("left")
+        for place, its_line in enumerate(ads.lines):
             job = jobs[place] if letter == "H" else None
-            numbers = clusters[place], procs[place], letter, order, place, its_line, job, done[place] or left[place]
+            numbers = clusters[place], procs[place], letter, order, place, its_line, job, done[place] or departed[place]
             self._add("numbers", numbers)
 
     def add_fact(self, thing: str, fact: str, place: StatementSource, body: str) -> None:
@@ -100,8 +100,8 @@ class ScratchDatabase:
                 on e.job = t.job and e.letter = t.letter and e.chain = t.chain and e.run = t.run
             order by 1, 2, 3, 4, source, line
         """)
-        for (job, letter, _, _), found in groupby(rows, key=lambda row: row[:4]):
-            yield job, letter, [row[4:] for row in found]
+        for (job, letter, _, _), group in groupby(rows, key=lambda row: row[:4]):
+            yield job, letter, [row[4:] for row in group]
 
     def runs_by_claim(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
         """Yield the runs of each claim by kind of source: (begin, until, job, source, line), by time."""
@@ -109,8 +109,8 @@ class ScratchDatabase:
         rows = self._db.execute(
             "select claim, letter, begin, until, job, source, line from runs order by 1, 2, 3, 4, 5, 6, 7"
         )
-        for (claim, letter), found in groupby(rows, key=lambda row: row[:2]):
-            yield claim, letter, (row[2:] for row in found)
+        for (claim, letter), group in groupby(rows, key=lambda row: row[:2]):
+            yield claim, letter, (row[2:] for row in group)
 
     def records_by_job(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[JobRecord]]]:
         """Yield the records of each job number that two kinds of sources have, or that neither a job event log nor a
@@ -130,17 +130,17 @@ class ScratchDatabase:
             select h.cluster, h.proc, ord, letter, chain, source, line, at, what, body
             from heard h join wanted w on h.cluster = w.cluster and h.proc = w.proc order by 1, 2, ord, line
         """)
-        for (cluster, proc), found in groupby(rows, key=lambda row: row[:2]):
-            yield cluster, proc, [JobRecord(*row[2:]) for row in found]
+        for (cluster, proc), group in groupby(rows, key=lambda row: row[:2]):
+            yield cluster, proc, [JobRecord(*row[2:]) for row in group]
 
     def _unpack(self, names: Sequence[str]) -> None:
         rows = self._db.execute("""
             select n.ord, place, n.line, n.cluster, n.proc
             from numbers n join wanted w on n.cluster = w.cluster and n.proc = w.proc order by 1, 2
         """)
-        for order, found in groupby(rows, key=lambda row: row[0]):
+        for order, group in groupby(rows, key=lambda row: row[0]):
             letter, source, _, at, ads = self._event(order, names)
-            for _, place, line, cluster, proc in found:
+            for _, place, line, cluster, proc in group:
                 self.add_record(
                     cluster, proc, JobRecord(order, letter, source, source, line, at, "ad", json.dumps(ads[place]))
                 )
@@ -170,8 +170,8 @@ class ScratchDatabase:
             where n.job in (select job from numbers where job <> '' group by job having count(*) > 1)
             order by n.job, n.ord, n.place
         """)
-        for job, found in groupby(rows, key=lambda row: row[0]):
-            yield plain(job), [row[1:] for row in found]
+        for job, group in groupby(rows, key=lambda row: row[0]):
+            yield plain(job), [row[1:] for row in group]
 
     def facts_by_thing(self) -> Iterator[tuple[str, str, list[_Row]]]:
         """Yield the statements on each thing of which two kinds tell: (at, letter, body, source, line), by time."""
@@ -181,8 +181,8 @@ class ScratchDatabase:
                 (select thing, fact from things group by thing, fact having min(letter) <> max(letter)) w
                 on t.thing = w.thing and t.fact = w.fact order by 1, 2, at, source, line
         """)
-        for (thing, fact), found in groupby(rows, key=lambda row: row[:2]):
-            yield thing, fact, [row[2:] for row in found]
+        for (thing, fact), group in groupby(rows, key=lambda row: row[:2]):
+            yield thing, fact, [row[2:] for row in group]
 
     def close(self) -> None:
         self._db.close()

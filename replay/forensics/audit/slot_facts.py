@@ -33,10 +33,10 @@ def disputed_facts(fact: str, rows: list[Any], spans: Spans, ends: Callable[[int
     :param spans: the times that each accountant's table covers, by source
     :param ends: up to when the log of a source tells what happens
     """
-    found = list(dict.fromkeys(rows))
+    distinct = list(dict.fromkeys(rows))
     if fact in _OF_MATCHES:
-        return _matches(fact, found)
-    return _values(fact, found, spans) if fact in OF_CUSTOMERS.values() else _moments(fact, found, ends)
+        return _matches(fact, distinct)
+    return _values(fact, distinct, spans) if fact in OF_CUSTOMERS.values() else _moments(fact, distinct, ends)
 
 
 def _moments(fact: str, rows: list[Row], ends: Callable[[int], int]) -> Iterator[list[Statement]]:
@@ -50,8 +50,8 @@ def _moments(fact: str, rows: list[Row], ends: Callable[[int], int]) -> Iterator
             continue
         while begin > 0 and log[begin][2] == NONE:
             begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
-        then = [_text(fact, one) for one in log[begin:end]]
-        if all(one.text and one.denies(_text(fact, row)) for one in then):
+        then = [_text(fact, logged) for logged in log[begin:end]]
+        if all(logged.text and logged.denies(_text(fact, row)) for logged in then):
             yield [then[-1], _text(fact, row)]
 
 
@@ -65,9 +65,9 @@ def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
         return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
 
     for row in filter(alone, rows):
-        told = [_text(fact, other) for other in near(row) if alone(other)]
-        pair = frozenset((_text(fact, row), *told[-1:]))
-        if told and pair not in seen:
+        others = [_text(fact, other) for other in near(row) if alone(other)]
+        pair = frozenset((_text(fact, row), *others[-1:]))
+        if others and pair not in seen:
             seen.add(pair)
             yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
 
@@ -81,9 +81,9 @@ def _values(fact: str, rows: list[Row], spans: Spans) -> Iterator[list[Statement
         ad = _value(fact, row) if row[1] == "V" else None
         if ad is None:
             continue
-        told = [values for table in tables.values() if (values := _at(fact, table, row[0], spans))]
-        if 0 < len(told) == len(tables) and all(ad.denies(value) for values in told for value in values):
-            yield [told[-1][-1], ad]
+        covering = [values for table in tables.values() if (values := _at(fact, table, row[0], spans))]
+        if 0 < len(covering) == len(tables) and all(ad.denies(value) for values in covering for value in values):
+            yield [covering[-1][-1], ad]
 
 
 def _at(fact: str, table: list[Row], at: int, covered: Spans) -> list[Statement]:
@@ -101,7 +101,7 @@ def _at(fact: str, table: list[Row], at: int, covered: Spans) -> list[Statement]
 
 def _several(log: list[Row]) -> bool:
     """Tell whether two logs tell of a slot in turns: then two machines have the same name."""
-    changes = sum(one[3] != other[3] for one, other in pairwise(log))
+    changes = sum(row[3] != other[3] for row, other in pairwise(log))
     return changes >= len({row[3] for row in log})
 
 

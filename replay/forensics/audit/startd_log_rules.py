@@ -158,7 +158,7 @@ class StartdLogAuditor:
         return slot
 
     def _finding(self, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> AuditFinding:
-        story = [(told.at, told.stimulus, _words(told)) for told in (*slot.story, event)]
+        story = [(record.at, record.stimulus, _words(record)) for record in (*slot.story, event)]
         return finding(self.sources, event.slot, rule, words, story)
 
     def _accuse(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> None:
@@ -195,9 +195,9 @@ class StartdLogAuditor:
             chain.above = max(at, event.at), this
             return
         if chain.aside is not None:
-            before, found = chain.aside
+            before, moved = chain.aside
             if event.at >= before:
-                chain.parts.add(self.audit.violations, found)
+                chain.parts.add(self.audit.violations, moved)
             chain.aside, chain.above = None, (event.at, this)
         elif event.at < at - ASIDE:
             slot = chain.slots.get(event.slot, _AuditedSlot())
@@ -227,10 +227,10 @@ class StartdLogAuditor:
             chain.begun, chain.over = True, False
         elif event.said == "ended":
             if "status" in event.facts:  # else it broke off, perhaps between the announcement and the transition
-                for said in chain.unfulfilled:
-                    slot = chain.slots.get(said.slot, _AuditedSlot())
-                    words = f"{said.facts['words']!r} was said of it, and no transition follows"
-                    self._accuse(chain, slot, said, "said", words)
+                for announcement in chain.unfulfilled:
+                    slot = chain.slots.get(announcement.slot, _AuditedSlot())
+                    words = f"{announcement.facts['words']!r} was said of it, and no transition follows"
+                    self._accuse(chain, slot, announcement, "said", words)
             self._lingering(chain, event.at)
             self._end_of_dark(chain, event.at)
             self._forget(chain)
@@ -307,16 +307,16 @@ class StartdLogAuditor:
 
     def _occasion(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         """Count the lines before a transition among those of others like it."""
-        said, slot.said = slot.said, set()
-        if said is None or not chain.begun:
+        announced, slot.said = slot.said, set()
+        if announced is None or not chain.begun:
             slot.starter = False
             return
         if slot.starter:
-            said.add("starter")
-        chain.occasions.take(event, slot.dynamic, said, lambda words: self._finding(slot, event, "unsaid", words))
+            announced.add("starter")
+        chain.occasions.take(event, slot.dynamic, announced, lambda words: self._finding(slot, event, "unsaid", words))
         left_preempting = state(event.target) != state(event.source) == "Preempting"
         if event.source == "Claimed/Idle":
-            slot.starter = "starter" in said
+            slot.starter = "starter" in announced
         elif event.source == "Claimed/Cleaning" or event.target == "Claimed/Idle" or left_preempting:
             slot.starter = False
 
@@ -327,14 +327,14 @@ class StartdLogAuditor:
             words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
             self._accuse(chain, slot, event, "said", words)
             return
-        for said in (last, *before):
-            if belongs := announced_elsewhere(said, event.source, event.target):
-                words = f"{said!r} is said of it, which belongs to a transition {belongs}: the reason was changed"
+        for report in (last, *before):
+            if belongs := announced_elsewhere(report, event.source, event.target):
+                words = f"{report!r} is said of it, which belongs to a transition {belongs}: the reason was changed"
                 self._accuse(chain, slot, event, "said", words)
                 return
-            if said.startswith(_EXITED) and "/" in said and said.removeprefix(_EXITED) != event.source:
+            if report.startswith(_EXITED) and "/" in report and report.removeprefix(_EXITED) != event.source:
                 words = (
-                    f"it was in {said.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"
+                    f"it was in {report.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"
                 )
                 self._accuse(chain, slot, event, "said", words)
 

@@ -96,16 +96,16 @@ class JobQueueFold:
             return
         if cluster.startswith("0") or "ClusterId" not in (whole := self._ads.get(_cluster_key(key), {}) | ad):
             return  # records of owners and the like
-        kept = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
-        values = {name: sorted(set[str]().union(*(one.get(name, ()) for one in kept))) for name in COPIED}
+        values_by_ad = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
+        values = {name: sorted(set[str]().union(*(texts.get(name, ()) for texts in values_by_ad))) for name in COPIED}
         self.tell(int(cluster), int(proc), at, line, {**whole, ONCE: values}, final)
 
     def finish(self) -> None:
         """Report the jobs that the table still holds: it ends or begins anew."""
         for key in list(self._ads):
             self._told(key, self.at, self._lines[key], False)
-        for kept in (self._ads, self._lines, self._gone, self._values):
-            kept.clear()
+        for table in (self._ads, self._lines, self._gone, self._values):
+            table.clear()
 
 
 def _cluster_key(key: str) -> str:

@@ -76,7 +76,7 @@ class TableSteps:
 
     def forget(self, source: str) -> None:
         """Forget a table's values: it begins again, or records are missing."""
-        self._counts = {kept: value for kept, value in self._counts.items() if kept[0] != source}
+        self._counts = {key: value for key, value in self._counts.items() if key[0] != source}
         self._updated.pop(source, None)
         self._given.pop(source, None)
 
@@ -111,7 +111,7 @@ class TableSteps:
         last, before = self._counts.get((source, key, name), (0, None))
         steps = COUNTED[name]
         fits = value == 0 or value - last in steps or not counted
-        if before is not None and value in {before + one + other for one in steps for other in steps}:
+        if before is not None and value in {before + step + step_ for step in steps for step_ in steps}:
             fits = True  # the one above it was odd
         words = f"{name} is {value} after {last}"
         self._judge("count", fits, key.partition(".")[2], words, event.at, event.stimulus)

@@ -88,7 +88,7 @@ class UnpairedRecord(NamedTuple):
 
     rule: PairRule
     job: Job
-    told: PairedRecord
+    record: PairedRecord
     letter: str
     other: PairedRecord | None = None
     again: bool = False  #: the same file has another such record, which the other file has
@@ -137,47 +137,47 @@ class UnpairedRecords:
     """The matches that a NegotiatorLog tells without the line of it, which all others have."""
 
     def take(self, job: Job, heard: Sequence[JobRecord]) -> None:
-        for one in heard:
-            if one.letter == "N" and one.what == "matched" and one.chain not in self.gaps:
-                self._unworded.judge(one.chain, "startd" in json.loads(one.body), partial(self._not_worded, job, one))
-        told = _told(heard)
-        ads = [json.loads(one.body) for one in heard if one.letter in "HQ"]
+        for r in heard:
+            if r.letter == "N" and r.what == "matched" and r.chain not in self.gaps:
+                self._unworded.judge(r.chain, "startd" in json.loads(r.body), partial(self._not_worded, job, r))
+        paired = _paired_records(heard)
+        ads = [json.loads(record.body) for record in heard if record.letter in "HQ"]
         if any("StageInStart" in ad for ad in ads):
-            told = {key: found for key, found in told.items() if key[0] != "entry"}  # its log goes on in the spool
+            paired = {key: logs for key, logs in paired.items() if key[0] != "entry"}  # its log continues in the spool
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
-                self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
-            self._pair(name, rule, job, told)
+                self._chains.setdefault(letter, set()).update(paired.get((name, letter), ()))
+            self._pair(name, rule, job, paired)
         log = next((path for ad in ads if (path := text_of(ad, "UserLog"))), "")
-        pool_wide = list(told.get(("entry", "E"), {}).values())
+        pool_wide = list(paired.get(("entry", "E"), {}).values())
         if log and len(pool_wide) == 1:
-            self._users.setdefault(log, {})[job] = {one.chain for one in heard if one.letter == "U"}, pool_wide[0]
+            self._users.setdefault(log, {})[job] = {r.chain for r in heard if r.letter == "U"}, pool_wide[0]
 
     def _pair(
         self,
         name: str,
         rule: PairRule,
         job: Job,
-        told: Mapping[tuple[str, str], dict[int, list[PairedRecord]]],
+        records: Mapping[tuple[str, str], dict[int, list[PairedRecord]]],
     ) -> None:
-        mine, theirs = told.get((name, rule.first), {}), told.get((name, rule.second), {})
+        mine, theirs = records.get((name, rule.first), {}), records.get((name, rule.second), {})
         if name == "entry" and not theirs:
             return  # a job need not have a log of its own
         for chain in mine or {0: []}:
             for other in theirs or {0: []}:
-                one, two = mine.get(chain, []), theirs.get(other, [])
-                both, left, right = _paired(one, two, rule.slack)
+                first, second = mine.get(chain, []), theirs.get(other, [])
+                both, first_left, second_left = _paired(first, second, rule.slack)
                 key = (name, chain, other)
                 self.agreed[key] = self.agreed.get(key, 0) + len(both)
                 for pair in both:
                     self._reach(*pair)
-                pairs = list(_alone(rule, job, left, right, one, two))
+                pairs = list(_alone(rule, job, first_left, second_left, first, second))
                 if pairs:
                     self.alone.setdefault(key, []).extend(pairs)
 
-    def _reach(self, one: PairedRecord, other: PairedRecord) -> None:
+    def _reach(self, record: PairedRecord, other: PairedRecord) -> None:
         """Extend the part of each file that the other one covers."""
-        for mine, its in ((one, other), (other, one)):
+        for mine, its in ((record, other), (other, record)):
             at = _position(mine)
             first, last = self._paired.get((mine.chain, its.chain), (at, at))
             self._paired[mine.chain, its.chain] = min(first, at), max(last, at)
@@ -197,7 +197,7 @@ class UnpairedRecords:
         for second in sorted(pools[1]):
             if first in self.gaps or second in self.gaps:
                 continue
-            found = [
+            unpaired = [
                 alone
                 for chain, other in ((first, second), (first, 0), (0, second))
                 for alone in self.alone.get((name, chain, other), ())
@@ -205,16 +205,16 @@ class UnpairedRecords:
             agreed = self.agreed.get((name, first, second), 0)
             if name == "entry":  # users' logs are all written alike
                 agreed = sum(self.agreed.get((name, first, chain), 0) for chain in pools[1])
-            moved = name == "entry" and _moved_alike(found)
+            moved = name == "entry" and _moved_alike(unpaired)
             lacks = {rule.first: second, rule.second: first}
-            found = [one for one in _told_otherwise(found) if moved or self._certain(one)]
-            cut = [] if moved else [one for one in found if self._may_be_cut(one, lacks[one.letter])]
+            unpaired = [record for record in _without_disputed(unpaired) if moved or self._certain(record)]
+            cut = [] if moved else [record for record in unpaired if self._may_be_cut(record, lacks[record.letter])]
             if agreed < rule.least:
                 continue
-            if (one := _single([one for one in found if one not in cut], moved)) is not None:
-                yield self._finding(one, lacks[one.letter])
-            elif (one := _single(cut)) is not None:
-                noted.append(self._finding(one, lacks[one.letter], ", unless the file was cut there"))
+            if (record := _single([record for record in unpaired if record not in cut], moved)) is not None:
+                yield self._finding(record, lacks[record.letter])
+            elif (record := _single(cut)) is not None:
+                noted.append(self._finding(record, lacks[record.letter], ", unless the file was cut there"))
         self.noted += noted if len(noted) == 1 else []
 
     def _absent(self) -> None:
@@ -222,16 +222,16 @@ class UnpairedRecords:
         rule = PAIRS["entry"]
         for jobs in self._users.values():
             for chain in set[int]().union(*(chains for chains, _ in jobs.values())):
-                lacking = [(job, told) for job, (chains, told) in jobs.items() if chain not in chains]
+                lacking = [(job, records) for job, (chains, records) in jobs.items() if chain not in chains]
                 if len(lacking) == 1 and len(jobs) > AGREED:
-                    job, told = lacking[0]
-                    entries = [UnpairedRecord(rule, job, one, rule.first, whole=True) for one in told]
-                    inside = [one for one in entries if not self._may_be_cut(one, chain)]
-                    self.alone.setdefault(("entry", told[0].chain, chain), []).append([*inside, *entries][0])
+                    job, records = lacking[0]
+                    entries = [UnpairedRecord(rule, job, record, rule.first, whole=True) for record in records]
+                    inside = [record for record in entries if not self._may_be_cut(record, chain)]
+                    self.alone.setdefault(("entry", records[0].chain, chain), []).append([*inside, *entries][0])
 
-    def _not_worded(self, job: Job, one: JobRecord) -> AuditFinding:
+    def _not_worded(self, job: Job, match: JobRecord) -> AuditFinding:
         words = "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
-        record = (one.at, f"{one.source}:{one.line}", words)
+        record = (match.at, f"{match.source}:{match.line}", words)
         return finding(self.sources, "{}.{}".format(*job), "unpaired", words, [record])
 
     def _may_be_cut(self, alone: UnpairedRecord, lacking: int) -> bool:
@@ -239,18 +239,18 @@ class UnpairedRecords:
         gone, or it was copied earlier than the other file."""
         if alone.other is not None:
             return False
-        at, span = alone.told.at, self.spans.get(lacking)
+        at, span = alone.record.at, self.spans.get(lacking)
         if span is not None and span.first < at < span.last:
             return False
-        first, last = self._paired.get((alone.told.chain, lacking), ((at, 0), (at, 0)))
+        first, last = self._paired.get((alone.record.chain, lacking), ((at, 0), (at, 0)))
         if alone.letter in "EMNU":  # a daemon writes both of its logs in the same order
-            return not first < _position(alone.told) < last
+            return not first < _position(alone.record) < last
         return not first[0] < at < last[0]
 
     def _certain(self, alone: UnpairedRecord) -> bool:
         """Return True if the other file, unless it was cut, would have the record."""
-        at, rule = alone.told.at, alone.rule
-        if not alone.told.must:
+        at, rule = alone.record.at, alone.rule
+        if not alone.record.must:
             return False
         if alone.other is not None:
             first_told, last_told = sorted((at, alone.other.at))
@@ -266,16 +266,16 @@ class UnpairedRecords:
         return not any(since - max(stays, DYING) <= at <= until + DYING for since, until in deaths)
 
     def _finding(self, alone: UnpairedRecord, lacking: int, unless: str = "") -> AuditFinding:
-        rule, told = alone.rule, alone.told
+        rule, record = alone.rule, alone.record
         mine, theirs = KINDS[LETTERS[alone.letter]].name, self.sources.path(lacking).rpartition("/")[2]
-        what = f"{rule.what} {told.key}".rstrip()
-        story = [(told.at, told.stimulus, f"{what}, says {mine}")]
-        if alone.other is not None and alone.other.key != told.key:
+        what = f"{rule.what} {record.key}".rstrip()
+        story = [(record.at, record.stimulus, f"{what}, says {mine}")]
+        if alone.other is not None and alone.other.key != record.key:
             words = f"{what}, says {mine}; {alone.other.key}, says {theirs}: one of them was changed"
             story.append((alone.other.at, alone.other.stimulus, f"{alone.other.key}, says {theirs}"))
         elif alone.other is not None:
-            by = abs(alone.other.at - told.at) / SECOND
-            order = "after" if told.at > alone.other.at else "before"
+            by = abs(alone.other.at - record.at) / SECOND
+            order = "after" if record.at > alone.other.at else "before"
             words = f"{what}: {mine} has it {by:g} s {order} {theirs}: the time of one was changed"
             story.append((alone.other.at, alone.other.stimulus, f"the same, says {theirs}"))
         elif alone.again:
@@ -285,52 +285,53 @@ class UnpairedRecords:
         return finding(self.sources, "{}.{}".format(*alone.job), "unpaired", words, story, of=0)
 
 
-def _single(found: Sequence[UnpairedRecord], moved: bool = False) -> UnpairedRecord | None:
+def _single(records: Sequence[UnpairedRecord], moved: bool = False) -> UnpairedRecord | None:
     """Return the only record, or the first of a job's entries that one file lacks altogether, or that were `moved`."""
-    one_job = len({(one.job, one.letter) for one in found if one.rule is PAIRS["entry"]}) == 1
-    return found[0] if len(found) == 1 or (one_job and (moved or found[0].whole)) else None
+    one_job = len({(alone.job, alone.letter) for alone in records if alone.rule is PAIRS["entry"]}) == 1
+    return records[0] if len(records) == 1 or (one_job and (moved or records[0].whole)) else None
 
 
-def _told_otherwise(found: Sequence[UnpairedRecord]) -> list[UnpairedRecord]:
+def _without_disputed(records: Sequence[UnpairedRecord]) -> list[UnpairedRecord]:
     """Leave out what both files tell at one time of different things: the audit of facts has that."""
-    left = list(found)
-    for one in found:
-        if one.rule.what != "a match" or one not in left:
+    left = list(records)
+    for alone in records:
+        if alone.rule.what != "a match" or alone not in left:
             continue
+        at = alone.record.at
         twin = next(
             (
                 other
                 for other in left
-                if other.letter != one.letter and other.other is None and abs(other.told.at - one.told.at) <= NEAR
+                if other.letter != alone.letter and other.other is None and abs(other.record.at - at) <= NEAR
             ),
             None,
         )
-        if twin is not None and one.other is None:
-            left.remove(one)
+        if twin is not None and alone.other is None:
+            left.remove(alone)
             left.remove(twin)
     return left
 
 
-def _position(told: PairedRecord) -> _Position:
-    return told.at, int(told.stimulus.partition(":")[2])
+def _position(record: PairedRecord) -> _Position:
+    return record.at, int(record.stimulus.partition(":")[2])
 
 
-def _moved_alike(found: Sequence[UnpairedRecord]) -> bool:
+def _moved_alike(records: Sequence[UnpairedRecord]) -> bool:
     """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
-    moved = {(one.job, one.told.at - one.other.at) for one in found if one.other is not None}
-    return len(found) > 1 and len(moved) == 1 and all(one.other is not None for one in found)
+    moved = {(alone.job, alone.record.at - alone.other.at) for alone in records if alone.other is not None}
+    return len(records) > 1 and len(moved) == 1 and all(alone.other is not None for alone in records)
 
 
 def _paired(
-    one: Sequence[PairedRecord], two: Sequence[PairedRecord], slack: int
+    first: Sequence[PairedRecord], second: Sequence[PairedRecord], slack: int
 ) -> tuple[list[tuple[PairedRecord, PairedRecord]], list[PairedRecord], list[PairedRecord]]:
     """Pair records in the order of time; return the pairs, and what is left of each side."""
     both, left, right = list[tuple[PairedRecord, PairedRecord]](), list[PairedRecord](), list[PairedRecord]()
-    for key in dict.fromkeys(told.key for told in (*one, *two)):
+    for key in dict.fromkeys(record.key for record in (*first, *second)):
         # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
         mine, theirs = (
-            sorted((told for told in side if told.key == key), key=lambda told: (told.at, not told.must))
-            for side in (one, two)
+            sorted((record for record in side if record.key == key), key=lambda record: (record.at, not record.must))
+            for side in (first, second)
         )
         while mine and theirs:
             _leave_farther(theirs, right, mine)
@@ -361,77 +362,77 @@ def _alone(
     job: Job,
     left: list[PairedRecord],
     right: list[PairedRecord],
-    one: Sequence[PairedRecord],
-    two: Sequence[PairedRecord],
+    first: Sequence[PairedRecord],
+    second: Sequence[PairedRecord],
 ) -> Iterator[UnpairedRecord]:
     theirs = list(right)
-    for told in left:
-        other = next((its for its in theirs if its.key == told.key), None)
+    for record in left:
+        other = next((its for its in theirs if its.key == record.key), None)
         if other is None and rule is PAIRS["rejected"]:
-            other = next((its for its in theirs if its.at == told.at), None)
+            other = next((its for its in theirs if its.at == record.at), None)
         if other is not None:
             theirs.remove(other)
-        again = sum(1 for its in one if its.key == told.key and its.at == told.at) > 1
-        if told.must or (other is not None and other.must):
-            yield UnpairedRecord(rule, job, told._replace(must=True), rule.first, other, again, not two)
-    for told in theirs:
-        again = sum(1 for its in two if its.key == told.key and its.at == told.at) > 1
-        if told.must:
-            yield UnpairedRecord(rule, job, told, rule.second, None, again, not one)
+        again = sum(1 for its in first if its.key == record.key and its.at == record.at) > 1
+        if record.must or (other is not None and other.must):
+            yield UnpairedRecord(rule, job, record._replace(must=True), rule.first, other, again, not second)
+    for record in theirs:
+        again = sum(1 for its in second if its.key == record.key and its.at == record.at) > 1
+        if record.must:
+            yield UnpairedRecord(rule, job, record, rule.second, None, again, not first)
 
 
-def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:
+def _paired_records(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
-    found: dict[tuple[str, str], dict[int, list[PairedRecord]]] = {}
+    paired: dict[tuple[str, str], dict[int, list[PairedRecord]]] = {}
 
-    def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True) -> None:
-        told = PairedRecord(at, key, f"{one.source}:{one.line}", one.chain, must)
-        found.setdefault((name, one.letter), {}).setdefault(one.chain, []).append(told)
+    def add(name: str, record: JobRecord, at: int, key: str = "", must: bool = True) -> None:
+        pair = PairedRecord(at, key, f"{record.source}:{record.line}", record.chain, must)
+        paired.setdefault((name, record.letter), {}).setdefault(record.chain, []).append(pair)
 
     starts: dict[tuple[int, str], PairedRecord] = {}
     killed: list[tuple[int, int]] = []
-    for one in heard:
-        if one.letter in "UE":
-            if (number := int(one.what)) in ENTRIES:
-                add("entry", one, one.at, f"{number:03}")
+    for record in heard:
+        if record.letter in "UE":
+            if (number := int(record.what)) in ENTRIES:
+                add("entry", record, record.at, f"{number:03}")
             continue
-        facts = json.loads(one.body)
-        if one.letter in "NM" and one.what == "matched":
-            add("matched", one, one.at, f"of {facts.get('slot', '')}")
-        elif one.letter in "NM" and one.what == "rejected":
-            add("rejected", one, one.at, facts.get("words", ""))
-        elif one.letter == "D" and one.what == "shadow_began":
-            add("began", one, one.at, must=False)
-            starts[one.chain, facts.get("shadow", "")] = found["began", "D"][one.chain][-1]
-        elif one.what == "shadow_gone" and facts.get("reason") == NOT_SWITCHED:
-            found.get(("began", "D"), {}).get(one.chain, [None]).pop()  # no shadow was started for it
-        elif one.letter == "D" and one.what == "shadow_gone":
+        facts = json.loads(record.body)
+        if record.letter in "NM" and record.what == "matched":
+            add("matched", record, record.at, f"of {facts.get('slot', '')}")
+        elif record.letter in "NM" and record.what == "rejected":
+            add("rejected", record, record.at, facts.get("words", ""))
+        elif record.letter == "D" and record.what == "shadow_began":
+            add("began", record, record.at, must=False)
+            starts[record.chain, facts.get("shadow", "")] = paired["began", "D"][record.chain][-1]
+        elif record.what == "shadow_gone" and facts.get("reason") == NOT_SWITCHED:
+            paired.get(("began", "D"), {}).get(record.chain, [None]).pop()  # no shadow was started for it
+        elif record.letter == "D" and record.what == "shadow_gone":
             how = facts.get("status") or facts.get("reason", "")
-            start = starts.pop((one.chain, facts.get("shadow", "")), None)
-            add("ended", one, one.at, must=how in OVER and start is not None)
+            start = starts.pop((record.chain, facts.get("shadow", "")), None)
+            add("ended", record, record.at, must=how in OVER and start is not None)
             if how in DONE and start is not None:
-                add("ran", one, one.at)
+                add("ran", record, record.at)
             if how in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
-                began = found["began", "D"][one.chain]
+                began = paired["began", "D"][record.chain]
                 began[began.index(start)] = start._replace(must=True)
             if how.startswith("signal") and start is not None:
-                killed.append((start.at, one.at))
-        elif one.letter == "P":
-            _of_epoch(one, facts, add)
-        elif one.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
-            add("ran", one, at)
-        elif one.letter == "H" or (one.what == "final" and whole(facts, "JobStatus") in (REMOVED, COMPLETED)):
-            add("left", one, one.at)
-    for told in (told for letter in "UE" for told in found.get(("entry", letter), {}).values()):
+                killed.append((start.at, record.at))
+        elif record.letter == "P":
+            _of_epoch(record, facts, add)
+        elif record.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
+            add("ran", record, at)
+        elif record.letter == "H" or (record.what == "final" and whole(facts, "JobStatus") in (REMOVED, COMPLETED)):
+            add("left", record, record.at)
+    for records in (records for letter in "UE" for records in paired.get(("entry", letter), {}).values()):
         # A shadow writes an entry into one log after the other: it may have been killed in between.
-        told[:] = [one._replace(must=not any(a <= one.at <= b for a, b in killed)) for one in told]
-    return found
+        records[:] = [r._replace(must=not any(a <= r.at <= b for a, b in killed)) for r in records]
+    return paired
 
 
-def _of_epoch(one: JobRecord, ad: Ad, add: Any) -> None:
+def _of_epoch(record: JobRecord, ad: Ad, add: Any) -> None:
     kind, at = text_of(ad, "EpochAdType"), date(ad, "EpochWriteDate")
     if at is not None and kind == "SPAWN":
-        add("began", one, at)
+        add("began", record, at)
     elif at is not None and kind == "EPOCH":
         # Whether the shadow of a job that is held exits, and how, depends on who held the job.
-        add("ended", one, at, must="HoldReasonCode" not in ad)
+        add("ended", record, at, must="HoldReasonCode" not in ad)
