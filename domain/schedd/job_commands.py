@@ -124,7 +124,7 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
         for jobs in _groups(draft, cluster, procs):
             done = jobs.status in statuses and rule(draft, command, jobs)
             outcomes += outcomes_of(cluster, jobs.procs, "done" if done else jobs.status)
-    arguments = msgspec.json.encode(command.selection).decode()
+    arguments = msgspec.json.encode(command.selection, order="sorted").decode()
     answer(draft, command, command.action, arguments, [one.as_answer() for one in outcomes])
 
 

@@ -307,7 +307,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "status": ((), 0, "slot1@node"),
     "history": ((), 0, ""),
     "userprio": ((), 1, "what pool.db was imported from tells of priorities at no instant"),
-    "why": (("-verbose", "1.0"), 0, "via condor_rm (by user alice). [job.log:3]"),
+    "why": (("-verbose", "1.0"), 0, "alice removed job 1.0 (condor_rm). [job.log:3]"),
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
     "verify": ((), 0, "judged by `poolbook audit`"),

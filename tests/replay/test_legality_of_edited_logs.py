@@ -210,6 +210,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.JobsTransitioned, "stimulus"): NAME,
     **{(kind, "left"): OF_OLD for kind in (e.JobsTransitioned, e.JobExited)},
     **{(kind, "reasons_kept"): OLDER for kind in (e.JobsTransitioned, e.JobExited)},
+    (e.JobActivated, "ad"): ADS,
     (e.JobActivated, "expanded"): ADS,
     (e.JobsEdited, "changes"): ADS,
     (e.JobsDeferred, "until"): "until a job begins by it, no event repeats it",

@@ -134,7 +134,7 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
         (("q", "-held", "-lo"), ["-log", "-long"]),
         (("q", "jo"), []),
         (("hold", "1.0", "-rea"), ["-reason"]),
-        (("doc", "quest"), ["questions"]),
+        (("doc", "central"), ["central-manager"]),
         (("completion", ""), ["bash", "fish", "zsh"]),
         (("usage", "-by", "m"), ["machine", "month"]),
         (("play", "-dialect", ""), ["htcondor-25", "manual"]),
