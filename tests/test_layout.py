@@ -364,3 +364,16 @@ def test_a_wrong_import_is_found(package: str, source: str, wrong: bool) -> None
 )
 def test_an_impurity_is_found(source: str, impure: bool) -> None:
     assert bool(impurities(source)) == impure
+
+
+def test_the_map_names_only_paths_and_classes_of_the_tree() -> None:
+    """A newcomer starts at docs/architecture.md: what it names in backticks exists."""
+    named = set(re.findall(r"`([^`\s]+)`", (ROOT / "docs/architecture.md").read_text()))
+    there = {f"/{path.relative_to(ROOT)}" for room in ("docs", "tests", *ROOMS) for path in (ROOT / room).rglob("*.*")}
+    there |= {f"{path.rpartition('/')[0]}/" for path in there}
+    paths = {name for name in named if re.fullmatch(r"[a-z]\w*(/\w+)*/(\w+\.\w+)?", name)}
+    assert sorted(name for name in paths if not any(path.endswith(f"/{name}") for path in there)) == []
+    known = {word for path in PATHS for word in re.findall(r"\b[A-Z]\w+", path.read_text())}
+    classes = {name for name in named if re.fullmatch(r"[A-Z]\w*[a-z][A-Z]\w+", name)}
+    assert sorted(classes - known) == []
+    assert len(paths) > 100 and len(classes) > 20
