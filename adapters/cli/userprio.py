@@ -354,7 +354,7 @@ def _answered(query: UserprioQuery, queries: Queries, here: CellContext) -> Iter
     if queries.imported:
         found = _imported(queries, here, at)
     else:
-        found = queries.accounting(here.now, at, whole=query.whole, negotiator=whose)
+        found = queries.accounting(here.now, at, detailed=query.whole, negotiator=whose)
     return render(found.records, query, here if found.at is None else here._replace(now=found.at // SECOND))
 
 

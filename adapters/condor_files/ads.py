@@ -54,23 +54,23 @@ class HistoryBanners:
         refused = [event.line for event in events if isinstance(event, SourceRefused)]
         times = [event.at for event in events if not isinstance(event, SourceEvent)]
         begun, at = 0, max(times, default=self._source.now)
-        for found in _BANNER.finditer(data):
-            line, begun = line + data.count(b"\n", begun, found.start()), found.start()
-            if found[1] is None:
+        for banner in _BANNER.finditer(data):
+            line, begun = line + data.count(b"\n", begun, banner.start()), banner.start()
+            if banner[1] is None:
                 self._above = self._by = None
                 continue
-            offset, number = int(found[1]), line + 1
-            job = f"{int(found[2])}.{int(found[3])}"
+            offset, number = int(banner[1]), line + 1
+            job = f"{int(banner[2])}.{int(banner[3])}"
             if self._above is None:
                 pass  # it names the place of a line that was trimmed; the next one is the first that can be compared
-            elif self._by is None or any(self._line < one <= number for one in refused):
+            elif self._by is None or any(self._line < number_read <= number for number_read in refused):
                 self._by = offset - self._above
             elif moved := offset - self._above - self._by:
                 facts = {"bytes": str(moved), "job": job, "above": self._job}
                 yield self._source.doubted(at, number, "displaced", {k: v for k, v in facts.items() if v})
                 # Where a whole ad is missing, so is the line below it, of whatever length: the next one fits.
                 self._by = self._by + moved if abs(moved) < LEAST_AD else None
-            self._above, self._line, self._job = self._read + found.start(), number, job
+            self._above, self._line, self._job = self._read + banner.start(), number, job
         self._read += len(data)
 
 
@@ -131,17 +131,17 @@ class AdsReader:
                 self._refuse(self.line + 1, _CONTINUES, text.partition("\n")[0])
             self._finished = False
         if not self._form and not _UNSURE.fullmatch(text):
-            found = _OBJECTS.match(text)
-            self._form = "lines" if found is None else "json" if found[1] else "xml"
-        left = "" if text.isspace() else text
+            match = _OBJECTS.match(text)
+            self._form = "lines" if match is None else "json" if match[1] else "xml"
+        rest = "" if text.isspace() else text
         if not self._form:
-            self.line += text.count("\n") - left.count("\n")
+            self.line += text.count("\n") - rest.count("\n")
         elif self._form == "lines":
-            left = text[self._lines(text) :]
+            rest = text[self._lines(text) :]
         else:
-            left = text[self._objects(text) :]
+            rest = text[self._objects(text) :]
         self._keep()
-        used = _without_lines(data, end, left)
+        used = _without_lines(data, end, rest)
         if not used and len(data) > LONGEST:
             used = end or len(data)
             self._refuse(self.line + 1, "there is no end of an ad in so much text", text)
@@ -173,13 +173,13 @@ class AdsReader:
                 self.line += 1
                 at = text.index("\n", at) + 1
                 continue
-            found = _END.search(text, at)
-            if found is None:
+            mark_line = _END.search(text, at)
+            if mark_line is None:
                 break
-            stop = text.find("\n", found.end())
+            stop = text.find("\n", mark_line.end())
             if stop < 0:
                 break
-            ad, mark = text[at : found.start()], text[found.end() : stop]
+            ad, mark = text[at : mark_line.start()], text[mark_line.end() : stop]
             self._block(ad, mark)
             if not mark.startswith("***"):
                 self._between(mark)
@@ -225,15 +225,15 @@ class AdsReader:
 
         begun = self.line
         at = 0
-        for found in FORMS[self._form](text):
-            line = begun + text.count("\n", 0, found.begin) + 1
-            if found.wrong:
-                self._refuse(line, found.wrong, text[found.begin : found.end])
-            elif found.ad:
-                self._ads.append(KeptAd(line, found.ad, {}))
+        for item in FORMS[self._form](text):
+            line = begun + text.count("\n", 0, item.begin) + 1
+            if item.wrong:
+                self._refuse(line, item.wrong, text[item.begin : item.end])
+            elif item.ad:
+                self._ads.append(KeptAd(line, item.ad, {}))
             if len(self._ads) == CHUNK:
                 self._keep()
-            at = found.end
+            at = item.end
         self.line = begun + text.count("\n", 0, at)
         return at
 
@@ -257,27 +257,27 @@ class AdsReader:
 
     def _sound(self, ads: list[KeptAd], groups: list[AdGroup]) -> list[KeptAd]:
         """Return the ads without private attributes; refuse those with an invalid line or an attribute twice."""
-        kept = dict(enumerate(ads))
+        sound = dict(enumerate(ads))
         for group in filter(_odd, groups):
             names = [prefix[: -len(BETWEEN)] for prefix in group.prefixes[: group.own]]
             wrong = next((place for place in range(group.own) if not _ATTRIBUTE.fullmatch(group.prefixes[place])), None)
-            words = _NO_ATTRIBUTE
+            why = _NO_ATTRIBUTE
             if wrong is None:
                 low = [name.lower() for name in names]
                 wrong = next((place for place in range(group.own) if low[place] in low[:place]), None)
-                words = "the attribute stands a second time: another ad has begun before this one ended"
+                why = "the attribute stands a second time: another ad has begun before this one ended"
             for member in group.members:
-                ad = kept.pop(member)
+                ad = sound.pop(member)
                 lines = ad.text.split("\n")
                 if wrong is None:
                     text = "\n".join(line for line, name in zip(lines, names, strict=True) if not is_private(name))
-                    kept[member] = KeptAd(ad.line, text, ad.head)
+                    sound[member] = KeptAd(ad.line, text, ad.head)
                 else:
-                    self._refuse(ad.line + wrong, words, lines[wrong])
-        return [kept[number] for number in sorted(kept)]
+                    self._refuse(ad.line + wrong, why, lines[wrong])
+        return [sound[number] for number in sorted(sound)]
 
-    def _refuse(self, line: int, words: str, text: str) -> None:
-        self._events.append(self._source.refused(line, words, text))
+    def _refuse(self, line: int, why: str, text: str) -> None:
+        self._events.append(self._source.refused(line, why, text))
 
 
 def _odd(group: AdGroup) -> bool:
@@ -296,13 +296,13 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
 
 def _head(mark: str) -> dict[str, str]:
     """Return the attributes of a line ``*** ...``. A word that stands there alone is the type of an epoch ad."""
-    words = mark.split(" ")
-    if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
-        values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
-        return dict(zip(words[1::3], values, strict=True))
+    parts = mark.split(" ")
+    if len(parts) % 3 == 1 and set(parts[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
+        values = [plain(value) if value[:1] == '"' else value for value in parts[3::3]]
+        return dict(zip(parts[1::3], values, strict=True))
     head = {name: plain(value) for name, value in _PAIR.findall(mark)}
-    if len(words) > 1 and "=" not in words[1] and words[2:3] != ["="]:
-        head["EpochAdType"] = words[1]
+    if len(parts) > 1 and "=" not in parts[1] and parts[2:3] != ["="]:
+        head["EpochAdType"] = parts[1]
     return head
 
 
@@ -312,9 +312,9 @@ def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
 
 
-def _without_lines(data: bytes, end: int, left: str) -> int:
+def _without_lines(data: bytes, end: int, rest: str) -> int:
     """Return where the lines `left`, the last ones before `end`, begin in `data`."""
-    count = left.count("\n")
+    count = rest.count("\n")
     if not count:
         return end
     at = end

@@ -104,9 +104,9 @@ class DaemonLog:
 
     def _take(self, line: int, at: int, text: str, word: str) -> None:
         for pattern, method, what in self.PATTERNS.get(word, ()):
-            found = pattern.fullmatch(text)
-            if found:
-                getattr(self, method)(LogMessage(line, at, found, what))
+            match = pattern.fullmatch(text)
+            if match:
+                getattr(self, method)(LogMessage(line, at, match, what))
                 return
 
     def _before(self, line: int, at: int, text: str) -> None:
@@ -116,52 +116,52 @@ class DaemonLog:
         """Drop what was remembered: lines are missing, so it may no longer hold."""
         self._remembered = {}
 
-    def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+    def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         """Report something of a job: the one that the message names, or `job`."""
-        cluster, proc = JobId.parse(job or said["job"])
+        cluster, proc = JobId.parse(job or message["job"])
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
-        place = self.source.place(said.line)
-        self._events.append(JobReported(said.at, "reported", place, cluster, proc, what, facts))
+        place = self.source.place(message.line)
+        self._events.append(JobReported(message.at, "reported", place, cluster, proc, what, facts))
 
-    def _told(self, said: LogMessage) -> None:
+    def _told(self, message: LogMessage) -> None:
         """Report of the job what the message's row says."""
-        self.job(said, said.what, self._facts(said))
+        self.job(message, message.what, self._facts(message))
 
-    def _facts(self, said: LogMessage) -> dict[str, str]:
-        return said.facts()
+    def _facts(self, message: LogMessage) -> dict[str, str]:
+        return message.facts()
 
     # -- The daemon's start and end
 
-    def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0, daemon: str = "") -> None:
-        place, daemon = self.source.place(line or said.line), daemon or self.DAEMON
-        self._events.append(DaemonReported(said.at, "reported", place, self.machine, daemon, what, facts))
+    def _daemon(self, message: LogMessage, what: str, facts: dict[str, str], line: int = 0, daemon: str = "") -> None:
+        place, daemon = self.source.place(line or message.line), daemon or self.DAEMON
+        self._events.append(DaemonReported(message.at, "reported", place, self.machine, daemon, what, facts))
 
-    def _starting(self, said: LogMessage) -> None:
+    def _starting(self, message: LogMessage) -> None:
         self._forget()
-        self._remembered["began"] = said.line
+        self._remembered["began"] = message.line
 
-    def _version(self, said: LogMessage) -> None:
+    def _version(self, message: LogMessage) -> None:
         if "began" in self._remembered:
-            self._remembered["version"] = said["version"]
+            self._remembered["version"] = message["version"]
 
-    def _pid(self, said: LogMessage) -> None:
+    def _pid(self, message: LogMessage) -> None:
         if "began" in self._remembered:
             line = self._remembered.pop("began")
-            facts = {"version": self._remembered.pop("version", ""), "pid": said["pid"]}
-            self._daemon(said, "began", {name: text for name, text in facts.items() if text}, line)
+            facts = {"version": self._remembered.pop("version", ""), "pid": message["pid"]}
+            self._daemon(message, "began", {name: text for name, text in facts.items() if text}, line)
 
-    def _remember(self, said: LogMessage) -> None:
-        self._remembered |= said.facts()
+    def _remember(self, message: LogMessage) -> None:
+        self._remembered |= message.facts()
 
-    def _exiting(self, said: LogMessage) -> None:
+    def _exiting(self, message: LogMessage) -> None:
         how, orphaned = (self._remembered.get(name, "") for name in ("how", "parent"))
-        how = how or f"status {said['status']}"
-        facts = {"how": how, "status": said["status"], "pid": said["pid"], "orphaned": orphaned}
+        how = how or f"status {message['status']}"
+        facts = {"how": how, "status": message["status"], "pid": message["pid"], "orphaned": orphaned}
         self._forget()
-        self._daemon(said, "ended", {name: text for name, text in facts.items() if text})
+        self._daemon(message, "ended", {name: text for name, text in facts.items() if text})
 
-    def _reconfigured(self, said: LogMessage) -> None:
-        self._daemon(said, "reconfigured", {})
+    def _reconfigured(self, message: LogMessage) -> None:
+        self._daemon(message, "reconfigured", {})
 
 
 class CollectorLogReader(DaemonLog):
@@ -187,6 +187,6 @@ class MasterLogReader(DaemonLog):
     PATTERNS = table(DAEMON_LIFE, CHILDREN)
     DAEMON = "master"
 
-    def _died(self, said: LogMessage) -> None:
-        how = said["how"] or said.what or f"status {said['status']}"
-        self._daemon(said, "died", {"pid": said["pid"], "how": how}, daemon=said["daemon"].lower())
+    def _died(self, message: LogMessage) -> None:
+        how = message["how"] or message.what or f"status {message['status']}"
+        self._daemon(message, "died", {"pid": message["pid"], "how": how}, daemon=message["daemon"].lower())

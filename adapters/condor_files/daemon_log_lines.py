@@ -55,8 +55,8 @@ def _shape(text: str) -> _LineFormat:
 
 
 def _cut(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
-    found = shape.lines.match(text + "\n")
-    return (shape, found[1], found[2] or "", found[3]) if found and found[1] else None
+    match = shape.lines.match(text + "\n")
+    return (shape, match[1], match[2] or "", match[3]) if match and match[1] else None
 
 
 @define
@@ -200,12 +200,12 @@ class LogLines:
     def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
         """Return the format, time, fraction and message of a line, or None. The format in use goes first. Another one
         must fit the times before."""
-        if self._using is not None and (found := _cut(self._using, text)):
-            return found
+        if self._using is not None and (cut := _cut(self._using, text)):
+            return cut
         if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
             return None
         cuts = (_cut(shape, text) for shape in self._shapes.values())
-        return next((found for found in cuts if found and self._makes_sense(found[0].form, found[1])), None)
+        return next((cut for cut in cuts if cut and self._makes_sense(cut[0].form, cut[1])), None)
 
     def _makes_sense(self, form: TimeFormat, stamp: str) -> bool:
         try:
@@ -218,11 +218,11 @@ class LogLines:
     def _one(self, text: str, events: list[Event]) -> Iterator[Record]:
         """Yield the record of a line in an unknown format."""
         self.line += 1
-        found = self._recognized(text)
-        if found is None:
+        recognized = self._recognized(text)
+        if recognized is None:
             self._without_time(text, events)
             return
-        self._using, stamp, fraction, message = found
+        self._using, stamp, fraction, message = recognized
         since = self.at
         try:
             at = self._clock.instant(self._using.form, stamp)
@@ -232,10 +232,10 @@ class LogLines:
         lost = self._follows and message.startswith(_BEGINS) and not self._is_next(at - since)
         self._follows, self._last = False, message
         if self._gap or lost:
-            words = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
+            why = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
             self._gap = False
             self._near = _Neighbours()
-            events.append(self.source.gap(since or at, self.line, words, since, at))
+            events.append(self.source.gap(since or at, self.line, why, since, at))
             yield self.line, at, GAP
         self._compare(at, self.line, message, events)
         yield self.line, at + int(fraction.ljust(6, "0")), message

@@ -130,16 +130,16 @@ class TableReader:
     def _transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
         """Read the transaction that begins with the 105 in `begin`; return where it ends, or None if it is not
         complete."""
-        found = _ENDS.search(data, begin.end)
-        if found is None or (last := data.find(b"\n", found.start())) < 0:
+        match = _ENDS.search(data, begin.end)
+        if match is None or (last := data.find(b"\n", match.start())) < 0:
             return None
         self._cut = False
-        if found[0].strip() != b"106":
+        if match[0].strip() != b"106":
             # The next transaction begins inside of this one, or its end was cut out: it never held, or nobody knows.
-            if found[0].strip() == b"105":
+            if match[0].strip() == b"105":
                 events.append(self._refused(begin, "a transaction that was never finished"))
-            self.line = begin.number + data.count(b"\n", begin.end, found.start())
-            return found.start()
+            self.line = begin.number + data.count(b"\n", begin.end, match.start())
+            return match.start()
         operations: list[Operation] = []
         lines = data[begin.begin : last].split(b"\n")
         for number, text in enumerate(lines, begin.number):
@@ -154,11 +154,11 @@ class TableReader:
         return last + 1
 
     def _operation(self, line: _TableLine) -> Operation | None:
-        found = _NUMBER.match(line.text)
-        if found is None:
+        match = _NUMBER.match(line.text)
+        if match is None:
             return None
-        number = int(found[1])
-        parts = _FORMS[number].fullmatch(line.text, found.end())
+        number = int(match[1])
+        parts = _FORMS[number].fullmatch(line.text, match.end())
         if parts is None:
             return None
         key, name, text = parts.groups()
@@ -174,16 +174,16 @@ class TableReader:
         return name
 
     def _written(self, line: int, operations: list[Operation]) -> TableWritten:
-        kept: list[Operation] = []
+        cleaned: list[Operation] = []
         for number, key, name, text in operations:
             if name and is_private(name):
                 continue
             if (name and name.lower() in DATES) or number == LOG_SEQUENCE:
                 self._date(text)
-            kept.append((number, key, name, without_secrets(text)))
+            cleaned.append((number, key, name, without_secrets(text)))
         self._number += 1
         place = self._source.place(line)
-        return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(kept))
+        return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(cleaned))
 
     def _date(self, text: str) -> None:
         """Advance the table's instant to a date, unless `text` is none."""
@@ -194,5 +194,5 @@ class TableReader:
         if not self._source.now or seconds <= self._source.now // 1_000_000 + LATER:
             self._at = max(self._at, seconds * 1_000_000)
 
-    def _refused(self, line: _TableLine, words: str) -> Event:
-        return self._source.refused(line.number, words, line.text.decode("utf-8", "backslashreplace"), self._at)
+    def _refused(self, line: _TableLine, why: str) -> Event:
+        return self._source.refused(line.number, why, line.text.decode("utf-8", "backslashreplace"), self._at)

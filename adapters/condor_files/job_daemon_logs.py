@@ -49,51 +49,52 @@ class SchedLogReader(DaemonLog):
     def _shadows(self) -> dict[str, tuple[str, Held]]:
         return cast(dict[str, tuple[str, Held]], self._remembered.setdefault("shadows", {}))
 
-    def _held(self, said: LogMessage) -> Held:
-        claim = f"{said['address']}{said['claim']}" if said["claim"] else ""
-        slot = said["slot"] or self._claims().get(claim, "")
+    def _held(self, message: LogMessage) -> Held:
+        claim = f"{message['address']}{message['claim']}" if message["claim"] else ""
+        slot = message["slot"] or self._claims().get(claim, "")
         if claim and slot:
             self._remembered.setdefault("claims", {})[claim] = slot
-        return {"slot": slot, "user": said["user"], "claim": claim}
+        return {"slot": slot, "user": message["user"], "claim": claim}
 
-    def _began(self, said: LogMessage, held: Held, before: str = "") -> None:
+    def _began(self, message: LogMessage, held: Held, before: str = "") -> None:
         """Report a job's shadow; `before`: the job whose shadow it was until then."""
-        self._shadows()[said["shadow"]] = (said["job"], held)
-        self.job(said, "shadow_began", held | {"shadow": said["shadow"], "before": before})
+        self._shadows()[message["shadow"]] = (message["job"], held)
+        self.job(message, "shadow_began", held | {"shadow": message["shadow"], "before": before})
 
-    def _started(self, said: LogMessage) -> None:
-        self._began(said, self._held(said))
+    def _started(self, message: LogMessage) -> None:
+        self._began(message, self._held(message))
 
-    def _switching(self, said: LogMessage) -> None:
-        self._remembered["switching"] = (said["job"], self._held(said))
+    def _switching(self, message: LogMessage) -> None:
+        self._remembered["switching"] = (message["job"], self._held(message))
 
-    def _switched(self, said: LogMessage) -> None:
+    def _switched(self, message: LogMessage) -> None:
         job, held = self._remembered.pop("switching", ("", {}))
-        before, its_claim = self._shadows().get(said["shadow"], ("", {}))
-        self._began(said, held if job == said["job"] else its_claim, before)
+        before, its_claim = self._shadows().get(message["shadow"], ("", {}))
+        self._began(message, held if job == message["job"] else its_claim, before)
 
-    def _exited(self, said: LogMessage) -> None:
-        self._shadows().pop(said["shadow"], None)
-        self.job(said, "shadow_gone", said.facts())
+    def _exited(self, message: LogMessage) -> None:
+        self._shadows().pop(message["shadow"], None)
+        self.job(message, "shadow_gone", message.facts())
 
-    def _died(self, said: LogMessage) -> None:
-        job, _ = self._shadows().pop(said["shadow"], ("", {}))
+    def _died(self, message: LogMessage) -> None:
+        job, _ = self._shadows().pop(message["shadow"], ("", {}))
         if job:
-            self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["words"] or said.what}, job)
+            reason = message["words"] or message.what
+            self.job(message, "shadow_gone", {"shadow": message["shadow"], "reason": reason}, job)
 
-    def _forgotten(self, said: LogMessage) -> None:
+    def _forgotten(self, message: LogMessage) -> None:
         """Report a deleted match record. Without a job in it, the claim was released."""
-        if "-" in said["job"]:
-            self._released(said)
+        if "-" in message["job"]:
+            self._released(message)
         else:
-            self.job(said, "match_gone", self._held(said))
+            self.job(message, "match_gone", self._held(message))
 
-    def _released(self, said: LogMessage) -> None:
-        held = self._held(said)
+    def _released(self, message: LogMessage) -> None:
+        held = self._held(message)
         self._claims().pop(held["claim"], None)
         if slot := held.pop("slot"):
-            facts, place = {name: text for name, text in held.items() if text}, self.source.place(said.line)
-            self._events.append(SlotReported(said.at, "reported", place, slot, "released", facts))
+            facts, place = {name: text for name, text in held.items() if text}, self.source.place(message.line)
+            self._events.append(SlotReported(message.at, "reported", place, slot, "released", facts))
 
 
 # -- shadows
@@ -125,8 +126,8 @@ class ShadowLogReader(DaemonLog):
             text = text[written.end() :]
             super()._take(line, at, text, text.partition(" ")[0])
 
-    def _facts(self, said: LogMessage) -> dict[str, str]:
-        return {"shadow": self._shadow} | said.facts()
+    def _facts(self, message: LogMessage) -> dict[str, str]:
+        return {"shadow": self._shadow} | message.facts()
 
 
 # -- starters
@@ -159,30 +160,30 @@ class StarterLogReader(DaemonLog):
     PATTERNS = table(PROCESSES)
     DAEMON = "starter"
 
-    def _starting(self, said: LogMessage) -> None:
-        self._remembered = {"job": said["job"]} if said["job"] else {}
+    def _starting(self, message: LogMessage) -> None:
+        self._remembered = {"job": message["job"]} if message["job"] else {}
 
-    def _executing(self, said: LogMessage) -> None:
-        if "job" in self._remembered and not said["command"].startswith("docker:"):
+    def _executing(self, message: LogMessage) -> None:
+        if "job" in self._remembered and not message["command"].startswith("docker:"):
             self._remembered["ready"] = True
 
-    def _began(self, said: LogMessage) -> None:
+    def _began(self, message: LogMessage) -> None:
         if not self._remembered.pop("ready", False):
             return
         again = {"again": "true"} if "pid" in self._remembered else {}
-        self._remembered["pid"] = said["pid"]
-        self._process(said, "process_began", again)
+        self._remembered["pid"] = message["pid"]
+        self._process(message, "process_began", again)
 
-    def _exited(self, said: LogMessage) -> None:
-        if self._remembered.get("pid") != said["pid"]:
+    def _exited(self, message: LogMessage) -> None:
+        if self._remembered.get("pid") != message["pid"]:
             return
-        how = {name: said[name] for name in ("code", "signal") if said[name]}
-        self._process(said, "process_ended", how | ({"told": "true"} if "told" in self._remembered else {}))
+        how = {name: message[name] for name in ("code", "signal") if message[name]}
+        self._process(message, "process_ended", how | ({"told": "true"} if "told" in self._remembered else {}))
 
-    def _evicted(self, said: LogMessage) -> None:
+    def _evicted(self, message: LogMessage) -> None:
         self._remembered["told"] = True
 
-    def _process(self, said: LogMessage, what: str, facts: dict[str, str]) -> None:
+    def _process(self, message: LogMessage, what: str, facts: dict[str, str]) -> None:
         slot = _SLOT.search(os.path.basename(self.source.path))
         where = {"slot": f"{slot[1].lower()}@{self.source.machine}"} if slot else {}
-        self.job(said, what, where | {"pid": said["pid"]} | facts, str(self._remembered["job"]))
+        self.job(message, what, where | {"pid": message["pid"]} | facts, str(self._remembered["job"]))

@@ -140,9 +140,9 @@ def _text(ad: Values, name: str, before: str = "\n\t") -> str:
     return "" if value in (None, "") else before + str(value).replace("\n", "|").replace("\r", " ")
 
 
-def _amount(ad: Values, name: str, words: str) -> str:
+def _amount(ad: Values, name: str, label: str) -> str:
     value = ad.get(name)
-    return f"\n\t{int(value)}  -  {words}" if isinstance(value, int | float) else ""
+    return f"\n\t{int(value)}  -  {label}" if isinstance(value, int | float) else ""
 
 
 _WORDS: Final = {None: "undefined", True: "true", False: "false"}
@@ -217,7 +217,7 @@ def _cell(value: Any) -> str:
 
 def _bytes(ad: Values, of: str) -> str:
     amounts = (("", "Run", "Sent"), ("", "Run", "Received"), ("Total", "Total", "Sent"), ("Total", "Total", "Received"))
-    return "".join(_amount(ad, f"{total}{way}Bytes", f"{span} Bytes {way} By {of}") for total, span, way in amounts)
+    return "".join(_amount(ad, f"{total}{verb}Bytes", f"{span} Bytes {verb} By {of}") for total, span, verb in amounts)
 
 
 def _vacate_codes(ad: Values, _: str) -> str:
@@ -243,8 +243,8 @@ def _changed(ad: Values, _: str) -> str:
 
 def _other(ad: Values, _: str) -> str:
     """Return the words and attributes of an entry whose type has no form of its own here."""
-    words = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
-    return words + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
+    head = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
+    return head + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
 
 _PIECES: Final[dict[str, Callable[[Values, str], str]]] = {

@@ -102,9 +102,9 @@ class JobEventLogReader:
             at += taken
         return events, at
 
-    def _refuse(self, data: bytes, begin: int, end: int, words: str, events: list[Event]) -> int:
+    def _refuse(self, data: bytes, begin: int, end: int, why: str, events: list[Event]) -> int:
         text = data[begin : min(end, begin + 1000)].decode("utf-8", "backslashreplace")
-        events.append(self._source.refused(self.line + 1, words, text, self._clock.last))
+        events.append(self._source.refused(self.line + 1, why, text, self._clock.last))
         self.line += data.count(b"\n", begin, end)
         return end - begin
 
@@ -112,17 +112,17 @@ class JobEventLogReader:
         """Take a marker, or a line of dots without an entry; return its length in bytes, or 0."""
         if data[at : at + 1] not in (b"#", b".") or (end := data.find(b"\n", at, at + 1000)) < 0:
             return 0
-        words = data[at:end].decode("utf-8", "backslashreplace").rstrip("\r")
-        if _MARKER.match(words):
-            self._missing(self.line + 1, words)
-        elif words != "...":
+        text = data[at:end].decode("utf-8", "backslashreplace").rstrip("\r")
+        if _MARKER.match(text):
+            self._missing(self.line + 1, text)
+        elif text != "...":
             return 0
         self.line += 1
         return end + 1 - at
 
-    def _missing(self, line: int, words: str) -> None:
+    def _missing(self, line: int, text: str) -> None:
         if self._gap is None:
-            self._gap = [line, words.strip("#. "), self._clock.last]
+            self._gap = [line, text.strip("#. "), self._clock.last]
 
     def _add(self, entry: _Entry, line: int, events: list[Event]) -> str:
         """Take an entry and the gap in front of it; return the error, or "" if it was taken."""
@@ -136,8 +136,8 @@ class JobEventLogReader:
         except ValueError:
             return "there is no such time"
         if self._gap is not None:
-            missing, words, since = self._gap
-            events.append(self._source.gap(since or at, missing, words, since, at))
+            missing, why, since = self._gap
+            events.append(self._source.gap(since or at, missing, why, since, at))
             self._gap = None
         if header is None:
             taken: Taken = (at, line, proc, subproc, number, without_secrets(text))
@@ -147,14 +147,14 @@ class JobEventLogReader:
 
     def _instant(self, when: str) -> int:
         """Return the instant (microseconds) of an entry's time. Raise ``ValueError`` if there is no such time."""
-        found = _TIME.fullmatch(when)
-        if found is None:
+        match = _TIME.fullmatch(when)
+        if match is None:
             raise ValueError(f"no time: {when!r}")
-        stamp = when[:14] if found["old"] else when[:19]
-        day = "%m/%d" if found["old"] else "%Y-%m-%d"
-        form = f"{day}{found['t']}%H:%M:%S" + ("%z" if found["offset"] else "")
-        at = self._clock.instant(compiled(form), stamp + (found["offset"] or ""))
-        return at + int((found["fraction"] or "").ljust(6, "0"))
+        stamp = when[:14] if match["old"] else when[:19]
+        day = "%m/%d" if match["old"] else "%Y-%m-%d"
+        form = f"{day}{match['t']}%H:%M:%S" + ("%z" if match["offset"] else "")
+        at = self._clock.instant(compiled(form), stamp + (match["offset"] or ""))
+        return at + int((match["fraction"] or "").ljust(6, "0"))
 
     # The classic form
 
@@ -162,7 +162,7 @@ class JobEventLogReader:
         """Take the entries up to the last complete one, or all if XML or JSON follows; return their bytes."""
         window = min(len(data), at + LONGEST)
         starts = (start for start, sign in _OTHERS if data.find(sign, at, window) >= 0)
-        others = [found for start in starts if (found := data.find(start, at, window)) >= 0]
+        others = [place for start in starts if (place := data.find(start, at, window)) >= 0]
         limit = min(others) + 1 if others else window
         end = _last_end(data, at, limit)
         if not end:
@@ -252,18 +252,18 @@ class JobEventLogReader:
         for segment in segments:
             line, text = self.line + segment.index + 1, "\n".join(segment.lines)
             header = _HEADER.match(text)
-            words = "it does not begin as an entry does"
+            why = "it does not begin as an entry does"
             if segment.kind == "marker":
                 self._missing(line, text)
                 continue
             if header is not None:
-                words = "the entry was torn: something else begins before its end"
+                why = "the entry was torn: something else begins before its end"
                 if segment.whole:
                     cluster, proc, subproc = map(int, header.group(2, 3, 4))
                     entry = (int(header[1]), cluster, proc, subproc, header[5], text[header.end() :])
-                    words = self._add(entry, line, events)
-            if words:
-                events.append(self._source.refused(line, words, text, self._clock.last))
+                    why = self._add(entry, line, events)
+            if why:
+                events.append(self._source.refused(line, why, text, self._clock.last))
         self.line += len(lines)
 
     # Ads
@@ -292,11 +292,11 @@ class JobEventLogReader:
         if not end:
             return 0
         try:
-            words = self._add(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
+            why = self._add(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
         except Unreadable as error:
-            words = str(error)
-        if words:
-            return self._refuse(data, at, end, words, events)
+            why = str(error)
+        if why:
+            return self._refuse(data, at, end, why, events)
         self.line += data.count(b"\n", at, end)
         return end - at
 
@@ -354,5 +354,5 @@ def _begin_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str] 
     else:
         number = now.lines[0][:3]
         own = number in _OWN_TYPES or (is_first and number not in _NOT_EVEN_FIRST) or bool(_OWN_LINE.match(line))
-    found = _HEADER.finditer(line, 1 if is_first else 0)
-    return next((header for header in found if header[4] == "000" and (own or not header.start())), None)
+    headers = _HEADER.finditer(line, 1 if is_first else 0)
+    return next((header for header in headers if header[4] == "000" and (own or not header.start())), None)

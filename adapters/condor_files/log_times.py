@@ -85,11 +85,11 @@ class TimeFormat(NamedTuple):
 @cache
 def compiled(text: str) -> TimeFormat:
     """Compile a strftime format. Raise ``ValueError`` if it cannot be read, or lacks the day or the hour."""
-    whole = text.strip('"')
-    while any(short in whole for short in (f"%{name}" for name in _SHORT)):
-        whole = re.sub(r"%([cDFRrTxX+])", lambda found: _SHORT[found[1]], whole)
+    form = text.strip('"')
+    while any(short in form for short in (f"%{name}" for name in _SHORT)):
+        form = re.sub(r"%([cDFRrTxX+])", lambda match: _SHORT[match[1]], form)
     shape, fields, names = "", "", set[str]()
-    for directive, literal, lone in _PART.findall(whole):
+    for directive, literal, lone in _PART.findall(form):
         directive = _LIKE.get(directive, directive)
         if lone or (directive and directive not in _DIRECTIVES):
             raise ValueError(f"a time format cannot be read: %{directive} in {text!r}")
@@ -106,7 +106,7 @@ def compiled(text: str) -> TimeFormat:
             raise ValueError(f"a time format cannot be read: no day stands in {text!r}")
         if not (names & {"hour", "half_hour"} and "minute" in names):
             raise ValueError(f"a time format cannot be read: no time of day stands in {text!r}")
-    return TimeFormat(whole, shape, re.compile(fields, re.ASCII), whole.endswith("%S"))
+    return TimeFormat(form, shape, re.compile(fields, re.ASCII), form.endswith("%S"))
 
 
 class LogClock:
@@ -134,10 +134,10 @@ class LogClock:
         return at
 
     def _read(self, form: TimeFormat, stamp: str) -> int:
-        found = form.fields.fullmatch(stamp)
-        if found is None:
+        match = form.fields.fullmatch(stamp)
+        if match is None:
             raise ValueError(f"no time: {stamp!r}")
-        fields = {name: value for name, value in found.groupdict().items() if value is not None}
+        fields = {name: value for name, value in match.groupdict().items() if value is not None}
         if "epoch" in fields:
             return int(fields["epoch"]) * 1_000_000
         found_ones: list[int] = []

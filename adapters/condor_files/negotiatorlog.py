@@ -31,12 +31,12 @@ class MatchLogReader(DaemonLog):
     PATTERNS = table(MATCHES)
     DAEMON = "negotiator"
 
-    def _matched(self, said: LogMessage) -> None:
-        facts = {name: said[name] for name in ("slot", "user", "preempting", "source", "startd")}
-        self.job(said, "matched", facts | ({"words": "offline"} if said["offline"] else {}))
+    def _matched(self, message: LogMessage) -> None:
+        facts = {name: message[name] for name in ("slot", "user", "preempting", "source", "startd")}
+        self.job(message, "matched", facts | ({"words": "offline"} if message["offline"] else {}))
 
-    def _rejected(self, said: LogMessage) -> None:
-        self.job(said, "rejected", {name: said[name] for name in ("user", "words", "source")})
+    def _rejected(self, message: LogMessage) -> None:
+        self.job(message, "rejected", {name: message[name] for name in ("user", "words", "source")})
 
 
 _VALUE = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
@@ -75,20 +75,20 @@ class NegotiatorLogReader(MatchLogReader):
 
     # -- cycles
 
-    def _began(self, said: LogMessage) -> None:
+    def _began(self, message: LogMessage) -> None:
         self._block_over()
-        self._remembered = {"cycle": {"began": str(said.at), "matches": 0, "rejections": 0}}
-        self._cycle(said.at, said.line, "began", {})
+        self._remembered = {"cycle": {"began": str(message.at), "matches": 0, "rejections": 0}}
+        self._cycle(message.at, message.line, "began", {})
 
-    def _finish(self, said: LogMessage) -> None:
+    def _finish(self, message: LogMessage) -> None:
         self._block_over()
         facts = {name: str(value) for name, value in self._remembered.get("cycle", {}).items()}
-        self._cycle(said.at, said.line, "ended", facts | ({"words": said.what} if said.what else {}))
+        self._cycle(message.at, message.line, "ended", facts | ({"words": message.what} if message.what else {}))
         self._remembered = {}
 
-    def _ads(self, said: LogMessage) -> None:
+    def _ads(self, message: LogMessage) -> None:
         if "cycle" in self._remembered:
-            self._remembered["cycle"] |= {"slots": said["slots"], "submitters": said["submitters"]}
+            self._remembered["cycle"] |= {"slots": message["slots"], "submitters": message["submitters"]}
 
     def _cycle(self, at: int, line: int, what: str, facts: dict[str, str]) -> None:
         self._events.append(CycleReported(at, "reported", self.source.place(line), what, facts))
@@ -99,38 +99,38 @@ class NegotiatorLogReader(MatchLogReader):
 
     # -- matches
 
-    def _negotiating(self, said: LogMessage) -> None:
-        self._remembered |= {"user": said["user"], "source": said["source"]}
+    def _negotiating(self, message: LogMessage) -> None:
+        self._remembered |= {"user": message["user"], "source": message["source"]}
         self._remembered.pop("job", None)
 
-    def _request(self, said: LogMessage) -> None:
-        self._remembered["job"] = f"{int(said['cluster'])}.{int(said['proc'])}"
+    def _request(self, message: LogMessage) -> None:
+        self._remembered["job"] = f"{int(message['cluster'])}.{int(message['proc'])}"
         for name in ("matched", "preempting"):
             self._remembered.pop(name, None)
 
-    def _preempting(self, said: LogMessage) -> None:
-        self._remembered["preempting"] = [said["slot"], said["preempting"]]
+    def _preempting(self, message: LogMessage) -> None:
+        self._remembered["preempting"] = [message["slot"], message["preempting"]]
 
-    def _matched(self, said: LogMessage) -> None:
-        super()._matched(said)
-        self._remembered["matched"] = said["slot"]
+    def _matched(self, message: LogMessage) -> None:
+        super()._matched(message)
+        self._remembered["matched"] = message["slot"]
         self._count("matches")
 
-    def _rejected(self, said: LogMessage) -> None:
-        super()._rejected(said)
+    def _rejected(self, message: LogMessage) -> None:
+        super()._rejected(message)
         self._count("rejections")
 
-    def _successfully(self, said: LogMessage) -> None:
+    def _successfully(self, message: LogMessage) -> None:
         """Report a match, unless its "Matched" line did already."""
-        if self._remembered.pop("matched", None) == said["slot"] or "job" not in self._remembered:
+        if self._remembered.pop("matched", None) == message["slot"] or "job" not in self._remembered:
             return
-        facts = {"slot": said["slot"]} | {name: self._remembered.get(name, "") for name in ("user", "source")}
+        facts = {"slot": message["slot"]} | {name: self._remembered.get(name, "") for name in ("user", "source")}
         slot, user = self._remembered.pop("preempting", ("", ""))
-        if slot == said["slot"]:
+        if slot == message["slot"]:
             facts["preempting"] = user
-        if said["offline"]:
+        if message["offline"]:
             facts["words"] = "offline"
-        self.job(said, "matched", facts, self._remembered["job"])
+        self.job(message, "matched", facts, self._remembered["job"])
         self._count("matches")
 
     # -- the pie and its slices
@@ -140,15 +140,15 @@ class NegotiatorLogReader(MatchLogReader):
         if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
             self._block_over()
 
-    def _number(self, said: LogMessage) -> None:
-        name = said.found[0].partition("=")[0].strip()
+    def _number(self, message: LogMessage) -> None:
+        name = message.found[0].partition("=")[0].strip()
         of, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
         if of == "slice" and "user" not in self._remembered:
             return
-        block = self._remembered.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
-        block["facts"][name] = said["value"]
-        if said["more"]:
-            block["facts"][said["more"]] = said["other"]
+        block = self._remembered.setdefault("block", {"of": of, "at": message.at, "line": message.line, "facts": {}})
+        block["facts"][name] = message["value"]
+        if message["more"]:
+            block["facts"][message["more"]] = message["other"]
         if name == names[-1]:
             self._block_over()
 
@@ -164,11 +164,11 @@ class NegotiatorLogReader(MatchLogReader):
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
         self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, what, facts))
 
-    def _set(self, said: LogMessage) -> None:
-        what, _, value = said.what.partition(" ")
-        user = EVERYONE if said["user"] == "all users" else said["user"]
-        facts = {"what": said["what"] or what, "value": said["value"] or value}
-        self._submitter(said.at, said.line, user, "set", facts)
+    def _set(self, message: LogMessage) -> None:
+        what, _, value = message.what.partition(" ")
+        user = EVERYONE if message["user"] == "all users" else message["user"]
+        facts = {"what": message["what"] or what, "value": message["value"] or value}
+        self._submitter(message.at, message.line, user, "set", facts)
 
 
 _WORDS = {"pie": [[name] for name in _PIE], "slice": [[name.split()[0]] for name in _SLICE]}

@@ -44,20 +44,20 @@ class SourceFile:
         """Return a line's place, as events name it."""
         return f"{self.number}:{line}"
 
-    def refused(self, line: int, words: str, text: str, at: int = 0) -> SourceRefused:
+    def refused(self, line: int, why: str, text: str, at: int = 0) -> SourceRefused:
         """Return the event of a record that could not be read."""
         text = without_secrets(text[:KEPT])
-        return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, words, text)
+        return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, why, text)
 
-    def gap(self, at: int, line: int, words: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
+    def gap(self, at: int, line: int, why: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
         """Return the event of records that are missing before a line."""
-        return SourceGap(at, cause, self.place(line), self.number, line, words, since, until)
+        return SourceGap(at, cause, self.place(line), self.number, line, why, since, until)
 
-    def doubted(self, at: int, line: int, said: str, facts: dict[str, str]) -> DaemonReported:
+    def doubted(self, at: int, line: int, what: str, facts: dict[str, str]) -> DaemonReported:
         """Return the event of a record that does not fit with what surrounds it (`said`: of ``OF_DAEMONS``)."""
         facts = {name: without_secrets(text) for name, text in facts.items()}
         daemon = _DAEMONS[self.kind]
-        return DaemonReported(at, "reported", self.place(line), self.machine, daemon, said, facts)
+        return DaemonReported(at, "reported", self.place(line), self.machine, daemon, what, facts)
 
 
 class SourceReader(Protocol):
@@ -105,16 +105,16 @@ def hidden(data: bytes) -> bytes:
     """Return the bytes of a file with every secret in them replaced by as many dots. This is done before reading, so
     that no reader has to know where in a record a secret may stand."""
     if b"#" in data:
-        data = _CLAIM.sub(lambda found: found[1] + b"." * len(found[2]), data)
+        data = _CLAIM.sub(lambda match: match[1] + b"." * len(match[2]), data)
     lower = data.lower()
     if any(lower.count(stem) > (lower.count(public) if public else 0) for stem, public in _STEMS):
         data = _NAMED.sub(_dots, data)
     return data
 
 
-def _dots(found: re.Match[bytes]) -> bytes:
-    quote = b'"' if found[1].startswith(b'"') else b""
-    return found[0][: found.start(1) - found.start()] + quote + b"." * (len(found[1]) - len(quote))
+def _dots(match: re.Match[bytes]) -> bytes:
+    quote = b'"' if match[1].startswith(b'"') else b""
+    return match[0][: match.start(1) - match.start()] + quote + b"." * (len(match[1]) - len(quote))
 
 
 def without_secrets(text: str) -> str:

@@ -181,10 +181,10 @@ class StartLogReader(DaemonLog):
         return events, self._lines.consumed
 
     def _any(self, text: str) -> None:
-        if found := _OF_SLOT.match(text):
-            handler = _ON_SLOT.get(found[3])
+        if match := _OF_SLOT.match(text):
+            handler = _ON_SLOT.get(match[3])
             if handler is not None:
-                handler(self, found[1], found[2] or "", found[3] + found[4])
+                handler(self, match[1], match[2] or "", match[3] + match[4])
                 return
         if text.startswith(OF_THE_MACHINE):  # the reason why its slots change
             self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
@@ -220,24 +220,24 @@ class StartLogReader(DaemonLog):
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
         """Return the reason of a transition: what was said before it, of the slot and then of the whole machine."""
         last = max((at for _, at, _ in slot.reasons), default=0)
-        said, slot.reasons = [words for _, _, words in slot.reasons], []
-        since, words = self._general
+        reasons, slot.reasons = [general for _, _, general in slot.reasons], []
+        since, general = self._general
         if not 0 <= at - since <= GENERAL:
             self._general = (0, "")
-        elif last < since and (target.startswith(LEAVING) or words.startswith("command_coalesce_slots")):
-            said.append(words)
-        return " / ".join(said)
+        elif last < since and (target.startswith(LEAVING) or general.startswith("command_coalesce_slots")):
+            reasons.append(general)
+        return " / ".join(reasons)
 
-    def _report(self, slot: _LoggedSlot, said: str, facts: dict[str, str]) -> None:
-        kept = {name: without_secrets(value) for name, value in facts.items() if value}
-        self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, said, kept))
+    def _report(self, slot: _LoggedSlot, what: str, facts: dict[str, str]) -> None:
+        cleaned = {name: without_secrets(value) for name, value in facts.items() if value}
+        self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, what, cleaned))
 
     def _forget(self) -> None:
         """Drop the slots: they are others from here on, or unknown. Report reasons that no transition followed."""
         self._settle()
         for slot in self._slots.values():
-            for place, at, words in slot.reasons:
-                self._events.append(SlotReported(at, CAUSE, place, slot.name, "told", {"words": words}))
+            for place, at, reason in slot.reasons:
+                self._events.append(SlotReported(at, CAUSE, place, slot.name, "told", {"words": reason}))
         self._slots.clear()
         self._starters.clear()
         self._general = (0, "")
@@ -246,12 +246,12 @@ class StartLogReader(DaemonLog):
     # -- Slots
 
     def on_step(self, name: str, job: str, text: str) -> None:
-        found = _STEP.match(text)
-        if found is None or found[1] not in CHANGES:
+        step = _STEP.match(text)
+        if step is None or step[1] not in CHANGES:
             if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
                 self._refuse(f"{name}: {text}")
             return
-        slot, move = self._slot(name), (found[1], found[2], found[3])
+        slot, move = self._slot(name), (step[1], step[2], step[3])
         pair = slot.pair
         self._transition(slot, move, f"{name}: {text}")
         if (pair, *move) in TRANSITIONS:
@@ -270,12 +270,12 @@ class StartLogReader(DaemonLog):
         self._events.append(self.source.refused(self._line, UNREADABLE, text, self._at))
 
     def on_reason(self, name: str, job: str, text: str) -> None:
-        words = reason_of(text)
+        reason = reason_of(text)
         slot = self._slot(name)
-        slot.reasons.append((self._place(), self._at, words))
+        slot.reasons.append((self._place(), self._at, reason))
         del slot.reasons[:-REASONS]
-        if words.startswith("claim-activation protocol successful"):
-            starter = words.rpartition("Starter ")[2]
+        if reason.startswith("claim-activation protocol successful"):
+            starter = reason.rpartition("Starter ")[2]
             if not starter.isdecimal():
                 starter = ""
             else:
@@ -304,8 +304,8 @@ class StartLogReader(DaemonLog):
         slot = self._slot(name)
         if text.startswith("Schedd addr = "):
             slot.schedd = text.removeprefix("Schedd addr = ").strip()
-        elif found := _CLAIM.search(text):
-            self._report(slot, "requested", {"claim": found[1], "schedd": slot.schedd})
+        elif match := _CLAIM.search(text):
+            self._report(slot, "requested", {"claim": match[1], "schedd": slot.schedd})
             slot.schedd = ""
 
     def on_received(self, name: str, job: str, text: str) -> None:
@@ -328,11 +328,11 @@ class StartLogReader(DaemonLog):
     def on_new(self, name: str, job: str, text: str) -> None:
         if text.startswith("New claim has sufficient rank"):
             self._report(self._slot(name), "accepted", {})
-        found = _NEW.match(text)
-        if found is None:
+        match = _NEW.match(text)
+        if match is None:
             return
         self._settle()
-        kind = _KINDS[found[1] or ""]
+        kind = _KINDS[match[1] or ""]
         if kind == "static" and re.search(r"\d_\d+$", name):
             kind = "dynamic"
         self._slots.pop(name, None)
@@ -366,35 +366,35 @@ class StartLogReader(DaemonLog):
 
     # -- The startd
 
-    def _starting(self, said: LogMessage) -> None:
+    def _starting(self, message: LogMessage) -> None:
         self._forget()
-        self._begun, self._fresh = _StartdBanner(self._place(), said.at, {}), True
+        self._begun, self._fresh = _StartdBanner(self._place(), message.at, {}), True
 
-    def _version(self, said: LogMessage) -> None:
+    def _version(self, message: LogMessage) -> None:
         if self._begun is not None:
-            self._begun.facts.update(said.facts())
+            self._begun.facts.update(message.facts())
 
     _pid = _version
 
-    def _address(self, said: LogMessage) -> None:
-        if found := _ALIAS.search(said.found[0]):
-            self.machine = found[1]
+    def _address(self, message: LogMessage) -> None:
+        if match := _ALIAS.search(message.found[0]):
+            self.machine = match[1]
         if self._begun is not None:
             self._settle()
 
-    def _failed(self, said: LogMessage) -> None:
+    def _failed(self, message: LogMessage) -> None:
         self._forget()
-        self._daemon(said, "ended", {"how": without_secrets(said.found[0])})
+        self._daemon(message, "ended", {"how": without_secrets(message.found[0])})
 
-    def _reconfigured(self, said: LogMessage) -> None:
+    def _reconfigured(self, message: LogMessage) -> None:
         self._settle()
-        super()._reconfigured(said)
+        super()._reconfigured(message)
 
-    def _starter_gone(self, said: LogMessage) -> None:
-        name = self._starters.pop(said["starter"], "")
+    def _starter_gone(self, message: LogMessage) -> None:
+        name = self._starters.pop(message["starter"], "")
         if name in self._slots:
-            slot, status = self._slot(name), said["status"] or f"signal {said['signal']}"
-            self._report(slot, "starter_gone", {"starter": said["starter"], "status": status, "job": slot.job})
+            slot, status = self._slot(name), message["status"] or f"signal {message['signal']}"
+            self._report(slot, "starter_gone", {"starter": message["starter"], "status": status, "job": slot.job})
 
     def _gap(self) -> None:
         for slot in self._slots.values():

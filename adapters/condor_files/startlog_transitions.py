@@ -38,8 +38,8 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
     source, target = possible[0]
     certain = source == pair or len(possible) == 1
     row = classify(HTCONDOR_25, source, target)[0].number
-    found = TRANSITIONS[pair, what, old, new] = (source, target, row, target if certain else "")
-    return found
+    transition = TRANSITIONS[pair, what, old, new] = (source, target, row, target if certain else "")
+    return transition
 
 
 def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
@@ -51,6 +51,6 @@ def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
     if what == "activity":
         states = [state, *_LIKELY] if state else _LIKELY
         return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
-    kept = [activity] if activity else []
-    kept += [its for name, _, its in pairs if name == old]
-    return [(f"{old}/{its}", f"{new}/{its}") for its in dict.fromkeys(kept or ["Idle"])]
+    activities = [activity] if activity else []
+    activities += [its for name, _, its in pairs if name == old]
+    return [(f"{old}/{its}", f"{new}/{its}") for its in dict.fromkeys(activities or ["Idle"])]

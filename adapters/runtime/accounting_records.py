@@ -63,14 +63,14 @@ def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: 
 
     :param updated: when the priorities were updated last, in seconds
     """
-    told = {one.name: one for one in groups.standings}
-    members: dict[str, list[Standing]] = {name: [] for name in told or (NO_GROUP, *groups.names)}
-    for one in standings:
-        members[one.group].append(one)
-    found = [_group(name, members, groups, told.get(name)) for name in members]
+    by_group = {standing.name: standing for standing in groups.standings}
+    members: dict[str, list[Standing]] = {name: [] for name in by_group or (NO_GROUP, *groups.names)}
+    for standing in standings:
+        members[standing.group].append(standing)
+    rows = [_group(name, members, groups, by_group.get(name)) for name in members]
     parts = shares(standings, cycle.taking_part)
-    found += [_submitter(one, parts.get(one.name, 0.0), cycle.pie) for one in standings]
-    return [{**record, "LastUpdate": updated} for record in found]
+    rows += [_submitter(standing, parts.get(standing.name, 0.0), cycle.pie) for standing in standings]
+    return [{**record, "LastUpdate": updated} for record in rows]
 
 
 def weight(ad: Mapping[str, str]) -> float:
@@ -89,19 +89,19 @@ def weight(ad: Mapping[str, str]) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < _LAST_OF_ALL else 1.0
 
 
-def _submitter(one: Standing, share: float, pie: float) -> dict[str, Any]:
+def _submitter(standing: Standing, share: float, pie: float) -> dict[str, Any]:
     return {
         "SubmitterShare": share,
         "SubmitterLimit": share * pie,
-        "Name": one.name,
+        "Name": standing.name,
         "IsAccountingGroup": False,
-        "AccountingGroup": one.group,
-        "Priority": one.effective,
-        "PriorityFactor": one.factor,
-        "Floor": _bare(one.floor),
-        "Ceiling": _bare(one.ceiling),
+        "AccountingGroup": standing.group,
+        "Priority": standing.effective,
+        "PriorityFactor": standing.factor,
+        "Floor": _bare(standing.floor),
+        "Ceiling": _bare(standing.ceiling),
         "HierWeightedResourcesUsed": 0.0,
-        **_usage([one]),
+        **_usage([standing]),
     }
 
 
@@ -113,27 +113,27 @@ def _bare(cores: float) -> float:
 def _usage(members: Sequence[Standing]) -> dict[str, Any]:
     """Return the usage of some members. Without any usage, no time of it is given either."""
     now: dict[str, Any] = {
-        "ResourcesUsed": sum(one.slots for one in members),
-        "WeightedResourcesUsed": float(sum(one.cores for one in members)),
+        "ResourcesUsed": sum(member.slots for member in members),
+        "WeightedResourcesUsed": float(sum(member.cores for member in members)),
     }
-    once = [one for one in members if one.begin]
+    once = [member for member in members if member.begin]
     if once:
-        now["AccumulatedUsage"] = sum(one.held for one in once)
-        now["WeightedAccumulatedUsage"] = sum(one.used for one in once)
-        now["BeginUsageTime"] = int(min(one.begin for one in once))
-    if any(one.last for one in members):
-        now["LastUsageTime"] = int(max(one.last for one in members))
+        now["AccumulatedUsage"] = sum(member.held for member in once)
+        now["WeightedAccumulatedUsage"] = sum(member.used for member in once)
+        now["BeginUsageTime"] = int(min(member.begin for member in once))
+    if any(member.last for member in members):
+        now["LastUsageTime"] = int(max(member.last for member in members))
     return now
 
 
 def _group(
-    name: str, members: Mapping[str, Sequence[Standing]], groups: Groups, told: GroupStanding | None
+    name: str, members: Mapping[str, Sequence[Standing]], groups: Groups, group: GroupStanding | None
 ) -> dict[str, Any]:
     """Return a group's record. Its priority has no meaning (HTCondor's tools do not show it): it derives from its
     members', and is that of an only member."""
     own = members[name]
-    under = [one for inner, ones in members.items() if name == NO_GROUP or _within(inner, name) for one in ones]
-    priority = max([LEAST_PRIORITY, sum(one.priority for one in own if one.priority > LEAST_PRIORITY)])
+    under = [m for inner, those in members.items() if name == NO_GROUP or _within(inner, name) for m in those]
+    priority = max([LEAST_PRIORITY, sum(member.priority for member in own if member.priority > LEAST_PRIORITY)])
     factor = groups.factors.get(name.lower(), groups.default)
     return {
         "Name": name,
@@ -145,13 +145,13 @@ def _group(
         "Ceiling": -1,
         "SubmitterShare": 0.0,
         "SubmitterLimit": 0.0,
-        "EffectiveQuota": 0.0 if told is None else told.quota,
-        "ConfigQuota": 0.0 if told is None else told.configured,
-        "SubtreeQuota": 0.0 if told is None else told.subtree,
-        "GroupSortKey": 0.0 if told is None else told.order,
-        "SurplusPolicy": "byquota" if told is None else told.surplus,
-        "Requested": 0.0 if told is None else told.requested,
-        "HierWeightedResourcesUsed": float(sum(one.cores for one in under)),
+        "EffectiveQuota": 0.0 if group is None else group.quota,
+        "ConfigQuota": 0.0 if group is None else group.configured,
+        "SubtreeQuota": 0.0 if group is None else group.subtree,
+        "GroupSortKey": 0.0 if group is None else group.order,
+        "SurplusPolicy": "byquota" if group is None else group.surplus,
+        "Requested": 0.0 if group is None else group.requested,
+        "HierWeightedResourcesUsed": float(sum(member.cores for member in under)),
         **_usage(own),
     }
 
@@ -165,9 +165,9 @@ def _parent(name: str, groups: Iterable[str]) -> str:
     return next((group for group in groups if group.lower() == outer.lower()), NO_GROUP)
 
 
-def rolled_up(found: Iterable[Record]) -> list[Record]:
+def rolled_up(records: Iterable[Record]) -> list[Record]:
     """Return the records, with those of groups including their subgroups."""
-    all_of_them = [dict(record) for record in found]
+    all_of_them = [dict(record) for record in records]
     groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
     inner_first = sorted(groups, key=lambda name: (name == NO_GROUP, -name.count(".")))
     for name in inner_first:
@@ -180,7 +180,7 @@ def rolled_up(found: Iterable[Record]) -> list[Record]:
                 total = number(outer, attribute) + number(inner, attribute)
                 outer[attribute] = int(total) if attribute == "ResourcesUsed" else total
         for attribute, which in (("BeginUsageTime", min), ("LastUsageTime", max)):
-            instants = [one for one in (number(inner, attribute), number(outer, attribute)) if one]
+            instants = [at for at in (number(inner, attribute), number(outer, attribute)) if at]
             outer |= {attribute: int(which(instants))} if instants else {}
     return [*all_of_them]
 
@@ -197,25 +197,25 @@ def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
     updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
     customers = {key.removeprefix(_CUSTOMER): ad for key, ad in ads.items() if key.startswith(_CUSTOMER)}
     groups = [name for name in customers if "@" not in name]
-    found: list[Record] = []
+    records: list[Record] = []
     for name in sorted(customers, key=lambda name: ("@" in name, name)):
-        kept = {attribute: _plain(text) for attribute, text in customers[name].items()}
-        kept = {attribute: value for attribute, value in kept.items() if not attribute.endswith("UnchargedTime")}
-        factor = number(kept, "PriorityFactor") or _FACTOR
-        real = max(LEAST_PRIORITY, number(kept, "Priority"))
+        record = {attribute: _plain(text) for attribute, text in customers[name].items()}
+        record = {attribute: value for attribute, value in record.items() if not attribute.endswith("UnchargedTime")}
+        factor = number(record, "PriorityFactor") or _FACTOR
+        real = max(LEAST_PRIORITY, number(record, "Priority"))
         group = "@" not in name
-        told = {
+        fields = {
             "Name": name,
             "IsAccountingGroup": group,
             "AccountingGroup": _parent(name if group else group_of(name) + ".", groups),
             "Priority": real * factor,
             "PriorityFactor": factor,
-            "Floor": kept.get("Floor", 0),
-            "Ceiling": kept.get("Ceiling", -1),
+            "Floor": record.get("Floor", 0),
+            "Ceiling": record.get("Ceiling", -1),
             "LastUpdate": updated,
         }
-        found.append({**kept, **told})
-    return found
+        records.append({**record, **fields})
+    return records
 
 
 def _plain(text: str) -> Any:
@@ -235,23 +235,23 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 def of_texts(ads: Iterable[Mapping[str, str]]) -> list[Record]:
     """Return the records that condor_userprio printed: an ad for each, or one ad for all of them, whose attributes'
     names end in a record's number."""
-    found: list[Record] = []
+    records: list[Record] = []
     for ad in ads:
         record = {name: _plain(text) for name, text in ad.items()}
-        found += _apart(record) if "NumSubmittors" in record else [record]
-    return found
+        records += _apart(record) if "NumSubmittors" in record else [record]
+    return records
 
 
 _NUMBERED = re.compile(r"(.*?\D)(\d+)", re.ASCII)
 
 
-def _apart(whole: Record) -> list[Record]:
-    found: dict[int, dict[str, Any]] = {}
-    for name, value in whole.items():
+def _apart(record: Record) -> list[Record]:
+    records: dict[int, dict[str, Any]] = {}
+    for name, value in record.items():
         part = _NUMBERED.fullmatch(name)
         if part is not None:
-            found.setdefault(int(part[2]), {"LastUpdate": whole.get("LastUpdate", 0)})[part[1]] = value
-    return [found[number] for number in sorted(found)]
+            records.setdefault(int(part[2]), {"LastUpdate": record.get("LastUpdate", 0)})[part[1]] = value
+    return [records[number] for number in sorted(records)]
 
 
 def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
@@ -261,9 +261,10 @@ def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]
 
     early = 0
     try:
-        found = tables(log, "accountant", at)
-        if found:
-            return [record for one in found for record in of_table(one.ads())], max(one.at for one in found)
+        snapshots = tables(log, "accountant", at)
+        if snapshots:
+            records = [record for table in snapshots for record in of_table(table.ads())]
+            return records, max(table.at for table in snapshots)
     except NotKnown as error:
         early = error.since
     try:
@@ -302,25 +303,25 @@ def ad_of(record: Record) -> ClassAd:
     return ad
 
 
-def current_records(views: Views, now: int, *, whole: bool = True, whose: str = "") -> list[Record]:
-    """Return the records as of now, in seconds; with `whole`, also fields that no table shows. ``whose``: of several
+def current_records(views: Views, now: int, *, detailed: bool = True, whose: str = "") -> list[Record]:
+    """Return the records as of now, in seconds; with `detailed`, also fields that no table shows. ``whose``: of several
     negotiators, the one of this name."""
     from ...domain.state.negotiators import as_one, short
 
     pool, cycle = views.pool(), CycleShares()
     has_groups = bool(group_names(pool.settings))
-    slots = [(slot.ad, weight(slot.ad)) for slot in views.slots()] if whole or has_groups else []
-    if whole:
+    slots = [(slot.ad, weight(slot.ad)) for slot in views.slots()] if detailed or has_groups else []
+    if detailed:
         cycle = CycleShares(views.waiting(), sum(weight for _, weight in slots))
     books = views.submitters(short(whose))
     since = (max((book.updated for book in books), default=0) if short(whose) else pool.accounted) or pool.founded
-    told: Sequence[GroupStanding] = ()
+    group_standings: Sequence[GroupStanding] = ()
     if has_groups:
-        told = _groups(pool.settings, pool.dialect, slots, views.waiting_jobs(), books, now)
-    return _records(books, as_one(pool.settings, whose), since, views.at, cycle, now * SECOND, told)
+        group_standings = _groups(pool.settings, pool.dialect, slots, views.waiting_jobs(), books, now)
+    return _records(books, as_one(pool.settings, whose), since, views.at, cycle, now * SECOND, group_standings)
 
 
-def past_records(log: EventStore, at: int, *, whole: bool = True, whose: str = "") -> list[Record] | None:
+def past_records(log: EventStore, at: int, *, detailed: bool = True, whose: str = "") -> list[Record] | None:
     """Return the records as of an instant, in microseconds; None if the log begins later."""
     from ...domain.fold.evolve import state_at
     from ...domain.negotiator.accounting import accounts_of
@@ -333,19 +334,19 @@ def past_records(log: EventStore, at: int, *, whole: bool = True, whose: str = "
     cycle, has_groups = CycleShares(), bool(group_names(state.settings))
     books = list(accounts_of(state.submitters, short(whose)).values())
     waiting = [cluster for cluster in state.clusters.values() if cluster.counts[IDLE]]
-    slots = [(slot.ad, weight(slot.ad)) for slot in state.slots.values()] if whole or has_groups else []
-    if whole:
+    slots = [(slot.ad, weight(slot.ad)) for slot in state.slots.values()] if detailed or has_groups else []
+    if detailed:
         cycle = CycleShares({cluster.submitter for cluster in waiting}, sum(weight for _, weight in slots))
-    told: Sequence[GroupStanding] = ()
+    group_standings: Sequence[GroupStanding] = ()
     if has_groups:
         jobs = [
             (cluster.submitter, cluster.counts[IDLE], cluster.value(cluster.next_idle(), "RequestCpus"))
             for cluster in waiting
             if not cluster.local
         ]
-        told = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
+        group_standings = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
     accounted = state.accounted.get(whose, 0) if short(whose) else state.priorities_updated_at
-    return _records(books, as_one(state.settings, whose), accounted or at, at, cycle, at, told)
+    return _records(books, as_one(state.settings, whose), accounted or at, at, cycle, at, group_standings)
 
 
 def _groups(
@@ -363,13 +364,13 @@ def _groups(
     from ...domain.negotiator.group_standings import Holding, group_standings
     from ...domain.state_machines import dialect_named
 
-    found = {one.name: Holding(one.name, one.slots, one.weighted_in_use / 1000, 0, 0.0) for one in books}
+    holdings = {book.name: Holding(book.name, book.slots, book.weighted_in_use / 1000, 0, 0.0) for book in books}
     for name, count, cores in jobs:
-        before = found.get(name, Holding(name, 0, 0.0, 0, 0.0))
-        asked = count * (float(cores) if cores.isascii() and cores.isdecimal() else 1.0)
-        found[name] = before._replace(jobs=before.jobs + count, asked=before.asked + asked)
+        before = holdings.get(name, Holding(name, 0, 0.0, 0, 0.0))
+        cores_requested = count * (float(cores) if cores.isascii() and cores.isdecimal() else 1.0)
+        holdings[name] = before._replace(jobs=before.jobs + count, asked=before.asked + cores_requested)
     return group_standings(
-        settings, dialect_named(dialect), [(dict(ad), weight) for ad, weight in slots], found.values(), now
+        settings, dialect_named(dialect), [(dict(ad), weight) for ad, weight in slots], holdings.values(), now
     )
 
 
@@ -379,8 +380,8 @@ def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int
 
     state = state_at(log, at)
     claims = [(slot.name, slot.claim) for slot in state.slots.values()]
-    found = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]
-    return found if state.position else None
+    held = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]
+    return held if state.position else None
 
 
 def _records(
@@ -390,11 +391,11 @@ def _records(
     at: int,
     cycle: CycleShares,
     now: int,
-    told: Sequence[GroupStanding] = (),
+    group_standings: Sequence[GroupStanding] = (),
 ) -> list[Record]:
     """Return the records at `now`, where the priorities were updated last at `accounted`, and the last event was at
     `at`."""
     rules = terms(settings)
-    groups = Groups(group_names(settings), rules.default, told, rules.groups)
-    found = standings(submitters, rules, groups.names, accounted, at, now, now)
-    return records(found, groups, accounted // SECOND, cycle)
+    groups = Groups(group_names(settings), rules.default, group_standings, rules.groups)
+    submitter_standings = standings(submitters, rules, groups.names, accounted, at, now, now)
+    return records(submitter_standings, groups, accounted // SECOND, cycle)

@@ -37,24 +37,24 @@ class ReadAd:
         """Return the value of an expression over the ad; None if it has none."""
         if self._ad is None:
             self._ad = ad_of(self._texts)
-        asked = expression(text)
+        parsed = expression(text)
         try:
-            return None if asked is None else asked.evaluate(self._ad)
+            return None if parsed is None else parsed.evaluate(self._ad)
         except EvaluationError:
             return None
 
     def text(self, name: str) -> str:
-        found = self._texts.get(name, "")
-        if _PLAIN_STRING.fullmatch(found):
-            return found[1:-1]
-        value = self.value(name) if found else ""
+        source = self._texts.get(name, "")
+        if _PLAIN_STRING.fullmatch(source):
+            return source[1:-1]
+        value = self.value(name) if source else ""
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> int | None:
-        found = self._texts.get(name, "")
-        if found.isdecimal():
-            return int(found)
-        value = self.value(name) if found else None
+        source = self._texts.get(name, "")
+        if source.isdecimal():
+            return int(source)
+        value = self.value(name) if source else None
         return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -75,8 +75,8 @@ def environment(job: ReadAd) -> dict[str, str]:
 
 def _listed(job: ReadAd, name: str) -> list[str]:
     """Return the words of an attribute in the new syntax."""
-    found = job.value(f"argsToList({name})") if job.text(name) else ()
-    return [str(value) for value in found] if isinstance(found, Sequence) else []
+    items = job.value(f"argsToList({name})") if job.text(name) else ()
+    return [str(value) for value in items] if isinstance(items, Sequence) else []
 
 
 def kill_signals(job: ReadAd) -> dict[str, int]:
@@ -92,8 +92,8 @@ def _signal(job: ReadAd, attribute: str) -> int:
     if number is not None:
         return number if 0 < number < signal.NSIG else 0
     name = job.text(attribute).upper()
-    found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
-    return int(found) if isinstance(found, signal.Signals) else 0
+    named = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+    return int(named) if isinstance(named, signal.Signals) else 0
 
 
 def _old_form(ad: Ad) -> str:
@@ -228,7 +228,7 @@ def file_transfer(
     brought = tuple(dict.fromkeys(path for path in own.values() if path not in inputs))
     when = job.text("WhenToTransferOutput").upper()
     checkpoint = _checkpoint(job)
-    kept = when == "ON_EXIT_OR_EVICT" or checkpoint is not None
+    keeps_spool = when == "ON_EXIT_OR_EVICT" or checkpoint is not None
     return execution.FileTransfer(
         executable=job.value("TransferExecutable") is not False,
         inputs=(*brought, *inputs),
@@ -243,11 +243,11 @@ def file_transfer(
         plugin_seconds=starter.plugin_seconds,
         destination=job.text("OutputDestination"),
         success=job.number("JobSuccessExitCode") if when == "ON_SUCCESS" else None,
-        spool=spool if kept else "",
+        spool=spool if keeps_spool else "",
         on_evict=when == "ON_EXIT_OR_EVICT",
         checkpoint=checkpoint,
         checkpoint_files=_names(job.text("TransferCheckpoint")) if "TransferCheckpoint" in job else None,
-        appends=kept and (checkpoint is not None or job.value("EraseOutputAndErrorOnRestart") is False),
+        appends=keeps_spool and (checkpoint is not None or job.value("EraseOutputAndErrorOnRestart") is False),
     )
 
 
@@ -300,16 +300,16 @@ def remaps(text: str) -> dict[str, str]:
     """Return TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash takes
     its meaning from a = in a name and from a ; in another name, and stands for itself else. What is left of a ; without
     a = belongs to no entry, so no name has a ; in it. (filename_remap_find)"""
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     text, place = text.replace("\t", "").replace("\n", ""), 0
     while entry := _ENTRY.match(text, place):
         name = entry[1].replace("\\=", "=").strip()
         if ";" in name:
             place = text.index(";", place) + 1
         else:
-            found.setdefault(name, entry[2].replace("\\;", ";").strip())
+            targets.setdefault(name, entry[2].replace("\\;", ";").strip())
             place = entry.end()
-    return found
+    return targets
 
 
 _ENTRY = re.compile(r"((?:\\=|[^=])*)=((?:\\;|[^;])*);?")

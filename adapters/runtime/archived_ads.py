@@ -103,8 +103,8 @@ def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
 
 def _packed(url: str, position: int) -> bytes:
     location = locate(url)
-    found = _of_file(location.place, position) if location.kind == "sqlite" else None
-    return _of_log(url, position) if found is None else found
+    packed = _of_file(location.place, position) if location.kind == "sqlite" else None
+    return _of_log(url, position) if packed is None else packed
 
 
 def _of_file(path: str, position: int) -> bytes | None:

@@ -50,15 +50,15 @@ SERVED: dict[str, type[Served]] = {
 
 def command_of(request: Mapping[str, Any]) -> s.Command:
     """Return the command in a request. Raise `Refusal` if it is none."""
-    found = _converted(request, COMMANDS)
-    assert isinstance(found, s.Command)
-    return found
+    command = _converted(request, COMMANDS)
+    assert isinstance(command, s.Command)
+    return command
 
 
 def request_of(request: Mapping[str, Any]) -> s.Command | Served:
     """Return what a request asks a server for. Raise `Refusal` if it is malformed."""
-    found: s.Command | Served = _converted(request, {**COMMANDS, **SERVED})
-    return found
+    command: s.Command | Served = _converted(request, {**COMMANDS, **SERVED})
+    return command
 
 
 def _converted(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> Any:

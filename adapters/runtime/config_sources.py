@@ -18,15 +18,15 @@ def why_not_own(path: Path) -> str:
     real = Path(os.path.realpath(path))
     places = {real, real.parent, Path(os.path.realpath(path.parent))}  # a link may lead elsewhere
     for place in sorted(places, reverse=True):
-        found = place.stat()
-        if found.st_uid not in (0, os.geteuid()):
-            return f"{place} belongs to {_name(found.st_uid)}"
-        if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid)):
+        status = place.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{place} belongs to {_name(status.st_uid)}"
+        if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)):
             return f"others may write {place}"
-    for place in {above for one in places for above in one.parents} - places:
-        found = place.stat()
-        movable = found.st_mode & (stat.S_IWOTH | stat.S_IWGRP) and not found.st_mode & stat.S_ISVTX
-        if movable and not (found.st_mode & stat.S_IWOTH == 0 and _is_private(found.st_gid)):
+    for place in {parent for inner in places for parent in inner.parents} - places:
+        status = place.stat()
+        movable = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP) and not status.st_mode & stat.S_ISVTX
+        if movable and not (status.st_mode & stat.S_IWOTH == 0 and _is_private(status.st_gid)):
             return f"others may write {place}, and so put another folder in its place"
     return ""
 
@@ -67,10 +67,10 @@ def config_files(
     named = (os.environ if environment is None else environment).get(VARIABLE)
     if named:
         return [Path(named)]
-    found = Path(folder or "", FILE)
-    if not found.exists():
+    own_file = Path(folder or "", FILE)
+    if not own_file.exists():
         return []
-    _check_own(found)
+    _check_own(own_file)
     return [Path(FILE)]
 
 

@@ -40,11 +40,11 @@ def load(
         try:
             sources.append((str(path), disk.read(str(path))))
         except OSError as problem:
-            words = f"{problem.strerror or problem}; name another with -config or {VARIABLE}"
-            raise ConfigError(f"the configuration cannot be read: {words}", str(path)) from None
+            why = f"{problem.strerror or problem}; name another with -config or {VARIABLE}"
+            raise ConfigError(f"the configuration cannot be read: {why}", str(path)) from None
     root = {"CONFIG_ROOT": str((disk.folder / sources[0][0]).absolute().parent)} if sources and text is None else {}
-    found = {**this_machine(given), **root, **_with_cores(detected or {})}
-    return read(sources, files=disk, environment=given, detected=found, subsystem=subsystem, local_name=local_name)
+    macros = {**this_machine(given), **root, **_with_cores(detected or {})}
+    return read(sources, files=disk, environment=given, detected=macros, subsystem=subsystem, local_name=local_name)
 
 
 def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:

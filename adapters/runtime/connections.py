@@ -108,7 +108,7 @@ class Connections:
     def drop_idlest(self) -> None:
         """Drop the client that has been silent for longest, of those that wait for nothing if there are any."""
         if self._clients:
-            self.drop(min(self._clients.values(), key=lambda one: (bool(one.waiting or one.unsent), one.heard)))
+            self.drop(min(self._clients.values(), key=lambda c: (bool(c.waiting or c.unsent), c.heard)))
 
     def receive(self, client: JsonConnection) -> None:
         """Take what has arrived from a client."""
@@ -127,8 +127,8 @@ class Connections:
             if not client.waiting:  # what it asked has its turn first
                 self.drop(client)
             return
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
+        *lines, rest = piece.split(b"\n")
+        for line in lines:
             self._finish(client, line)
         if not client.unfinished:
             client.begun = now
@@ -157,14 +157,14 @@ class Connections:
         if len(client.unfinished) > client.longest():
             self._refuse(client, f"a request of over {client.longest() >> 20} MB is not read; divide it")
         while self._unfinished > MOST_UNFINISHED:
-            oldest = min((one for one in self._clients.values() if one.unfinished), key=lambda one: one.begun)
+            oldest = min((c for c in self._clients.values() if c.unfinished), key=lambda c: c.begun)
             self._refuse(oldest, "there is too much of requests that are not finished, of which this one is the oldest")
 
-    def _refuse(self, client: JsonConnection, words: str) -> None:
+    def _refuse(self, client: JsonConnection, reason: str) -> None:
         """Throw the unfinished request away, also what is still to come of it: then its sender can read why."""
         self._forget(client)
         client.refused = True
-        client.answer({"refusal": words})
+        client.answer({"refusal": reason})
 
     def _forget(self, client: JsonConnection) -> None:
         self._unfinished -= len(client.unfinished)
@@ -184,12 +184,12 @@ class Connections:
         """Drop clients that have ended and got their answers, and those whose request takes too long. Return the
         seconds until the next one does; None if none is unfinished."""
         now = self._clock()
-        left = []
+        remaining = []
         for client in self:
             if client.ended and not client.waiting and not client.unsent:
                 self.drop(client)
             elif client.unfinished or client.refused:
-                left.append(client.begun + SLOWEST - now)
-                if left[-1] <= 0:
+                remaining.append(client.begun + SLOWEST - now)
+                if remaining[-1] <= 0:
                     self.drop(client)
-        return min((seconds for seconds in left if seconds > 0), default=None)
+        return min((seconds for seconds in remaining if seconds > 0), default=None)

@@ -52,11 +52,11 @@ def _views_hold(url: str, path: str) -> bool:
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as made:
         catch_up(log, made)
         try:
-            with closing(open_tables(path)) as kept:
+            with closing(open_tables(path)) as stored:
                 if (
-                    read_checkpoint(kept).position != log.head.position
+                    read_checkpoint(stored).position != log.head.position
                 ):  # else it might be rebuilt before it is looked at
-                    catch_up(log, kept)
-                return all(old == new for old, new in zip_longest(kept.iterdump(), made.iterdump()))
+                    catch_up(log, stored)
+                return all(old == new for old, new in zip_longest(stored.iterdump(), made.iterdump()))
         except ALTERED:
             return False

@@ -34,20 +34,20 @@ class Disk:
             return []
 
     def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        found = []
+        paths = []
         for path in sorted(glob.glob(pattern, root_dir=self.folder)):
             folder = (self.folder / path).is_dir()
             if directories is None or folder == directories:
-                found.append(f"{path}/" if folder else path)
-        return found
+                paths.append(f"{path}/" if folder else path)
+        return paths
 
     def size(self, path: str) -> int | None:
-        whole = self.folder / path
+        target = self.folder / path
         try:
-            if not whole.is_dir():
-                return whole.stat().st_size
+            if not target.is_dir():
+                return target.stat().st_size
             return sum(
-                os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(whole) for name in names
+                os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(target) for name in names
             )
         except OSError:
             return None
@@ -56,12 +56,12 @@ class Disk:
         """Return a command's output. As in HTCondor, no shell reads the command, and its exit code is ignored. Raise
         `OSError` if it cannot be started, takes too long, or writes too much."""
         try:
-            words = split(unquoted(command)) if in_new_syntax(command) else command.split()
+            arguments = split(unquoted(command)) if in_new_syntax(command) else command.split()
         except QuotingError as problem:
             raise OSError(str(problem)) from None
-        if not words:
+        if not arguments:
             raise OSError("there is no command before the |")
-        return output_of(words, self.folder, _LONGEST_RUN)
+        return output_of(arguments, self.folder, _LONGEST_RUN)
 
     def standard_input(self) -> str:
         """Return what stands on standard input. It is read once: a submission may be tried again."""

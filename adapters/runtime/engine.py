@@ -152,12 +152,12 @@ class Engine(LogWriter):
             return None
         return refused + RETRY
 
-    def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
+    def _in_log_time(self, stimulus: s.Stimulus) -> s.Stimulus:
         if not self._clock_lead or not isinstance(
-            said, s.ActivationStarted | s.ActivationEnded | s.BackfillRunning | s.BackfillEnded
+            stimulus, s.ActivationStarted | s.ActivationEnded | s.BackfillRunning | s.BackfillEnded
         ):
-            return said
-        return replace(said, at=said.at + self._clock_lead)
+            return stimulus
+        return replace(stimulus, at=stimulus.at + self._clock_lead)
 
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""

@@ -106,8 +106,8 @@ def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
     ):
         at = len(data)
         while (at := data.rfind(b"\n*** ", 0, at)) >= 0:
-            if found := _BANNER.match(data, at + 1):
-                return (int(found[1]), int(found[2])), found.end()
+            if banner := _BANNER.match(data, at + 1):
+                return (int(banner[1]), int(banner[2])), banner.end()
     return None, 0
 
 
@@ -115,9 +115,9 @@ def _later(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | No
     """Return the ads of the jobs that left the queue after this one, None if it did not leave it."""
     if last is None:
         return views.history_ads(forwards=True)
-    found: list[ClassAd] = []
+    ads: list[ClassAd] = []
     for ad in views.history_ads():
         if id_of(ad) == last:
-            return reversed(found)
-        found.append(ad)
+            return reversed(ads)
+        ads.append(ad)
     return None

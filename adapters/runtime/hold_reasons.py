@@ -33,21 +33,21 @@ def held_for_failure(failed: execution.Failed, given: execution.LaunchRequest | 
         return f"Error from {given.slot}: {failed.reason}"
     if given is None or not failed.errno:
         return failed.reason
-    words = os.strerror(failed.errno)
+    error = os.strerror(failed.errno)
     if failed.part == "iwd":
-        return f"Cannot access initial working directory {given.iwd}: {words}"
-    advice = failed.reason.partition(words)[2]
+        return f"Cannot access initial working directory {given.iwd}: {error}"
+    advice = failed.reason.partition(error)[2]
     if failed.part in _STREAMS:
         path = os.path.join(given.iwd, getattr(given, failed.part))
-        said = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {words} (errno {failed.errno})"
+        problem = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {error} (errno {failed.errno})"
     elif failed.part == "executable":
         path = os.path.join(given.iwd, given.executable)
         with acting(rights_in(given.account)):
             interpreter = _interpreter(path)
-        said = f"Failed to execute '{path}': {interpreter}(errno={failed.errno}: '{words}')"
+        problem = f"Failed to execute '{path}': {interpreter}(errno={failed.errno}: '{error}')"
     else:
-        said, advice = failed.reason, ""
-    return f"Error from {given.slot}: {said}{advice}"
+        problem, advice = failed.reason, ""
+    return f"Error from {given.slot}: {problem}{advice}"
 
 
 def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
@@ -81,16 +81,16 @@ def _interpreter(path: str) -> str:
     return f"invalid interpreter ({named[0]}) specified on first line of script "
 
 
-def held_for_transfer(way: str, failure: execution.TransferFailure, given: execution.LaunchRequest | None) -> str:
+def held_for_transfer(direction: str, failure: execution.TransferFailure, given: execution.LaunchRequest | None) -> str:
     """Return why a job is held whose files could not be transferred, in the words of the reference's shadow; of a
     checkpoint, in those of its starter, which do not say what was missing."""
     if failure.code == FAILED_CHECKPOINT:
         at = given.slot if given else "unknown"
         return f"Error from {at}: Starter failed to upload checkpoint. Details: {failure.words}"
-    here, there = f"access point {host_name()}", f"execution point {given.slot if given else 'unknown'}"
-    source, target = (here, there) if way == "input" else (there, here)
+    local, remote = f"access point {host_name()}", f"execution point {given.slot if given else 'unknown'}"
+    source, target = (local, remote) if direction == "input" else (remote, local)
     sends = failure.end == "sending"
     at, other = (source, target) if sends else (target, source)
     moved = f"while {failure.end} files {'to' if sends else 'from'} {other}"
     how = f"using protocol {failure.protocol}" if failure.protocol else moved
-    return f"Transfer {way} files failure at {at} {how}. Details: {failure.words}"
+    return f"Transfer {direction} files failure at {at} {how}. Details: {failure.words}"

@@ -65,24 +65,24 @@ def container_of(
     if not any(name in launch.job_ad for name in wants) and not (settings.docker or settings.singularity):
         return None
     ads = _Ads(launch.job_ad, launch.slot_ad)
-    wanted = {name: ads.of_job(name) is True for name in wants}
+    flags = {name: ads.of_job(name) is True for name in wants}
     image = ads.text("DockerImage") or ads.text("ContainerImage")
-    docker = wanted["WantDocker"] or (
-        wanted["WantContainer"] and wanted["WantDockerImage"] and ads.of_slot("HasDocker") is True
+    docker = flags["WantDocker"] or (
+        flags["WantContainer"] and flags["WantDockerImage"] and ads.of_slot("HasDocker") is True
     )
-    if not (docker or wanted["WantContainer"]) and ads.value(settings.texts.get("USE_DEFAULT_CONTAINER", "")) is True:
+    if not (docker or flags["WantContainer"]) and ads.value(settings.texts.get("USE_DEFAULT_CONTAINER", "")) is True:
         usual = ads.value(settings.texts.get("DEFAULT_CONTAINER_IMAGE", ""))
         if isinstance(usual, str):
             image, docker = usual, usual.startswith("docker:") and ads.of_slot("HasDocker") is True
-            wanted["WantSIF"] = not docker
+            flags["WantSIF"] = not docker
     program = ads.text("Cmd")
     brought = transfers and bool(program) and ads.of_job("TransferExecutable") is not False
     if docker:
         if not settings.docker:
             raise ValueError(f"{_NO_RUNTIME}: DOCKER names no program that is there")
         return _docker(launch, settings, ads, image, f"./{os.path.basename(program)}" if brought else program, account)
-    asked = any(wanted[name] for name in wants[1:]) or ads.value(settings.texts.get("SINGULARITY_JOB", "")) is True
-    if not asked:
+    requested = any(flags[name] for name in wants[1:]) or ads.value(settings.texts.get("SINGULARITY_JOB", "")) is True
+    if not requested:
         return None
     if not settings.singularity:
         raise ValueError(f"{_NO_RUNTIME}: SINGULARITY names no program that is there")
@@ -152,37 +152,37 @@ def _with_tag(image: str) -> str:
 
 def _limits(settings: Containers, ads: _Ads) -> list[str]:
     cpus, memory = ads.of_slot("Cpus"), ads.of_slot("Memory")
-    words = [f"--cpu-shares={100 * int(cpus) if isinstance(cpus, int | float) else 100}"]
+    options = [f"--cpu-shares={100 * int(cpus) if isinstance(cpus, int | float) else 100}"]
     if isinstance(memory, int | float):
-        words.append(f"--memory={int(memory)}m")
+        options.append(f"--memory={int(memory)}m")
     if ads.value(settings.texts.get("DOCKER_DROP_ALL_CAPABILITIES", "")) is not False:
-        words += ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
+        options += ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
     if settings.init:
-        words.append("--init")
-    return words
+        options.append("--init")
+    return options
 
 
 def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:
     """Return the words on network, ports, image and what else the machine's owner gives."""
     network = ads.text("DockerNetworkType")
-    words = list(_PLAIN_NETWORKS.get(network, [f"--network={network}"]))
+    options = list(_PLAIN_NETWORKS.get(network, [f"--network={network}"]))
     if network != "host":
         machine = ads.of_slot("Machine")
         where = machine if isinstance(machine, str) else "host"
         host = f"{launch.owner or 'unknown'}-{launch.cluster}.{launch.proc}-{where}"
-        words += ["--hostname", host[:_LONGEST_NAME]]
+        options += ["--hostname", host[:_LONGEST_NAME]]
     allowed = ads.of_slot("DockerNetworks")
     if network not in _PLAIN_NETWORKS and network not in re.split(
         r"[,\s]+", allowed if isinstance(allowed, str) else ""
     ):
         raise ValueError(f"docker_network_type = {network}: DOCKER_NETWORKS of this machine does not allow it")
     for service in filter(None, re.split(r"[,\s]+", ads.text("ContainerServiceNames"))):
-        words += ["-p", str(ads.of_job(f"{service}_ContainerPort"))]
+        options += ["-p", str(ads.of_job(f"{service}_ContainerPort"))]
     if ads.text("DockerPullPolicy").lower() == "always":
-        words += ["--pull", "always"]
-    words += _words(settings.texts.get("DOCKER_EXTRA_ARGUMENTS", ""))
+        options += ["--pull", "always"]
+    options += _words(settings.texts.get("DOCKER_EXTRA_ARGUMENTS", ""))
     shared = ads.value(settings.texts.get("DOCKER_SHM_SIZE", ""))
-    return [*words, *(["--shm-size", str(shared)] if isinstance(shared, int) else [])]
+    return [*options, *(["--shm-size", str(shared)] if isinstance(shared, int) else [])]
 
 
 # Apptainer

@@ -55,15 +55,15 @@ class JobUsers:
                 raise NotRun(
                     NO_ACCOUNT, f"Failed to decide which account the job of {launch.owner} runs as: {none}"
                 ) from None
-            words = f"Error from {launch.slot}: Starter failed to initialize: {none}"
-            raise NotRun(NO_STARTER, words) from None
+            why = f"Error from {launch.slot}: Starter failed to initialize: {none}"
+            raise NotRun(NO_STARTER, why) from None
         group = unquoted(launch.job_ad.get("PrimaryUnixGroup", ""))
         if group and account.uid == files.uid:
             try:
                 account = group_of(account, group)
             except NoAccount as none:
-                words = f"Could not install primary unix group {group} from supplemental groups: {none}"
-                raise NotRun(NO_GROUP, words) from None
+                why = f"Could not install primary unix group {group} from supplemental groups: {none}"
+                raise NotRun(NO_GROUP, why) from None
         return account, files
 
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:

@@ -58,21 +58,21 @@ def _check_owner(configuration: Configuration) -> None:
     name = f"{system}_Owner"
     owner = configuration.get(name)
     if not owner:
-        words = f"{name} is not set: a pool of root's has to be told the user that its backfill client runs as"
-        raise configuration.error(name, words)
+        why = f"{name} is not set: a pool of root's has to be told the user that its backfill client runs as"
+        raise configuration.error(name, why)
     try:
         pwd.getpwnam(owner)
     except KeyError:
-        words = f"{name} = {owner}: there is no such user on this machine; name one who may write {system}_InitialDir"
-        raise configuration.error(name, words) from None
+        why = f"{name} = {owner}: there is no such user on this machine; name one who may write {system}_InitialDir"
+        raise configuration.error(name, why) from None
 
 
 _MOVELESS = (execution.Usage, execution.Lost)
 
 
 def _chirped(key: str, writes: Sequence[execution.Write]) -> ActivationChirped:
-    told = tuple((write.number, write.kind, write.name, write.text) for write in writes)
-    return ActivationChirped(f"chirp-{key}-{told[-1][0]}", key, told)
+    fields = tuple((write.number, write.kind, write.name, write.text) for write in writes)
+    return ActivationChirped(f"chirp-{key}-{fields[-1][0]}", key, fields)
 
 
 def _transferred(key: str, move: execution.Move) -> Transferred:
@@ -169,15 +169,15 @@ class LocalWorld(World):
         if slot in self._benchmarks:
             return
         command, environment = benchmarks.command()
-        said: list[str] = []
+        output: list[str] = []
 
         def ended() -> None:
             self._benchmarks.pop(slot, None)
-            result = benchmarks.result("".join(said))
+            result = benchmarks.result("".join(output))
             self._came.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
 
         try:
-            child = Child(command, self.watch, self.unwatch, said.append, ended, environment=environment)
+            child = Child(command, self.watch, self.unwatch, output.append, ended, environment=environment)
             self._benchmarks[slot] = child
         except OSError:
             ended()
@@ -224,25 +224,25 @@ class LocalWorld(World):
         return activation(launch, self._starter, spool=self.spool.path(launch.cluster, launch.proc))
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        wanted = []
+        requests = []
         for launch in launches:
             try:
-                wanted.append(self._wanted(launch))
+                requests.append(self._wanted(launch))
             except NotRun as error:
                 self._not_started(launch.key, error.code, str(error))
             except ValueError as error:
                 self._not_started(launch.key, 6, f"Failed to start the job: {error}")
-        if not wanted:
+        if not requests:
             return
         try:
-            self._supervisor.start(wanted)
+            self._supervisor.start(requests)
         except execution.ReplacedError:
             raise
         except execution.SupervisorError as error:
-            for wish in wanted:
-                self._not_started(wish.key, NOT_STARTED, str(error))
+            for request in requests:
+                self._not_started(request.key, NOT_STARTED, str(error))
             return
-        self._slots.update((wish.key, wish) for wish in wanted)
+        self._slots.update((request.key, request) for request in requests)
         self._listen()
 
     def _not_started(self, key: str, code: int, reason: str) -> None:
@@ -326,9 +326,9 @@ class LocalWorld(World):
     def _heard(self, reports: Iterable[execution.Report | execution.Running]) -> Iterator[Stimulus]:
         for report in reports:
             if report.key in self._clients:
-                said = self._of_client(report)
-                if said is not None:
-                    yield said
+                stimulus = self._of_client(report)
+                if stimulus is not None:
+                    yield stimulus
                 continue
             if isinstance(report, execution.Chirped):
                 yield _chirped(report.key, report.writes)
@@ -340,9 +340,9 @@ class LocalWorld(World):
                 yield self._began(report.key, report.pid, report.began)
             if isinstance(report, execution.Started | execution.Running):
                 yield self._began(report.key, report.pid, report.at)
-            for way in ("checkpoint", "output"):
-                if way in moves:
-                    yield _transferred(report.key, moves[way])
+            for direction in ("checkpoint", "output"):
+                if direction in moves:
+                    yield _transferred(report.key, moves[direction])
             if isinstance(report, execution.Running | execution.Failed | execution.Exited) and report.writes:
                 yield _chirped(report.key, report.writes)
             if not isinstance(report, execution.Started | execution.Running | execution.Transferring):
@@ -408,13 +408,13 @@ class LocalWorld(World):
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        asked = {launch.key for launch in launches}
-        over = sorted(self.claimed() - asked)
+        keys = {launch.key for launch in launches}
+        over = sorted(self.claimed() - keys)
         if not launches and not over:
             return []
         # A start that has failed here, and that nobody has heard of yet, is settled by what the supervisor says.
         self._came = [
-            one for one in self._came if not (isinstance(one, ActivationEnded | BackfillEnded) and one.key in asked)
+            item for item in self._came if not (isinstance(item, ActivationEnded | BackfillEnded) and item.key in keys)
         ]
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         known = self._supervisor.recover([launch.key for launch in launches])
@@ -423,7 +423,7 @@ class LocalWorld(World):
             with suppress(NotRun, ValueError):  # of one that is to be started after all, ``start`` tells why not
                 self._slots[launch.key] = self._wanted(launch)
         self.start([launch for launch in launches if known[launch.key] == "unknown"])
-        return list(self._heard(found for found in known.values() if not isinstance(found, str)))
+        return list(self._heard(report for report in known.values() if not isinstance(report, str)))
 
     def close(self) -> None:
         self._cron.close()

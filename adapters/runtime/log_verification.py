@@ -50,25 +50,25 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
     """Compute the seal of the log at `url` again, and judge its events if they are a pool's own; with `decisions`,
     decide every negotiation cycle again, too. `tell` is called after each with its position, how many there were, and
     the log's end. Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
-    found = Verification(seal=verify_seal(url))
+    verification = Verification(seal=verify_seal(url))
     try:
         with closing(_unchecked(url)) as log:
-            found.id = log.id
-            found.imported = is_imported(log)
-            if found.imported:
-                found.verdict.events = log.head.position
-                return found
-            found.verdict.violations = list(validate(log.read(), found.verdict))
+            verification.id = log.id
+            verification.imported = is_imported(log)
+            if verification.imported:
+                verification.verdict.events = log.head.position
+                return verification
+            verification.verdict.violations = list(validate(log.read(), verification.verdict))
             if decisions:
                 last = log.head.position
-                found.decisions = recheck(
+                verification.decisions = recheck(
                     log.read(), None if tell is None else lambda position, taken: tell(position, taken, last)
                 )
     except (LogError, *ALTERED) as error:
-        if not found.seal:
+        if not verification.seal:
             raise
-        found.unreadable = str(error) if isinstance(error, LogError) else "no rule can judge its altered events"
-    return found
+        verification.unreadable = str(error) if isinstance(error, LogError) else "no rule can judge its altered events"
+    return verification
 
 
 def audited(url: str) -> Audit:
@@ -77,11 +77,11 @@ def audited(url: str) -> Audit:
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         with closing(_unchecked(url)) as log:
-            found = examine(log) if is_imported(log) else audit_native_log(log)
-            found.id = log.id
+            audit = examine(log) if is_imported(log) else audit_native_log(log)
+            audit.id = log.id
     except (LogError, *ALTERED):
         if not problems:
             raise
-        found = Audit()  # the seal says why it cannot be read
-    found.seal, found.seal_checked = problems, True
-    return found
+        audit = Audit()  # the seal says why it cannot be read
+    audit.seal, audit.seal_checked = problems, True
+    return audit

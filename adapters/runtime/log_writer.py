@@ -151,7 +151,7 @@ class LogWriter:
         except BaseException:  # a Ctrl-C, too
             self._stale = True  # the state has folded what is not in the log
             self._refused_at = self.world.now()
-            self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
+            self.unlogged += [stimulus for stimulus in stimuli if isinstance(stimulus, _REPORTED_ONCE)]
             raise
         self._refused_at = None
         if events:
@@ -220,8 +220,8 @@ class LogWriter:
         events += decided
         known = StimulusResult(self.state.answers.get(stimulus.id, "null"))
         if known.text.startswith("{") and "refusal" in known.value:
-            words = known.value["refusal"]  # the schedd's policy says so: no other refusal is written down
-            return StimulusResult(refusal=words, code=POLICY, tool=words.rstrip())
+            reason = known.value["refusal"]  # the schedd's policy says so: no other refusal is written down
+            return StimulusResult(refusal=reason, code=POLICY, tool=reason.rstrip())
         return known
 
     def _sense(self, machine: str) -> Readings:

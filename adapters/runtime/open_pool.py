@@ -29,12 +29,12 @@ def take_in_turn(
     until = time.monotonic() + wait
     try:
         while not lock.take_in_turn():
-            left = until - time.monotonic()
-            if left <= 0 or hopeless():
+            remaining = until - time.monotonic()
+            if remaining <= 0 or hopeless():
                 raise AlreadyServed(_in_use(safe_url(url), lock.holder()))
             if lock.holder() == str(os.getpid()):
                 gc.collect()  # it may be of a pool of this process that nobody can close any more
-            time.sleep(min(0.02, left))
+            time.sleep(min(0.02, remaining))
     except BaseException as error:
         lock.give_up()
         if isinstance(error, FileNotFoundError):
@@ -77,10 +77,10 @@ def open_pool_log(
         return _of_a_pool(log, url)
     host = name or host_name()
     in_force = _in_force(settings or {})
-    found = FoundPool("founding", host, dialect, uid_domain or host, VERSION, in_force, new_log_id())
+    command = FoundPool("founding", host, dialect, uid_domain or host, VERSION, in_force, new_log_id())
     at = time.time_ns() // 1000 if now is None else now
     try:
-        log.append(decide(State(), found, at, Tables()))
+        log.append(decide(State(), command, at, Tables()))
     except BaseException:
         log.close()
         raise

@@ -81,18 +81,18 @@ def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = ""
 
 def _by_state(counts: list[Count]) -> dict[str, int]:
     """Return the numbers of running, idle and held jobs. Held ones are not told apart by their universes."""
-    found = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
-    found["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _APART)
-    return found
+    totals = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
+    totals["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _APART)
+    return totals
 
 
 def _apart(counts: list[Count], prefix: str = "") -> dict[str, int]:
     """Return the numbers of running and idle jobs of the access point's own universes."""
-    found = {}
+    totals = {}
     for universe, name in _APART.items():
-        found[f"{prefix}{name}JobsRunning"] = _jobs(counts, _STATES["RunningJobs"], universe)
-        found[f"{prefix}{name}JobsIdle"] = _jobs(counts, (IDLE,), universe)
-    return found
+        totals[f"{prefix}{name}JobsRunning"] = _jobs(counts, _STATES["RunningJobs"], universe)
+        totals[f"{prefix}{name}JobsIdle"] = _jobs(counts, (IDLE,), universe)
+    return totals
 
 
 def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> ClassAd:
@@ -111,14 +111,14 @@ def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> Clas
 
 def submitter_ads(pool: PoolInstant, counts: list[Count]) -> list[ClassAd]:
     """Return an ad for each submitter that has jobs in the queue, by name."""
-    found = []
+    ads = []
     for name in sorted({count.submitter for count in counts}):
         own = [count for count in counts if count.submitter == name]
         ad = daemon_ad("Submitter", name, pool.name, pool)
         ad["ScheddName"] = pool.name
         ad.update({**_by_state(own), **_apart(own), "FlockedJobs": 0})
-        found.append(ad)
-    return found
+        ads.append(ad)
+    return ads
 
 
 def collector_ad(pool: PoolInstant, counts: list[Count], slots: list[ClassAd]) -> ClassAd:
@@ -156,9 +156,9 @@ def startd_ad(pool: PoolInstant, machine: str, own: Mapping[str, str], slots: It
 def _with(ad: ClassAd, own: Mapping[str, str], names: Iterable[str]) -> ClassAd:
     from ...domain.state.caches import ad_of
 
-    said = ad_of({name: own[name] for name in names if name in own})
-    for name in said:
-        ad[name] = said[name]
+    added = ad_of({name: own[name] for name in names if name in own})
+    for name in added:
+        ad[name] = added[name]
     return ad
 
 
@@ -207,17 +207,17 @@ def negotiator_ad(
 
 
 def _of_cycle(statistics: dict[str, float], period: int) -> dict[str, float | str]:
-    found: dict[str, float | str] = {**_NO_TIME, **dict.fromkeys(_NOBODY, "")}
+    values: dict[str, float | str] = {**_NO_TIME, **dict.fromkeys(_NOBODY, "")}
     for name, value in statistics.items():
         if name not in _COUNTED:
-            found[name] = int(value) if value == int(value) else value
+            values[name] = int(value) if value == int(value) else value
     matches, duration = statistics.get("Matches", 0), statistics.get("Duration", 0)
-    found["MatchRate"] = matches / duration if duration > 0 else 0.0
-    found["MatchRateSustained"] = matches / period if period > 0 else 0.0
-    found["Period"] = period
+    values["MatchRate"] = matches / duration if duration > 0 else 0.0
+    values["MatchRateSustained"] = matches / period if period > 0 else 0.0
+    values["Period"] = period
     if statistics.get(_COUNTED[0], 0) == 0:
-        found[_COUNTED[0]] = ""
-    return found
+        values[_COUNTED[0]] = ""
+    return values
 
 
 # The Defrag ad: what the state tells of all polls, under the names that the reference's daemon publishes.
@@ -369,7 +369,7 @@ def recent(log: EventStore, since: int) -> Recent:
         middle = (behind + last) // 2
         _, event = next(log.read(middle, 1))
         behind, last = (behind, middle) if event.at >= since else (middle + 1, last)
-    found = [event for _, event in log.read(behind) if isinstance(event, JobActivated | JobExited)]
-    started = sum(isinstance(event, JobActivated) for event in found)
-    completed = sum(isinstance(event, JobExited) and event.target == "Completed" for event in found)
+    events = [event for _, event in log.read(behind) if isinstance(event, JobActivated | JobExited)]
+    started = sum(isinstance(event, JobActivated) for event in events)
+    completed = sum(isinstance(event, JobExited) and event.target == "Completed" for event in events)
     return Recent(started, completed)

@@ -60,7 +60,7 @@ def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) 
 
 def change_jobs(url: str, request: Request) -> list[ActionResult]:
     """Execute a command about jobs and return what became of them. Raise as `ask`."""
-    return [ActionResult(**one) for one in ask(url, request)]
+    return [ActionResult(**fields) for fields in ask(url, request)]
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
@@ -211,12 +211,12 @@ class _Connection:
 
         reading = Reading(description)
         own, _ = reading.configured()  # the server has sent its warnings
-        found = reading.request(terms, own)
+        read = reading.request(terms, own)
         try:
-            answer = self.ask(as_json(found.request))
+            answer = self.ask(as_json(read.request))
         except RequestRefused as refused:
-            raise RequestRefused(str(refused), found.warnings, refused.code, refused.tool) from None
-        return _submitted(answer, found.warnings, found.parsed)
+            raise RequestRefused(str(refused), read.warnings, refused.code, refused.tool) from None
+        return _submitted(answer, read.warnings, read.parsed)
 
 
 class _Writer:
@@ -264,8 +264,8 @@ class _Writer:
         from .submit_request import Reading
 
         reading = Reading(description)
-        own, told = reading.configured()
-        lines = [f"poolbook submit: warning: {warning}" for warning in told]
+        own, notes = reading.configured()
+        lines = [f"poolbook submit: warning: {warning}" for warning in notes]
         # A log is begun with the user's own domains, so that a server finds its users in them.
         try:
             writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
@@ -273,11 +273,11 @@ class _Writer:
             policy = reading.policy() if writer.state.settings == writer.state.founded else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])
-            found = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)
-            (answer,) = writer.handle([found.request])
+            read = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)
+            (answer,) = writer.handle([read.request])
         except RequestRefused as refused:
             raise RequestRefused(str(refused), [*lines, *refused.warnings], refused.code, refused.tool) from None
-        lines += found.warnings
+        lines += read.warnings
         if answer.refusal:
             raise RequestRefused(answer.refusal, lines, answer.code, answer.tool)
-        return _submitted(answer.value, lines, found.parsed)
+        return _submitted(answer.value, lines, read.parsed)

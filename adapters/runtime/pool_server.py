@@ -192,9 +192,9 @@ class PoolServer:
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise Refusal("a request is a JSON object")
-            asked = request_of({**request, "user": client.user})
-            handler = _HANDLERS.get(type(asked), PoolServer._decide)
-            handler(self, client, asked)
+            command = request_of({**request, "user": client.user})
+            handler = _HANDLERS.get(type(command), PoolServer._decide)
+            handler(self, client, command)
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
 
@@ -212,8 +212,8 @@ class PoolServer:
         self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
         return SubmitTerms.of(self.engine.state, self._reserved)
 
-    def _reschedule(self, client: JsonConnection, asked: Reschedule) -> None:
-        self.engine.reschedule(asked.name)  # with the step that this is part of
+    def _reschedule(self, client: JsonConnection, request: Reschedule) -> None:
+        self.engine.reschedule(request.name)  # with the step that this is part of
         client.answer({"answer": {}})
 
     def _read_description(self, client: JsonConnection, description: SubmitDescription) -> None:
@@ -234,10 +234,10 @@ class PoolServer:
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 
-    def _queue_for_machine(self, client: JsonConnection, asked: ReadConfiguration | ComeBack) -> None:
+    def _queue_for_machine(self, client: JsonConnection, request: ReadConfiguration | ComeBack) -> None:
         if client.uid not in (0, os.geteuid()):
             raise Refusal(f"only {user_name()}, who runs this pool, may do that")
-        self._machine_requests.append((client, asked))
+        self._machine_requests.append((client, request))
 
     def _check_submitter(self, client: JsonConnection) -> None:
         if self._whose is ServedUsers.ALL and client.uid == 0:
@@ -297,8 +297,8 @@ class PoolServer:
 
     def _handle_machine_requests(self) -> None:
         """Execute requests to this machine, and what follows a finished drain."""
-        asked, self._machine_requests = self._machine_requests, []
-        for client, request in asked:
+        requests, self._machine_requests = self._machine_requests, []
+        for client, request in requests:
             reply = self._ask_machine(request)
             if client is not None:
                 client.answer(reply)
@@ -341,24 +341,24 @@ class PoolServer:
         came = self.engine.wait(until)
         for client, line in self._connections.turn():
             self._request(client, line)
-        asked, self._asked = self._asked, []
-        self._subscribers.views.keep(self.world.now(), busy=bool(came or asked))
+        requests, self._asked = self._asked, []
+        self._subscribers.views.keep(self.world.now(), busy=bool(came or requests))
         try:
-            answers = self.engine.handle([*came, *(one.stimulus for one in asked)], EvaluationBudget(MOST))
+            answers = self.engine.handle([*came, *(request.stimulus for request in requests)], EvaluationBudget(MOST))
         except Fenced:
             raise
         except LogError as error:
-            if self._in_program and not asked:
+            if self._in_program and not requests:
                 raise
-            self._refuse(asked, error)
+            self._refuse(requests, error)
         except Exception:
-            if not asked:
+            if not requests:
                 raise
-            self._one_by_one(came, asked)
+            self._one_by_one(came, requests)
         else:
             self._complained = False
-            for one, answer in zip(asked, answers[len(came) :], strict=True):
-                self._answer(one, answer)
+            for request, answer in zip(requests, answers[len(came) :], strict=True):
+                self._answer(request, answer)
         self._decide_asked_ahead()
         self._handle_machine_requests()
 
@@ -369,44 +369,44 @@ class PoolServer:
         if ready is not None:
             self._decide_alone(ready.request, ready.patience, ready)
 
-    def _refuse(self, asked: Sequence[_PendingRequest], error: LogError) -> None:
+    def _refuse(self, requests: Sequence[_PendingRequest], error: LogError) -> None:
         """Answer requests that could not be appended with the error."""
-        for one in asked:
-            one.client.answer({"error": str(error)})
-        if not self._complained and not asked:
+        for request in requests:
+            request.client.answer({"error": str(error)})
+        if not self._complained and not requests:
             self._complained = True
             self.warn(str(error))
 
-    def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_PendingRequest]) -> None:
+    def _one_by_one(self, came: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
         """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
-        self.engine.handle([one for one in came if one not in self.engine.unlogged])
-        for one in asked:
-            self._decide_alone(one, EvaluationBudget(MOST))
+        self.engine.handle([stimulus for stimulus in came if stimulus not in self.engine.unlogged])
+        for request in requests:
+            self._decide_alone(request, EvaluationBudget(MOST))
 
     def _decide_alone(
-        self, one: _PendingRequest, patience: EvaluationBudget, before: WaitingRequest[_PendingRequest] | None = None
+        self, request: _PendingRequest, budget: EvaluationBudget, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
         """Decide one request; `before`: as it has waited until its jobs were asked."""
         try:
-            (answer,) = self.engine.handle([one.stimulus], patience)
+            (answer,) = self.engine.handle([request.stimulus], budget)
         except Fenced:
             raise
         except LogError as error:
-            self._refuse([one], error)
+            self._refuse([request], error)
         except Exception as error:
-            self.warn(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
-            one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
+            self.warn(f"a request could not be decided ({type(error).__name__}: {error}): {request.stimulus!r:.300}")
+            request.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
         else:
-            self._answer(one, answer, before)
+            self._answer(request, answer, before)
 
     def _answer(
-        self, one: _PendingRequest, answer: StimulusResult, before: WaitingRequest[_PendingRequest] | None = None
+        self, request: _PendingRequest, answer: StimulusResult, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
         """Send a request's answer, or let it wait until its jobs have been asked."""
         if answer.first is None:
-            one.reply(answer)
+            request.reply(answer)
         else:
-            self._ahead.put(one, answer.first, before)
+            self._ahead.put(request, answer.first, before)
 
     def warn(self, text: str) -> None:
         """Print a warning for the user who runs the server."""

@@ -134,8 +134,8 @@ class Queries:
         from ...domain.state.caches import ad_of
         from ...replay.forensics.daemon_tables import queue
 
-        found = queue(self.log, at)
-        return QueueAds(map(ad_of, found.jobs), found.at if at is None else at)
+        past = queue(self.log, at)
+        return QueueAds(map(ad_of, past.jobs), past.at if at is None else at)
 
     def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
         """Lay over the jobs' ads what the schedd writes of a rejection. The log says so when it is news: the time is
@@ -145,10 +145,10 @@ class Queries:
             return ads
 
         def laid_over(ad: ClassAd) -> ClassAd:
-            found = rejections.get((ad.eval("ClusterId"), ad.eval("ProcId")))
-            if found is None:
+            rejection = rejections.get((ad.eval("ClusterId"), ad.eval("ProcId")))
+            if rejection is None:
                 return ad
-            at, reason = found
+            at, reason = rejection
             own = ad.copy()
             own["LastRejMatchTime"] = at // 1_000_000
             own["LastRejMatchReason"] = reason
@@ -223,11 +223,11 @@ class Queries:
         from ...replay.runs.epochs import epochs
 
         if clusters:
-            found = epochs(told for one in sorted(clusters) for told in self.log.read_stream(f"cluster/{one}"))
-            found = iter(sorted(found, key=lambda ad: int(ad["EpochWriteDate"])))
+            ads = epochs(event for cluster in sorted(clusters) for event in self.log.read_stream(f"cluster/{cluster}"))
+            ads = iter(sorted(ads, key=lambda ad: int(ad["EpochWriteDate"])))
         else:
-            found = epochs(self.log.read())
-        return map(ad_of, found if forwards else reversed(list(found)))
+            ads = epochs(self.log.read())
+        return map(ad_of, ads if forwards else reversed(list(ads)))
 
     # Slots and daemons
 
@@ -261,22 +261,22 @@ class Queries:
             raise NoNegotiator(str(error)) from None
 
     def accounting(
-        self, now: int, at: int | None = None, *, whole: bool = True, negotiator: str = ""
+        self, now: int, at: int | None = None, *, detailed: bool = True, negotiator: str = ""
     ) -> AccountantRecords:
         """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
-        last ones. With `whole`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
+        last ones. With `detailed`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
         instant, `NotKnown` if nothing that was imported tells of priorities."""
         from .accounting_records import current_records, past_records
 
         if self.imported:
             from .accounting_records import recorded
 
-            found, last = recorded(self.log, at)
-            return AccountantRecords(found, last if at is None else at)
+            records, last = recorded(self.log, at)
+            return AccountantRecords(records, last if at is None else at)
         if at is None:
-            found = current_records(self.views, now, whole=whole, whose=negotiator)
-            return AccountantRecords(found, None)
-        return AccountantRecords(self._begun(past_records(self.log, at, whole=whole, whose=negotiator)), at)
+            records = current_records(self.views, now, detailed=detailed, whose=negotiator)
+            return AccountantRecords(records, None)
+        return AccountantRecords(self._begun(past_records(self.log, at, detailed=detailed, whose=negotiator)), at)
 
     def claims_of(self, submitter: str, at: int | None = None) -> list[tuple[str, int]]:
         """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
@@ -289,10 +289,10 @@ class Queries:
 
         return self._begun(past_claims(self.log, submitter, at))
 
-    def _begun(self, found: T | None) -> T:
-        if found is None:
+    def _begun(self, value: T | None) -> T:
+        if value is None:
             raise LogBeginsLater(next(event.at for _, event in self.log.read(0, 1)))
-        return found
+        return value
 
     def standings(self) -> list[Standing]:
         """Return the submitters' standings as of the log's last event; of an import, as recorded. Raise `NotKnown` if
@@ -336,10 +336,10 @@ class Queries:
         """Yield the steps between two instants, of one stream if it is given, as `poolbook log` lists them."""
         from ...replay.listing import entries
 
-        found = entries(self.log, what, since, until)
+        members = entries(self.log, what, since, until)
         if self.imported and what is not None:  # a log of an import stands in the order of reading
-            return iter(sorted(found, key=lambda member: member.at))
-        return found
+            return iter(sorted(members, key=lambda member: member.at))
+        return members
 
     def places(self) -> Callable[[str], str]:
         """Return a function from an event's stimulus to the place of its record; empty for events of no import."""

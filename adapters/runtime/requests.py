@@ -91,7 +91,7 @@ def view_of_disk(folder: str) -> list[str]:
     try:
         with open("/proc/self/status") as status:
             own = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]
-        return own + [f"{found.st_dev}:{found.st_ino}" for found in map(os.stat, ("/", folder))]
+        return own + [f"{place.st_dev}:{place.st_ino}" for place in map(os.stat, ("/", folder))]
     except OSError:
         return [new_id()]
 

@@ -65,9 +65,9 @@ class DescriptionReader:
 
     def finished(self) -> list[FinishedReading]:
         """Return what was finished since the last call."""
-        found = [self._finished.popleft() for _ in range(len(self._finished))]
-        self._reading -= len(found)
-        return found
+        readings = [self._finished.popleft() for _ in range(len(self._finished))]
+        self._reading -= len(readings)
+        return readings
 
     def _read(self, client: Any, description: SubmitDescription, terms: SubmitTerms) -> None:
         self._finished.append(_read(client, description, terms))
@@ -114,9 +114,9 @@ class _ShortDisk(Disk):
 def _check_short(path: Path) -> None:
     """Leave files to the client that are long, not regular, or named relative to the process (/proc/self/fd/3). Raise
     `OSError` if there is no such file."""
-    found = os.stat(path)
+    status = os.stat(path)
     elsewhere = os.path.realpath(path).startswith(("/proc/", "/dev/")) or str(path).startswith(("/proc/", "/dev/"))
-    if elsewhere or not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST_DESCRIPTION:
+    if elsewhere or not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_DESCRIPTION:
         raise LeftToClientError(str(path))
 
 
@@ -175,10 +175,10 @@ class RequestsAhead(Generic[Request]):
     def follow(self, events: Sequence[Event]) -> None:
         """These events have happened: what their jobs have said does not count any more."""
         for event in events if self else ():
-            found = job_procs(event)
-            if found is not None:
+            changed = job_procs(event)
+            if changed is not None:
                 for waiting in (*self._waiting, *self._asked):
-                    waiting.ahead.forget(*found)
+                    waiting.ahead.forget(*changed)
 
     def ready(self) -> WaitingRequest[Request] | None:
         """Return the next request that can be decided."""

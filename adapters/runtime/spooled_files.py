@@ -82,10 +82,10 @@ def _changes(read: ReadAd, place: str) -> dict[str, str]:
     """Return what a job's ad says when its files are in its spool directory."""
     own = {os.path.basename(read.text("Cmd")), os.path.basename(read.text("In"))}
     urls = [name for name in _names(read.text("TransferInput")) if scheme(name)]
-    there = sorted(name for name in os.listdir(place) if name not in own and not name.startswith(".poolbook-"))
+    names = sorted(name for name in os.listdir(place) if name not in own and not name.startswith(".poolbook-"))
     new, before = {"Iwd": place}, {"Iwd": read.text("Iwd")}
-    if there or urls:
-        new["TransferInput"], before["TransferInput"] = ",".join([*there, *urls]), read.text("TransferInput")
+    if names or urls:
+        new["TransferInput"], before["TransferInput"] = ",".join([*names, *urls]), read.text("TransferInput")
     if read.value("TransferExecutable") is not False:
         new["Cmd"], before["Cmd"] = os.path.basename(read.text("Cmd")), read.text("Cmd")
     if read.text("In") and read.value("TransferIn") is not False:
@@ -98,8 +98,8 @@ def _changes(read: ReadAd, place: str) -> dict[str, str]:
             moved.insert(0, f"{STREAMS[stream]}={path}")
     if any(moved):
         before["TransferOutputRemaps"] = ";".join(filter(None, moved))
-    said = {**new, **{f"{SUBMIT}{name}": text for name, text in before.items()}}
-    return {name: quoted(text) for name, text in said.items()} | {"TransferOutputRemaps": "undefined"}
+    texts = {**new, **{f"{SUBMIT}{name}": text for name, text in before.items()}}
+    return {name: quoted(text) for name, text in texts.items()} | {"TransferOutputRemaps": "undefined"}
 
 
 def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:

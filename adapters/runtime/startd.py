@@ -68,9 +68,9 @@ class ExecutionPoint:
 
     def _equipment(self, configuration: Configuration) -> Equipment:
         # The pool's own domains: its configuration may not be followed yet, and is read here anyway.
-        found = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
-        cpus = max(self.given.get("Cpus", found.cpus), self.static)
-        return evolve(found, cpus=cpus, memory=self.given.get("Memory", found.memory))
+        detected = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
+        cpus = max(self.given.get("Cpus", detected.cpus), self.static)
+        return evolve(detected, cpus=cpus, memory=self.given.get("Memory", detected.memory))
 
     # Joining, and taking another configuration
 
@@ -82,7 +82,7 @@ class ExecutionPoint:
         machine = self._machine()
         if machine is not None:  # before jobs are started as it says, and its policy is asked: what is suspended stays
             self._sense_by(configuration)
-        self._configure_pool(self._followed(lambda words: self.tell(f"warning: {words}")))
+        self._configure_pool(self._followed(lambda text: self.tell(f"warning: {text}")))
         if machine is None:
             self.come_back()
             return
@@ -115,11 +115,11 @@ class ExecutionPoint:
         """Take the configuration as it reads now, and return warnings for the client. One that cannot be taken leaves
         the present one in force. Raise `Refusal` if the machine is not in the pool, or its slots would change,
         `ConfigError` if the configuration cannot be taken."""
-        told: list[str] = []
-        settings = self._followed(told.append)
+        not_followed: list[str] = []
+        settings = self._followed(not_followed.append)
         warnings = self._reconfigure_machine()
         self._configure_pool(settings)
-        return [*warnings, *told]
+        return [*warnings, *not_followed]
 
     def _followed(self, warn: Callable[[str], None]) -> Ad:
         return {} if self.load is None else followed(self.load, warn)
@@ -144,10 +144,10 @@ class ExecutionPoint:
             return f"machine {self.name} is not in the pool: `poolbook on` brings it back"
         id = self.engine.id("reconfigure")
         try:
-            wanted = reconfigured(id, machine, self._slots(), configuration, self._equipment(configuration))
+            command = reconfigured(id, machine, self._slots(), configuration, self._equipment(configuration))
         except SlotTypeError as error:
             return str(error)
-        (answer,) = self.engine.handle([wanted])
+        (answer,) = self.engine.handle([command])
         return answer.refusal
 
     def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:

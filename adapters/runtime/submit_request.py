@@ -168,35 +168,36 @@ class Reading:
         from ...domain.state.pool_settings import schedd_kind
         from .configuration import load
 
-        found = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))
-        return found if any(schedd_kind(name) for name in found) else {}
+        settings = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))
+        return settings if any(schedd_kind(name) for name in settings) else {}
 
     def parsed(self, terms: SubmitTerms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
         """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
         if the submit file is wrong."""
-        said = self.description
-        found = submission_of(
-            said.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=said.file,
-            macros=said.macros, append=said.append, queue=said.queue, own=own, environment=said.environment,
-            seed=int.from_bytes(os.urandom(8)), toggle_unused=said.toggle_unused,
+        source = self.description
+        parsed = submission_of(
+            source.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=source.file,
+            macros=source.macros, append=source.append, queue=source.queue, own=own, environment=source.environment,
+            seed=int.from_bytes(os.urandom(8)), toggle_unused=source.toggle_unused,
         )  # fmt: skip
-        if 0 < said.most_jobs < found.count:
-            raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({said.most_jobs})")
-        return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
+        if 0 < source.most_jobs < parsed.count:
+            raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({source.most_jobs})")
+        return parsed, [f"WARNING: {warning}" for warning in (*parsed.warnings, *not_followed(own, terms))]
 
     def request(self, terms: SubmitTerms, own: Mapping[str, str]) -> ReadDescription:
         """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `RequestRefused` if
         the executable cannot be read."""
         parsed, warnings = self.parsed(terms, own)
         try:
-            told = len(parsed.warnings)
+            known = len(parsed.warnings)
             parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))
             parsed = held_for_spooling(parsed) if self.description.spool else parsed
-            warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
+            warnings += [f"WARNING: {warning}" for warning in parsed.warnings[known:]]
         except SubmitError as error:
             raise RequestRefused(str(error), warnings, error.code, error.tool) from None
-        said = self.description
-        return ReadDescription(submit_request(parsed, said.id, user_name(), terms.cluster, said.file), parsed, warnings)
+        source = self.description
+        request = submit_request(parsed, source.id, user_name(), terms.cluster, source.file)
+        return ReadDescription(request, parsed, warnings)
 
 
 class ReadDescription(NamedTuple):

@@ -115,9 +115,9 @@ class ViewKeeper:
         keep(log_paths(self._url).folder, Views(self._views))
 
     def _give_back(self) -> None:
-        for kept in (self._views, self._log):
-            if kept is not None:
-                kept.close()
+        for resource in (self._views, self._log):
+            if resource is not None:
+                resource.close()
         self._views = self._log = None
 
 

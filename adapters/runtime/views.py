@@ -82,7 +82,7 @@ def _believed(path: str, log: str = "") -> bool:
     """Tell whether nobody can have written a file of views who could not have written the log itself: it is the user's,
     root's or the log's owner's, and others may write it only as they may write the log. A file that is missing is."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return True
     except OSError:
@@ -90,12 +90,12 @@ def _believed(path: str, log: str = "") -> bool:
     allowed, of_log = {0, os.geteuid()}, 0
     if log:
         try:
-            whole = os.stat(log)
+            of_log_file = os.stat(log)
         except OSError:
             return False
-        allowed.add(whole.st_uid)
-        of_log = whole.st_mode & (0o022 if whole.st_gid == found.st_gid else 0o002)
-    return found.st_uid in allowed and not found.st_mode & 0o022 & ~of_log
+        allowed.add(of_log_file.st_uid)
+        of_log = of_log_file.st_mode & (0o022 if of_log_file.st_gid == status.st_gid else 0o002)
+    return status.st_uid in allowed and not status.st_mode & 0o022 & ~of_log
 
 
 def views_current(url: str) -> Views:
@@ -106,9 +106,9 @@ def views_current(url: str) -> Views:
     if head is not None:
         location = locate(url)
         log = location.place if location.kind == "sqlite" else ""
-        for kept in dict.fromkeys((path, _beside(url))):
-            if kept is not None and _believed(kept, log):
-                connection = _current(kept, head)
+        for file in dict.fromkeys((path, _beside(url))):
+            if file is not None and _believed(file, log):
+                connection = _current(file, head)
                 if connection is not None:
                     return Views(connection)
     return _caught_up(url, path)

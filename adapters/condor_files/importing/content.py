@@ -113,7 +113,7 @@ def bytes_read(file: Content, offset: int) -> int:
 
 def lasting(beginning: bytes) -> bytes:
     """Blank out what the writer changes later: an EventLog's header is updated in place when it is rotated."""
-    return _REWRITTEN.sub(lambda found: found[1] + b" " * len(found[2]), beginning)
+    return _REWRITTEN.sub(lambda match: match[1] + b" " * len(match[2]), beginning)
 
 
 def digest(data: bytes = b"") -> Any:
@@ -124,10 +124,10 @@ def read_exactly(file: Content, size: int) -> bytes:
     """Read `size` bytes, or fewer up to the end or the damage. Raise one of ``DAMAGED`` if none can be read."""
     read: Callable[[int], bytes] = getattr(file, "read1", file.read)  # keeps the bytes before the damage
     parts: list[bytes] = []
-    left = size
-    while left > 0:
+    remaining = size
+    while remaining > 0:
         try:
-            part = read(left)
+            part = read(remaining)
         except DAMAGED:
             if not parts:
                 raise
@@ -135,7 +135,7 @@ def read_exactly(file: Content, size: int) -> bytes:
         if not part:
             break
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)
 
 

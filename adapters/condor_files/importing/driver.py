@@ -143,39 +143,39 @@ class Importer:
         """Import all that is new. Raise `LogError`, OSError if a folder is missing, or ValueError if the files' local
         times cannot be of the zone that was given, or are of several."""
         began = time.monotonic()
-        found = folder_contents(self._folders, self._leave_out)
+        contents = folder_contents(self._folders, self._leave_out)
         now = time.time_ns() // 1000
-        machine = self._options.machine or next(iter(found.machines.values()), "") or "imported"
+        machine = self._options.machine or next(iter(contents.machines.values()), "") or "imported"
         begin_import(self._log, machine, now)
         self._known = self._known or known_sources(self._log)
-        self._zone = self._zone or self._zone_of_files(found)
-        run = _Import(self, found, now, progress)
+        self._zone = self._zone or self._zone_of_files(contents)
+        run = _Import(self, contents, now, progress)
         run.result.zone = self._zone
-        for _, family in groupby(_without_copies(found, run.result), key=lambda c: c.family):
+        for _, family in groupby(_without_copies(contents, run.result), key=lambda c: c.family):
             run.family(list(family))
         run.flush()  # what is left: files that could not be opened
         run.result.seconds = time.monotonic() - began
-        run.result.skipped = found.skipped
+        run.result.skipped = contents.skipped
         run.result.paths = {number: known.path for number, known in self._known.items()}
         return run.result
 
-    def _zone_of_files(self, found: FolderContents) -> str:
+    def _zone_of_files(self, contents: FolderContents) -> str:
         """Return the zone of an earlier import into this log, unless another is given; else that of the files."""
         earlier = next((known.found.zone for known in self._known.values() if known.found.kind), "")
         if earlier and not self._options.zone:
             return earlier
         signs = ZoneSigns()
-        for candidate in found.candidates:
+        for candidate in contents.candidates:
             with suppress(*DAMAGED), open_content(candidate.path) as file:
                 signs.take(read_exactly(file, SEARCHED), candidate.modified)
         return signs.zone(self._options.zone or local_zone(), given=bool(self._options.zone))
 
 
-def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Candidate]:
+def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[Candidate]:
     """Yield the candidates in order, without copies of another one or of its beginning."""
     gone: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
-    for candidate in found.candidates:
+    for candidate in contents.candidates:
         by_first_line.setdefault((candidate.kind, candidate.first), []).append(candidate)
     for alike in by_first_line.values():
         if len(alike) < 2:
@@ -184,39 +184,39 @@ def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Can
         # grows.
         lengths = {c.path: length_of(c.path) for c in alike}
         alike.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
-        kept: list[Candidate] = []
+        originals: list[Candidate] = []
         for candidate in alike:
-            whole = next((c for c in kept if begins_with(c.path, candidate.path)), None)
-            if whole is None:
-                kept.append(candidate)
+            original = next((c for c in originals if begins_with(c.path, candidate.path)), None)
+            if original is None:
+                originals.append(candidate)
             else:
                 gone.add(candidate.path)
-                result.copies.append((candidate.path, whole.path))
-    return (candidate for candidate in found.candidates if candidate.path not in gone)
+                result.copies.append((candidate.path, original.path))
+    return (candidate for candidate in contents.candidates if candidate.path not in gone)
 
 
 class _Import:
     """One run of the importer."""
 
-    def __init__(self, importer: Importer, found: FolderContents, now: int, progress: Progress | None) -> None:
+    def __init__(self, importer: Importer, contents: FolderContents, now: int, progress: Progress | None) -> None:
         self._importer = importer
         self._log = importer._log
         self._known = importer._known
-        self._found = found
+        self._found = contents
         self._now = now
         self._progress = progress
-        self._total = sum(candidate.size for candidate in found.candidates)
+        self._total = sum(candidate.size for candidate in contents.candidates)
         self._done = 0
         self._batch: list[e.Event] = []
         self.result = ImportResult()
-        for path, words in found.unreadable:
-            self._unreadable(path, words)
+        for path, why in contents.unreadable:
+            self._unreadable(path, why)
 
-    def _unreadable(self, path: str, words: str) -> None:
+    def _unreadable(self, path: str, why: str) -> None:
         if any(known.found.path == path and not known.found.kind for known in self._known.values()):
             return  # it was reported before
         source = self._new(path, "", "", 0)
-        self._batch.append(self._refusal(source.number, 0, words))
+        self._batch.append(self._refusal(source.number, 0, why))
 
     def _new(self, path: str, kind: str, machine: str, follows: int) -> KnownSource:
         number = len(self._known) + 1
@@ -277,8 +277,8 @@ class _Import:
         machine = machine or os.path.basename(os.path.abspath(candidate.folder))
         source = self._new(candidate.path, candidate.kind, machine, follows.number if follows else 0)
         if before is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
-            words = f"the end of {lost.path} was rotated away before it was read"
-            self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, words, 0, 0))
+            why = f"the end of {lost.path} was rotated away before it was read"
+            self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, why, 0, 0))
         self._read(candidate, source, Prefix.of(candidate.path), before)
         return source
 
@@ -310,20 +310,20 @@ class _Import:
 
     def _changed(self, candidate: Candidate, source: KnownSource, same: int) -> None:
         assert source.read is not None
-        words = (
+        why = (
             f"what was read of it before stands there no more: the same up to byte {same}, different before byte "
             f"{source.read.offset}; nothing was read of it again"
         )
-        self._once(source, candidate.kind, 0, words, candidate.path)
+        self._once(source, candidate.kind, 0, why, candidate.path)
 
-    def _once(self, source: KnownSource, kind: str, line: int, words: str, text: str = "") -> None:
+    def _once(self, source: KnownSource, kind: str, line: int, why: str, text: str = "") -> None:
         """Report, once, something that every import will find again."""
-        told = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
-        if not any((old.line, old.words, old.text) == (line, words, text) for old in told):
-            self._add([self._refusal(source.number, line, words, text)], kind)
+        refusals = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
+        if not any((old.line, old.words, old.text) == (line, why, text) for old in refusals):
+            self._add([self._refusal(source.number, line, why, text)], kind)
 
-    def _refusal(self, source: int, line: int, words: str, text: str = "") -> e.SourceRefused:
-        return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, words, text)
+    def _refusal(self, source: int, line: int, why: str, text: str = "") -> e.SourceRefused:
+        return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, why, text)
 
     # -- Reading
 
@@ -342,8 +342,8 @@ class _Import:
             except DAMAGED as error:
                 why = getattr(error, "strerror", None) or str(error)
                 enough = isinstance(error, TooMuchError)
-                words = f"{'no more is read of the file' if enough else 'the file is damaged from here on'}: {why}"
-                self._once(source, candidate.kind, reader.line + 1, words)
+                text = f"{'no more is read of the file' if enough else 'the file is damaged from here on'}: {why}"
+                self._once(source, candidate.kind, reader.line + 1, text)
                 break
             if not piece:
                 if rest and candidate.kind in PRINTED and isinstance(reader, AdsReader):
@@ -377,9 +377,9 @@ class _Import:
         self, candidate: Candidate, source: KnownSource, state: dict[str, object] | None, lines: int
     ) -> SourceReader:
         module, name = READERS[candidate.kind]
-        found, zone = source.found, zone_of(source.found.zone)
+        started, zone = source.found, zone_of(source.found.zone)
         file = SourceFile(
-            source.number, candidate.path, found.kind, found.machine, zone, candidate.modified, self._now,
+            source.number, candidate.path, started.kind, started.machine, zone, candidate.modified, self._now,
             self._importer._options.time_format,
         )  # fmt: skip
         reader: SourceReader = getattr(import_module(f"..{module}", __package__), name)(file, state, lines)
@@ -388,9 +388,9 @@ class _Import:
     def _too_long(self, source: KnownSource, reader: SourceReader, rest: bytes) -> e.Event:
         line = reader.line + 1
         reader.line += rest.count(b"\n")
-        words = f"a record that does not end within {len(rest) >> 20} MiB"
+        why = f"a record that does not end within {len(rest) >> 20} MiB"
         text = hidden(rest[:200]).decode("utf-8", "backslashreplace")
-        return self._refusal(source.number, line, words, text)
+        return self._refusal(source.number, line, why, text)
 
     def _add(self, events: Sequence[e.Event], kind: str) -> None:
         counts = self.result.counts.setdefault(kind, SourceCounts())
@@ -403,14 +403,14 @@ class _Import:
         self._batch.extend(events)
 
     def _stop(
-        self, candidate: Candidate, source: KnownSource, prefix: Prefix, reader: SourceReader, head: bytes, left: int
+        self, candidate: Candidate, source: KnownSource, prefix: Prefix, reader: SourceReader, head: bytes, rest: int
     ) -> None:
         """Append the events, and the place reached."""
         old = source.read
         state = json.dumps(reader.state(), separators=(",", ":"))
         event = e.SourceRead(
             self._now, "read", f"{source.number}:{reader.line}", source.number, candidate.path, prefix.offset,
-            reader.line, len(head), head_digest(head), prefix.hex, state, left,
+            reader.line, len(head), head_digest(head), prefix.hex, state, rest,
         )  # fmt: skip
         counts = self.result.counts[candidate.kind]
         counts.lines += event.lines - (old.lines if old is not None else 0)
@@ -435,14 +435,14 @@ class _Import:
         """Return the event, or a refusal if no log can hold it (half a surrogate pair, as JSON can say it)."""
         try:
             CODEC.encode([event])
-            words = "a name with a NUL" if "\0" in event.stream else ""
+            why = "a name with a NUL" if "\0" in event.stream else ""
         except LogError as error:
-            words = str(error)
+            why = str(error)
         place = place_of(event.stimulus)
-        if not words or place is None:
+        if not why or place is None:
             return event
         self.result.counts[self._known[place.source].found.kind].refused += 1
-        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {words}", "")
+        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {why}", "")
 
     def _tell(self, candidate: Candidate, read: int) -> None:
         if self._progress is not None:

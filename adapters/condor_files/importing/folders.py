@@ -97,7 +97,7 @@ def kind_of(name: str, head: bytes) -> str | None:
     named = [sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)]
     for sign in (*(sign for sign in sure if sign in named), *sure, *named):
         if sign.kind in _JOBS:
-            return _of_jobs(next((one.kind for one in named if one.kind in _JOBS), sign.kind), head)
+            return _of_jobs(next((other.kind for other in named if other.kind in _JOBS), sign.kind), head)
         return _of_log(sign.kind, name)
     return None
 
@@ -120,8 +120,8 @@ def _of_jobs(kind: str, head: bytes) -> str:
         return "job_ads"  # condor_q states when it asked
     if kind == "startd_history" or re.search(rb"^(JobState|StarterExitStatus) = ", head, re.MULTILINE):
         return "startd_history"  # only a startd and its starters know these
-    left = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
-    return "history" if left is not None else kind
+    finished = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
+    return "history" if finished is not None else kind
 
 
 _ROTATED = re.compile(r"^(?P<base>.+?)\.(?:(?P<old>old)|(?P<time>\d{8}T\d{6})|(?P<number>\d{1,9}))$")
@@ -157,15 +157,15 @@ def uncompressed(name: str) -> str:
 
 def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
     """Return the name of the log that a file is a part of, and its rank: the older, the lower."""
-    found = _ROTATED.match(uncompressed(name))
-    if found is None:
+    match = _ROTATED.match(uncompressed(name))
+    if match is None:
         return uncompressed(name), (3, "")
-    if found["time"]:
-        return found["base"], (1, found["time"])
-    if found["old"]:
-        return found["base"], (2, "")
-    number = int(found["number"])
-    return found["base"], (0, f"{number if kind in _COUNTS_UP else 10**9 - number:010d}")
+    if match["time"]:
+        return match["base"], (1, match["time"])
+    if match["old"]:
+        return match["base"], (2, "")
+    number = int(match["number"])
+    return match["base"], (0, f"{number if kind in _COUNTS_UP else 10**9 - number:010d}")
 
 
 @define
@@ -193,7 +193,7 @@ def files_below(path: str) -> Iterator[str]:
 
 def folder_contents(paths: Sequence[str], leave_out: Iterable[str] = ()) -> FolderContents:
     """Return the files below `paths` by use, without `leave_out`: the import's own files."""
-    found = FolderContents()
+    contents = FolderContents()
     own = {os.path.realpath(path) for path in leave_out}
     seen: set[tuple[int, int]] = set()
     for path in paths:
@@ -201,16 +201,16 @@ def folder_contents(paths: Sequence[str], leave_out: Iterable[str] = ()) -> Fold
             if os.path.realpath(file) in own:
                 continue
             try:
-                _sort_out(file, found, seen)
+                _sort_out(file, contents, seen)
             except FileNotFoundError:
                 continue
             except DAMAGED as error:
-                found.unreadable.append((file, getattr(error, "strerror", None) or str(error)))
-    found.candidates.sort(key=lambda c: (c.folder, c.base, c.kind, c.rank, c.path))
-    return found
+                contents.unreadable.append((file, getattr(error, "strerror", None) or str(error)))
+    contents.candidates.sort(key=lambda c: (c.folder, c.base, c.kind, c.rank, c.path))
+    return contents
 
 
-def _sort_out(file: str, found: FolderContents, seen: set[tuple[int, int]]) -> None:
+def _sort_out(file: str, contents: FolderContents, seen: set[tuple[int, int]]) -> None:
     status = os.stat(file)
     identity = (status.st_dev, status.st_ino)
     if not stat.S_ISREG(status.st_mode) or identity in seen:
@@ -222,12 +222,13 @@ def _sort_out(file: str, found: FolderContents, seen: set[tuple[int, int]]) -> N
     head = head_of(file, SNIFFED)
     kind = kind_of(uncompressed(name), head)
     machine = _ADDRESS.search(head) or _MACHINE.search(head)
-    if machine is not None and (kind == "startlog" or folder not in found.machines):
-        found.machines[folder] = machine[1].decode()
+    if machine is not None and (kind == "startlog" or folder not in contents.machines):
+        contents.machines[folder] = machine[1].decode()
     if kind is None:
         if head.strip():
-            found.skipped.append(file)
+            contents.skipped.append(file)
         return
     base, rank = family_of(name, kind)
     first = head.split(b"\n", 1)[0]
-    found.candidates.append(Candidate(file, kind, folder, base, rank, status.st_size, status.st_mtime, identity, first))
+    candidate = Candidate(file, kind, folder, base, rank, status.st_size, status.st_mtime, identity, first)
+    contents.candidates.append(candidate)

@@ -113,8 +113,8 @@ def begins_as(known: KnownSource, path: str) -> bool:
 def _same(prefix: Prefix, known: KnownSource) -> int:
     """Return the last of the source's stops up to which the file agrees."""
     same = 0
-    for offset, wanted in known.stops:
-        if not prefix.go(offset) or prefix.hex != wanted:
+    for offset, expected in known.stops:
+        if not prefix.go(offset) or prefix.hex != expected:
             break
         same = offset
     return same

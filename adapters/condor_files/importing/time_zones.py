@@ -82,9 +82,9 @@ class ZoneSigns:
     def take(self, data: bytes, modified: float) -> None:
         """Take a file's beginning. ``modified`` (seconds) has the year of times that lack one."""
         year = datetime.fromtimestamp(modified, UTC).year
-        for found in _HEADER.finditer(data):
-            epoch = int(found[10])
-            for when in _local_times(found.groups()[:9], datetime.fromtimestamp(epoch, UTC).year):
+        for header in _HEADER.finditer(data):
+            epoch = int(header[10])
+            for when in _local_times(header.groups()[:9], datetime.fromtimestamp(epoch, UTC).year):
                 self._of_headers.append((when, epoch))
         for entry in _ENTRY.finditer(data):
             _note(self._local, entry.group(1, 2), _local_times(entry.groups()[2:], year))
@@ -127,9 +127,9 @@ class ZoneSigns:
                 yield from product(times, self._epochs.get(thing, ()))
 
 
-def _note(times: dict[Thing, set[Any]], thing: Thing, found: Iterable[Any]) -> None:
+def _note(times: dict[Thing, set[Any]], thing: Thing, noted: Iterable[Any]) -> None:
     known = times.setdefault(thing, set())
-    known.update(islice(found, _COMPARED - len(known)))
+    known.update(islice(noted, _COMPARED - len(known)))
 
 
 def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:

@@ -121,20 +121,20 @@ def terminated(
 def ending(code: int | None, signal: int | None, core: str = "") -> str:
     """Return the sentence on how a job's own process ended, and where its core file is."""
     if signal is not None:
-        left = f"(1) Corefile in: {one_line(core)}" if core else "(0) No core file"
-        return f"\t(0) Abnormal termination (signal {signal})\n\t{left}\n"
+        core_line = f"(1) Corefile in: {one_line(core)}" if core else "(0) No core file"
+        return f"\t(0) Abnormal termination (signal {signal})\n\t{core_line}\n"
     return f"\t(1) Normal termination (return value {code or 0})\n"
 
 
-def transfer_began(way: str, host: str) -> str:
+def transfer_began(direction: str, host: str) -> str:
     """040: files begin to move. Of an output it says nothing of where from."""
-    where = f"\tTransferring to host: {host}\n" if way == "input" else ""
-    return f"Started transferring {_WAYS[way]} files\n{where}"
+    where = f"\tTransferring to host: {host}\n" if direction == "input" else ""
+    return f"Started transferring {_WAYS[direction]} files\n{where}"
 
 
-def transfer_ended(way: str) -> str:
+def transfer_ended(direction: str) -> str:
     """040: they have moved, or could not."""
-    return f"Finished transferring {_WAYS[way]} files\n"
+    return f"Finished transferring {_WAYS[direction]} files\n"
 
 
 _WAYS = {"input": "input", "checkpoint": "output", "output": "output"}

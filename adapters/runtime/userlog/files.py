@@ -65,8 +65,8 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
         if durable:
             os.fsync(fd)
     except OSError as error:
-        kept = _cut(fd, text[: len(text) - len(rest)])
-        return Loss(count(text) - kept, problem(error))
+        written = _cut(fd, text[: len(text) - len(rest)])
+        return Loss(count(text) - written, problem(error))
     finally:
         os.close(fd)
     return None
@@ -93,8 +93,8 @@ def events(text: bytes) -> Iterator[bytes]:
     """Yield the events of `text`, each with its closing line; the last one may be torn."""
     start = 0
     while start < len(text):
-        found = text.find(_DOTS, start)
-        end = len(text) if found < 0 else found + len(_DOTS)
+        dots = text.find(_DOTS, start)
+        end = len(text) if dots < 0 else dots + len(_DOTS)
         yield text[start:end]
         start = end
 
@@ -117,10 +117,10 @@ def missing(path: str, since: int, text: bytes) -> bytes:
         return b""
     done = at = 0
     for event in events(text):
-        found = at if tail.startswith(event, at) else tail.find(event, at)
-        if found < 0:
+        place = at if tail.startswith(event, at) else tail.find(event, at)
+        if place < 0:
             break
-        at = found + len(event)
+        at = place + len(event)
         done += len(event)
     rest = text[done:]
     return rest[_torn(tail[at:], next(events(rest), b"")) :]

@@ -107,8 +107,8 @@ class UserLogs:
             for proc in range(first, last + 1):
                 path = cluster.path_of(max(proc, 0))
                 if path:
-                    said = body if isinstance(body, str) else body(proc)
-                    yield LogFile(path, cluster.owner), f"{before}{proc:03d}{after}{said}{event_text.END}"
+                    text = body if isinstance(body, str) else body(proc)
+                    yield LogFile(path, cluster.owner), f"{before}{proc:03d}{after}{text}{event_text.END}"
 
     # The pool, its machines and slots: where jobs run
 
@@ -152,8 +152,8 @@ class UserLogs:
             return
         self._clusters[event.cluster] = cluster
 
-        told = warnings_text(event.warnings, self._dialect)
-        warning = f"{heading(self._dialect)} {told}" if told else ""
+        warnings = warnings_text(event.warnings, self._dialect)
+        warning = f"{heading(self._dialect)} {warnings}" if warnings else ""
 
         def body(proc: int) -> str:
             return event_text.submitted(self._host, cluster.notes(proc), warning)
@@ -271,9 +271,9 @@ class UserLogs:
             where = self._places.get(event.slot) or local(event.slot)
             host = self._hosts.get(where.machine) or (address(where.machine) if where.machine else self._host)
             run = LoggedRun(where, host, event.at, deferred=bool(event.deferred))
-            asked = words(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
-            if asked:
-                run.asked = said_of(where, self._machines.get(where.machine, {}), asked)
+            names = words(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
+            if names:
+                run.asked = said_of(where, self._machines.get(where.machine, {}), names)
             self._runs[event.cluster, event.proc] = run
             cluster.running.add(event.proc)
 
@@ -424,8 +424,8 @@ def _interrupted(
 
 def _spared(event: e.JobExited) -> Why | None:
     """Return why a job would have been held that waits again, since its own transform has changed it."""
-    found = _vacate_of(event.changes) if event.row == "evict" else None
-    return found if found is not None and goes_on_hold(found.code, found.subcode) else None
+    vacate = _vacate_of(event.changes) if event.row == "evict" else None
+    return vacate if vacate is not None and goes_on_hold(vacate.code, vacate.subcode) else None
 
 
 def _hold_of(changes: e.Ad) -> Why | None:

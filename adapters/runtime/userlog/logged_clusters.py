@@ -129,22 +129,22 @@ class LoggedCluster:
 
     def values(self, proc: int, names: Sequence[str]) -> Ad:
         """Return what attributes of a job come to, as texts; without those that are undefined or an error."""
-        ad, found = ad_of(self._whole(proc)), Ad()
+        ad, values = ad_of(self._whole(proc)), Ad()
         for name in names:
             try:
                 value = ad.eval(name)
             except EvaluationError:
                 continue
             if value is not UNDEFINED and value is not ERROR and name in ad:
-                found[name] = unparse(Literal(value))
-        return found
+                values[name] = unparse(Literal(value))
+        return values
 
     def _whole(self, proc: int) -> Ad:
-        whole = {**self.ad, **self.variants.of(proc)}
+        ad = {**self.ad, **self.variants.of(proc)}
         for procs, changes in self._edits:
             if holds(procs, proc):
-                whole.update(changes)
-        return whole
+                ad.update(changes)
+        return ad
 
     # What jobs use
 
@@ -186,17 +186,17 @@ def holds(procs: Procs, proc: int) -> bool:
 
 def without(procs: Procs, taken: Sequence[int]) -> Procs:
     """Return `procs` without `taken`, which is ascending and within these ranges."""
-    left: list[tuple[int, int]] = []
+    remaining: list[tuple[int, int]] = []
     out = iter((*taken, -1))
     next_out = next(out)
     for first, last in procs:
         while first <= next_out <= last:
             if first < next_out:
-                left.append((first, next_out - 1))
+                remaining.append((first, next_out - 1))
             first, next_out = next_out + 1, next(out)
         if first <= last:
-            left.append((first, last))
-    return tuple(left)
+            remaining.append((first, last))
+    return tuple(remaining)
 
 
 # The fold's state of slots and of running jobs.
