@@ -49,43 +49,43 @@ class AutoclusterCache:
         self._personal = any(name.startswith(("submitter", "submittor")) for name in self.pool.read())
         self.lasts = not self._personal and self.likeness.whole and not self.pool.reads_anything
 
-    def of(self, number: int, cluster: Cluster, proc: int, one: CycleSubmitter) -> ResourceRequest:
+    def of(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
         """What is known of a job's like."""
-        whose = f"{self.accounts.negotiating(one.name)} {one.name}" if self._personal else ""
-        found = self._known.get((number, whose))
-        if found is None:
+        whose = f"{self.accounts.negotiating(account.name)} {account.name}" if self._personal else ""
+        request = self._known.get((number, whose))
+        if request is None:
             if self.lasts:
                 planned = self._planned(number, cluster, proc)
                 match = planned.match if planned.match is not None else planned.plan.matches()
             else:
                 job = ad_of(cluster.attributes(proc))
                 if whose:
-                    job = ClassAd(ephemeral(one, self.accounts), job)
+                    job = ClassAd(ephemeral(account, self.accounts), job)
                 planned = Planned((), self.pool.table.plan(job))
                 match = planned.plan.matches()
-            found = self._known[number, whose] = ResourceRequest(planned.plan.job, planned, match)
-        return found
+            request = self._known[number, whose] = ResourceRequest(planned.plan.job, planned, match)
+        return request
 
     def _planned(self, number: int, cluster: Cluster, proc: int) -> Planned:
         plans, signature = self.pool.plans, self.likeness.signature(cluster, proc)
-        found = plans.get(number)
-        if found is None or found.signature is not signature:
+        planned = plans.get(number)
+        if planned is None or planned.signature is not signature:
             if len(plans) >= _PLANS_KEPT + self.waiting:
                 plans.clear()
-            found = plans[number] = Planned(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
-        if found.as_of is None or found.reads is None or found.as_of != self._versions(found.reads):
-            found.reads = self._reads(found.plan.job)
-            keeps = found.reads is not None and (len(plans) + 1) * len(self.pool.names) <= _MOST_OF_MASKS
-            found.as_of = self._versions(found.reads) if keeps and found.reads is not None else None
-            found.match, found.counts = found.plan.matches() if keeps else None, None
-        return found
+            planned = plans[number] = Planned(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
+        if planned.as_of is None or planned.reads is None or planned.as_of != self._versions(planned.reads):
+            planned.reads = self._reads(planned.plan.job)
+            keeps = planned.reads is not None and (len(plans) + 1) * len(self.pool.names) <= _MOST_OF_MASKS
+            planned.as_of = self._versions(planned.reads) if keeps and planned.reads is not None else None
+            planned.match, planned.counts = planned.plan.matches() if keeps else None, None
+        return planned
 
     def _versions(self, reads: tuple[str, ...]) -> tuple[int, ...]:
         """Which versions these attributes of the slots have in this cycle, and all else that tells slots apart."""
-        found = self._known_versions.get(reads)
-        if found is None:
-            found = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
-        return found
+        versions = self._known_versions.get(reads)
+        if versions is None:
+            versions = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
+        return versions
 
     def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
         """What an earlier cycle has found, if it is that no slot is left for such jobs and nothing has changed that
@@ -94,28 +94,28 @@ class AutoclusterCache:
         same = known is not None and known.signature is self.likeness.signature(cluster, proc)
         return known if same else None
 
-    def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, told: Unmatched) -> None:
+    def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, reason: Unmatched) -> None:
         """Remember that no slot is left for such jobs, if only an event can change that."""
-        if not self.lasts or (told.denied is not None and self.rules.consider_preemption):
+        if not self.lasts or (reason.denied is not None and self.rules.consider_preemption):
             return  # the slots that were denied have gone to others: the next cycle says so
         if kind.planned.reads is not None:
             signature = self.likeness.signature(cluster, proc)
-            self.pool.barren[number] = Exhausted(signature, len(self.pool.names), told)
+            self.pool.barren[number] = Exhausted(signature, len(self.pool.names), reason)
 
     def _reads(self, job: ClassAd) -> tuple[str, ...] | None:
         """The attributes of slots, in small letters, that decide which of them such jobs match. None: that may change
         without an event of its slots: by time passing, by chance, or by the priorities of those who have them. Only a
         job's expressions lead further, and most jobs have the same."""
-        leads = [(key, one) for key, (_, one) in job._all().items() if type(one) is not Literal]
-        key = tuple([(name, id(one)) for name, one in leads])
+        leads = [(key, expression) for key, (_, expression) in job._all().items() if type(expression) is not Literal]
+        key = tuple([(name, id(expression)) for name, expression in leads])
         if key not in self._reading:
-            self._reading[key] = [one for _, one in leads], self._reached(job)
+            self._reading[key] = [expression for _, expression in leads], self._reached(job)
         return self._reading[key][1]
 
     def _reached(self, job: ClassAd) -> tuple[str, ...] | None:
         conditions = [(job.get("Requirements"), JOB), (self.rules.slot_constraint, SLOT)]
-        conditions += [(one, SLOT) for one in self.pool.table.expressions("Requirements")]
-        reached = {read for one, own in conditions if one is not None for read in self.ranks.reached(one, job, own)}
+        conditions += [(node, SLOT) for node in self.pool.table.expressions("Requirements")]
+        reached = {read for node, own in conditions if node is not None for read in self.ranks.reached(node, job, own)}
         if any(name in MOVING or is_published(name) for _, name in reached):
             return None
         return tuple(sorted({"requirements", *(name for side, name in reached if side == SLOT)}))

@@ -43,8 +43,8 @@ Key = tuple[float, float, float, int, float, int]
 def single(values: Floats) -> Floats:
     """Ranks of the negotiator are single-precision in the reference; what is no number is the least."""
     with np.errstate(over="ignore"):
-        found = values.astype(np.float32).astype(np.float64)
-    return np.clip(np.where(np.isnan(values), LEAST, found), LEAST, -LEAST)
+        ranks = values.astype(np.float32).astype(np.float64)
+    return np.clip(np.where(np.isnan(values), LEAST, ranks), LEAST, -LEAST)
 
 
 def job_rank(values: Floats) -> Floats:
@@ -156,16 +156,16 @@ class Ranks(Struct):
 
         :param own: whose expression it is, JOB or SLOT
         """
-        found: set[Read] = set()
+        reached: set[Read] = set()
         pending = [(expression, own)]
         while pending:
-            one, own = pending.pop()
-            for scope, name in self._mentioned(one):
+            mentioning, own = pending.pop()
+            for scope, name in self._mentioned(mentioning):
                 for read in ((side, name) for side in _SIDES[scope, own]):
-                    if read not in found:
-                        found.add(read)
+                    if read not in reached:
+                        reached.add(read)
                         pending += [(each, read[0]) for each in self._values(*read, job) if type(each) is not Literal]
-        return found
+        return reached
 
     def _values(self, side: str, name: str, job: ClassAd) -> Iterable[Expression]:
         if side == SLOT:
@@ -173,10 +173,10 @@ class Ranks(Struct):
         return (job[name],) if side == JOB and name in job else ()
 
     def _mentioned(self, expression: Expression) -> set[Read]:
-        found = self._names.get(id(expression))
-        if found is None or found[0] is not expression:
-            found = self._names[id(expression)] = expression, mentioned(expression)
-        return found[1]
+        known = self._names.get(id(expression))
+        if known is None or known[0] is not expression:
+            known = self._names[id(expression)] = expression, mentioned(expression)
+        return known[1]
 
     def of(self, name: str, kind: ClassAd, among: Places | None = None) -> Floats | None:
         """The values of a rank for all slots, or those among them; None: it is the same for all."""
@@ -195,9 +195,9 @@ class Ranks(Struct):
     def _kept(self, name: str, expression: Expression, job: ClassAd) -> Floats:
         """The values for all slots, from an earlier cycle if nothing that they depend on has changed."""
         pool = self.pool
-        kept = pool.ranked.get(name)
-        if kept is not None and kept.as_of == pool.versions(kept.reads):
-            return kept.values
+        ranked = pool.ranked.get(name)
+        if ranked is not None and ranked.as_of == pool.versions(ranked.reads):
+            return ranked.values
         values = single(pool.table.of_slots(expression, job))
         reached = self.reached(expression, job, SLOT)
         if not pool.reads_anything and not any(read in MOVING for _, read in reached):
@@ -229,15 +229,15 @@ class Ranks(Struct):
     def _own_parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
         many, last = PART, -1
         while True:
-            found: Places = np.flatnonzero(kind.match & free)
+            places: Places = np.flatnonzero(kind.match & free)
             columns = [
                 values for values in (self.of(name, kind.job) for name in self.names_of(kind)) if values is not None
             ]
             if last >= 0:
-                found = found[_behind(columns, found, last)]
-            if not len(found):
+                places = places[_behind(columns, places, last)]
+            if not len(places):
                 return
-            part = _sorted(columns, _best(columns, found, many))
+            part = _sorted(columns, _best(columns, places, many))
             many, last = 2 * many, int(part[-1])
             del columns
             yield part
@@ -290,14 +290,14 @@ def key_of(pre: float, rank: float, post: float, reason: str, preemption: float,
 
 def ephemeral(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
     """What a job's ad says of its submitter while it is negotiated for."""
-    found: dict[str, object] = {
+    attributes: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
         "SubmittorPrio": account.priority,
         "SubmitterUserResourcesInUse": account.using,
         "SubmitterNegotiatingGroup": accounts.negotiating(account.name),
         "SubmitterAutoregroup": accounts.regrouping,
     }
-    return found | accounts.of_group("Submitter", account.name)
+    return attributes | accounts.of_group("Submitter", account.name)
 
 
 REMOTE: Final = (
@@ -311,25 +311,25 @@ _OF_SLOT: Final = re.compile(r"slot([0-9]+)_(remote[a-z]+)", re.ASCII)
 
 def is_published(name: str) -> bool:
     """Whether an attribute, in small letters, is one that the cycle itself says of who has the slots."""
-    found = _OF_SLOT.fullmatch(name)
-    return (name if found is None else found[2]) in _REMOTE
+    match = _OF_SLOT.fullmatch(name)
+    return (name if match is None else match[2]) in _REMOTE
 
 
 def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
     """Give the slots' ads what they say of who has them, as far as anybody reads it (``read``, in small letters)."""
-    wanted = [name for name in REMOTE if name.lower() in read]
-    if not len(pool.names) or not (wanted or accounts.rules.cross_slot_prios):
+    published = [name for name in REMOTE if name.lower() in read]
+    if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
         return
-    said = [_said(who, accounts) for who in pool.submitters]
+    ads = [_said(who, accounts) for who in pool.submitters]
     users = pool.users
     if accounts.nodes[0].group.autoregroup:  # who negotiated with those of no group says so
         regrouped = np.array([slot.claim is not None and slot.claim.regrouped for slot in pool.slots])
-        users = np.where(regrouped, users + len(said), users)
-        said += [one | {"RemoteNegotiatingGroup": NO_GROUP} for one in said]
-    for name in wanted:
-        _assign(pool, name, [one.get(name) for one in said], users)
+        users = np.where(regrouped, users + len(ads), users)
+        ads += [ad | {"RemoteNegotiatingGroup": NO_GROUP} for ad in ads]
+    for name in published:
+        _assign(pool, name, [ad.get(name) for ad in ads], users)
     if accounts.rules.cross_slot_prios:
-        _publish_neighbours(pool, accounts, said, users, read)
+        _publish_neighbours(pool, accounts, ads, users, read)
 
 
 def _said(who: str, accounts: CycleSubmitters) -> dict[str, object]:
@@ -345,13 +345,13 @@ def _said(who: str, accounts: CycleSubmitters) -> dict[str, object]:
 
 def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> None:
     """Set an attribute of each slot to what is said of a user, by his number; nobody's is not there."""
-    cells = [(0, 0), *[(0, 0) if one is None else pool.table.encoded(one) for one in values]]
+    cells = [(0, 0), *[(0, 0) if value is None else pool.table.encoded(value) for value in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
     pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
 
 
 def _publish_neighbours(
-    pool: PublicAds, accounts: CycleSubmitters, said: list[dict[str, object]], whose: Places, read: frozenset[str]
+    pool: PublicAds, accounts: CycleSubmitters, ads: list[dict[str, object]], whose: Places, read: frozenset[str]
 ) -> None:
     """NEGOTIATOR_CROSS_SLOT_PRIOS: what is said of the users of a machine's slots, as slot<N>_<attribute> in each. A
     dynamic slot has the number of the one that it was cut from, and is not told of."""
@@ -362,9 +362,9 @@ def _publish_neighbours(
         if slots[name].kind != "dynamic"
     }
     for key in sorted(read):
-        found = _OF_SLOT.fullmatch(key)
-        name = next((one for one in REMOTE if found and one.lower() == found[2]), "")
-        if found and name:
-            there = [numbers.get((slots[one].machine, found[1]), -1) for one in pool.names]
-            users = np.array([-1 if place < 0 else int(whose[place]) for place in there], np.int64)
-            _assign(pool, f"slot{found[1]}_{name}", [one.get(name) for one in said], users)
+        match = _OF_SLOT.fullmatch(key)
+        name = next((each for each in REMOTE if match and each.lower() == match[2]), "")
+        if match and name:
+            neighbours = [numbers.get((slots[each].machine, match[1]), -1) for each in pool.names]
+            users = np.array([-1 if place < 0 else int(whose[place]) for place in neighbours], np.int64)
+            _assign(pool, f"slot{match[1]}_{name}", [each.get(name) for each in ads], users)

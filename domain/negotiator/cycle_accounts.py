@@ -47,10 +47,10 @@ class CycleSubmitters:
         self.nodes = self.rules.tree.grown()
 
     def of(self, name: str) -> CycleSubmitter:
-        found = self.known.get(name)
-        if found is None:
-            found = self.known[name] = self._make(name)
-        return found
+        submitter = self.known.get(name)
+        if submitter is None:
+            submitter = self.known[name] = self._make(name)
+        return submitter
 
     def _make(self, name: str) -> CycleSubmitter:
         state, now, terms = self.state, self.now, self.rules.accounting
@@ -72,14 +72,14 @@ class CycleSubmitters:
 
         :param names: those that wait or use something, as far as theirs may have changed
         """
-        found = {}
+        priorities = {}
         for name in names:
             record = self.state.submitters[name]
             used = record.used(self.now) != record.usage_accounted  # even where the priority stays
             real = self.of(name).real
             if used or real != record.priority:
-                found[name] = real
-        return found
+                priorities[name] = real
+        return priorities
 
     def give(self, account: CycleSubmitter, cores: float, before: CycleSubmitter | None = None) -> None:
         """A match: the one who had the slot before has it no more."""
@@ -96,10 +96,10 @@ class CycleSubmitters:
 
     def place_of(self, name: str) -> int:
         """The place of a submitter's accounting group in the tree."""
-        found = self.places.get(name)
-        if found is None:
-            found = self.places[name] = self.rules.tree.place_of(name)
-        return found
+        place = self.places.get(name)
+        if place is None:
+            place = self.places[name] = self.rules.tree.place_of(name)
+        return place
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
         """What an ad says of a submitter's accounting group, behind ``whose``; nothing if there are no groups."""

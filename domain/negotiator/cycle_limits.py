@@ -45,7 +45,7 @@ class CycleLimits(Struct):
     @property
     def named(self) -> bool:
         """Whether any job named limits, as far as jobs were looked at."""
-        return any(one is not None for one in self._jobs.values())
+        return any(limits is not None for limits in self._jobs.values())
 
     def names_any(self, number: int) -> bool:
         """Return whether the jobs of an autocluster, which was asked for, name limits."""
@@ -72,8 +72,8 @@ class CycleLimits(Struct):
         name = self.ranks.name_of(LIMITS, meaning, job)
         if name not in self._of_slots:
             self._of_slots[name] = self._by_slots(meaning, job)
-        found = self._of_slots[name]
-        return JobLimits(None, found.wanted, found.kinds)
+        limits = self._of_slots[name]
+        return JobLimits(None, limits.wanted, limits.kinds)
 
     def _fixed(self, value: object) -> JobLimits | None:
         """What does not evaluate to a text takes nothing, as in the reference."""
@@ -107,27 +107,27 @@ class CycleLimits(Struct):
         return np.unique(groups, return_index=True)[1], groups
 
     def _want(self, text: str) -> ConcurrencyUse:
-        found = self._wanted.get(text)
-        if found is None:
+        use = self._wanted.get(text)
+        if use is None:
             limits = [(self._limit(name), units) for name, units in requested_amounts(text)]
             ending = tuple([(limit, units) for limit, units in limits if limit.most != inf])
-            found = self._wanted[text] = ConcurrencyUse(text, ending, self._latest)
-        return found
+            use = self._wanted[text] = ConcurrencyUse(text, ending, self._latest)
+        return use
 
     def _limit(self, name: str) -> Limit:
-        found = self._limits.get(name)
-        if found is None:
+        limit = self._limits.get(name)
+        if limit is None:
             if self._held is None:
                 self._held = limits_held(self.state.limits_in_use)
-            there = most(self.state.settings, name)
-            found = self._limits[name] = Limit(name, there, there - self._held.get(name, 0))
-        return found
+            maximum = most(self.state.settings, name)
+            limit = self._limits[name] = Limit(name, maximum, maximum - self._held.get(name, 0))
+        return limit
 
 
 def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
     """Return what is held of each limit, by its name, where so many matches and claims hold the same."""
-    found: dict[str, Amount] = {}
+    held: dict[str, Amount] = {}
     for text, count in in_use.items():
         for name, units in requested_amounts(text):
-            found[name] = found.get(name, 0) + units * count
-    return found
+            held[name] = held.get(name, 0) + units * count
+    return held

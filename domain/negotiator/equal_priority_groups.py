@@ -73,8 +73,8 @@ class EqualPriorityGroups:
             del self._of_kind[member.kind][name]
             self._untold[member.kind].pop(name, None)
             if not self._of_kind[member.kind]:
-                for kept in (self._of_kind, self._untold, self._told):
-                    kept.pop(member.kind, None)
+                for members in (self._of_kind, self._untold, self._told):
+                    members.pop(member.kind, None)
 
     def join(self, name: str, rights: PriorityKey, idle: int, kinds: int, kind: int) -> None:
         standing = self.by_rights.get(rights)
@@ -156,15 +156,15 @@ class SubmitterOrder:
 
     def __iter__(self) -> Iterator[str]:
         """The names. Whom the walk has come to is ``walked``."""
-        turns = [self._turns(one.rights, one.names) for one in self._standings.by_rights.values()]
+        turns = [self._turns(group.rights, group.names) for group in self._standings.by_rights.values()]
         alone = sorted((*self._turn(rights), name) for name, rights in self._alone.items())
         for _, _, name in heapq.merge(alone, *turns):
             yield name
             self.walked[name] = None
 
     def _turn(self, rights: PriorityKey) -> tuple[float, float]:
-        whole = rights.using + self.slice(rights)
-        return rights.priority, rights.using / whole if whole > 0 else inf
+        total = rights.using + self.slice(rights)
+        return rights.priority, rights.using / total if total > 0 else inf
 
     def _turns(self, rights: PriorityKey, names: Iterable[str]) -> Iterator[_Turn]:
         turn = self._turn(rights)
@@ -188,11 +188,11 @@ class SubmitterOrder:
             member = self._standings.members.get(name)
             if member is not None:
                 gone.setdefault(member.standing.rights, []).append(member)
-        for one in self._standings.by_rights.values():
-            less = gone.get(one.rights, ())
-            idle = one.idle - sum(member.idle for member in less)
-            kinds = one.kinds - sum(member.kinds for member in less)
-            yield Rest(one.rights, len(one.names) - len(less), idle, kinds)
+        for group in self._standings.by_rights.values():
+            less = gone.get(group.rights, ())
+            idle = group.idle - sum(member.idle for member in less)
+            kinds = group.kinds - sum(member.kinds for member in less)
+            yield Rest(group.rights, len(group.names) - len(less), idle, kinds)
 
 
 _SPLIT = 134_217_729.0

@@ -122,8 +122,8 @@ class GroupTurns(Struct):
         nodes, groups = self.accounts.nodes, rows["group"][everyone]
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(nodes) + 1)).tolist()
-        asked = rows["asked" if self.rules.quotas.weighted_demand else "idle"][everyone]
-        demand = np.bincount(groups, asked, len(nodes)).tolist()
+        requested = rows["asked" if self.rules.quotas.weighted_demand else "idle"][everyone]
+        demand = np.bincount(groups, requested, len(nodes)).tolist()
         members = everyone[order]
         for node, first, last in zip(nodes, starts[:-1], starts[1:], strict=True):
             node.demand = self.demand.get(node.name, node.demand + demand[node.number])
@@ -169,10 +169,10 @@ class GroupTurns(Struct):
                     if place < len(names):
                         stopped.setdefault((names[place], -1), QUOTA)
 
-    def quota_of(self, one: CycleSubmitter) -> Quota:
+    def quota_of(self, account: CycleSubmitter) -> Quota:
         """The group whose quota keeps a submitter's jobs waiting: the innermost that has all that it may have; its own,
         if none above it does."""
-        node = self.accounts.nodes[one.group]
+        node = self.accounts.nodes[account.group]
         for above in node.line():
             if above.left() < self.lightest:
                 return Quota(above.name, above.subtree_quota, above.subtree_used / 1000)

@@ -33,10 +33,10 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
 @lru_cache(maxsize=1024)
 def _constant(text: str) -> float | None:
     """The value of an expression that reads nothing; None: it reads something."""
-    found = expression(text)
-    if found is None:
+    parsed = expression(text)
+    if parsed is None:
         return 1.0
-    return None if references_found(found, ClassAd()).external else _cores(found.evaluate(context=Context()))
+    return None if references_found(parsed, ClassAd()).external else _cores(parsed.evaluate(context=Context()))
 
 
 def _cores(value: object) -> float:
@@ -45,12 +45,12 @@ def _cores(value: object) -> float:
 
 def asked_by(queue: IdleJobs, state: Manager) -> float:
     """The cores that a submitter's idle jobs ask for."""
-    asked = 0.0
+    cores = 0.0
     for line in queue.lines.values():
         _, number, only = line.entries[0]
         cluster = state.clusters[number]
         if line.kind < 0 and not cluster.is_uniform(_REQUEST):
-            asked += sum(weight_of(cluster, proc) for proc in cluster.procs(lambda status: status == IDLE))
+            cores += sum(weight_of(cluster, proc) for proc in cluster.procs(lambda status: status == IDLE))
         else:
-            asked += line.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)
-    return asked
+            cores += line.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)
+    return cores

@@ -42,10 +42,10 @@ def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) ->
     :param slots: the slots' ads and weights
     :param now: the instant, in seconds
     """
-    asked = [one for one in (rules.slot_constraint, rules.poolsize_constraint) if one is not None]
+    constraints = [text for text in (rules.slot_constraint, rules.poolsize_constraint) if text is not None]
     context = Context(now=now)
-    there = (weight for ad, weight in slots if all(_true(one, ad, context) for one in asked))
-    return float(sum(there)) if rules.use_slot_weights else float(len(list(there)))
+    weights = (weight for ad, weight in slots if all(_true(text, ad, context) for text in constraints))
+    return float(sum(weights)) if rules.use_slot_weights else float(len(list(weights)))
 
 
 def _true(constraint: Expression, ad: Ad, context: Context) -> bool:

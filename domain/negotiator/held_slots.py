@@ -85,25 +85,25 @@ class HeldSlots:
         values = self.pool.table.of_slots(_RANK_OF, _NOBODY, held)
         return bool((values > self.pool.ranks[held]).any())
 
-    def swaps(self, one: CycleSubmitter, place: int) -> bool:
+    def swaps(self, account: CycleSubmitter, place: int) -> bool:
         """Whether a submitter of the same group has a slot."""
         claim = self.state.slots[self.pool.names[place]].claim
-        return claim is not None and self.accounts.of(claim.submitter).group == one.group
+        return claim is not None and self.accounts.of(claim.submitter).group == account.group
 
     def best(
-        self, kind: ResourceRequest, one: CycleSubmitter, over: bool, limits: SpinLimits
+        self, kind: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
     ) -> tuple[Key, str] | None:
         """The best of the slots that somebody has and that may change hands, and for which reason."""
         if not self.left:
             return None
-        known = kind.held.get(one.name)
+        known = kind.held.get(account.name)
         accounts = self.accounts
         if (
             known is None
             or known.regrouping != accounts.regrouping
             or (not self.rules.stable and known.given != accounts.given)
         ):
-            known = kind.held[one.name] = self._of(kind, one)
+            known = kind.held[account.name] = self._of(kind, account)
             known.regrouping = accounts.regrouping
         while known.at < len(known.keys) and not self.mask[known.keys[known.at][5]]:
             known.at += 1
@@ -114,24 +114,24 @@ class HeldSlots:
                 continue
             if kind.limits is not None and not kind.limits.allows(place):
                 continue
-            if limits.permits(self.weights[place], reason, limits.quota < inf and self.swaps(one, place)):
+            if limits.permits(self.weights[place], reason, limits.quota < inf and self.swaps(account, place)):
                 return key, reason
         return None
 
-    def _of(self, kind: ResourceRequest, one: CycleSubmitter) -> Held:
+    def _of(self, kind: ResourceRequest, account: CycleSubmitter) -> Held:
         """The slots that a job of this submitter may have although somebody has them, and why not others."""
         pool, table = self.pool, self.pool.table
         places = np.flatnonzero(kind.match & self.mask)
         given = self.accounts.given
         if not len(places):
             return Held([], [], Denied(), given)
-        own = pool.users[places] == pool.submitters.get(one.name, -2)
+        own = pool.users[places] == pool.submitters.get(account.name, -2)
         if not self._may_change_hands:
-            counts = int(np.count_nonzero(own)), int(np.count_nonzero(~(own | self.behind(one, places))))
+            counts = int(np.count_nonzero(own)), int(np.count_nonzero(~(own | self.behind(account, places))))
             return Held([], [], Denied(len(places) - sum(counts), 0, counts[1], counts[0]), given)
         if not self.rules.stable:
             self.publish()
-        job = ClassAd(ephemeral(one, self.accounts), kind.job)
+        job = ClassAd(ephemeral(account, self.accounts), kind.job)
         values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
@@ -139,7 +139,7 @@ class HeldSlots:
         left = ~prefers
         same = left & own
         left &= ~own
-        behind = self.behind(one, places)
+        behind = self.behind(account, places)
         ahead = left & ~behind
         left &= behind
         allowed = self._allowed(job, places, left)
@@ -151,23 +151,23 @@ class HeldSlots:
         taken = np.flatnonzero(prefers | left)
         return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
 
-    def behind(self, one: CycleSubmitter, places: Places) -> Mask:
+    def behind(self, account: CycleSubmitter, places: Places) -> Mask:
         """Whether those who have the slots come behind the submitter. The reference leaves that to
         PREEMPTION_REQUIREMENTS."""
         if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(places), bool)
         if self._priorities is None:  # they stay during a cycle
-            found = [self.accounts.of(name).priority for name in self.pool.submitters]
-            self._priorities = np.array(found or [0.0])
-        behind: Mask = self._priorities[self.pool.users[places]] > one.priority
+            priorities = [self.accounts.of(name).priority for name in self.pool.submitters]
+            self._priorities = np.array(priorities or [0.0])
+        behind: Mask = self._priorities[self.pool.users[places]] > account.priority
         return behind
 
-    def _allowed(self, job: ClassAd, places: Places, asked: Mask) -> Mask:
+    def _allowed(self, job: ClassAd, places: Places, candidates: Mask) -> Mask:
         """Where PREEMPTION_REQUIREMENTS is true; without it, everywhere."""
         requirements = self.rules.preemption_requirements
         if requirements is None:
             return np.ones(len(places), bool)
-        if isinstance(requirements, Literal) or not asked.any():
+        if isinstance(requirements, Literal) or not candidates.any():
             return np.full(len(places), isinstance(requirements, Literal) and accepts(requirements.value))
         return is_true(self.pool.table.of_slots(requirements, job, places))
 
@@ -185,7 +185,7 @@ class HeldSlots:
 
         pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
         rank = job_rank(table.rank(kind.job, places))
-        reasons = [RANK if one else PRIORITY for one in prefers.tolist()]
+        reasons = [RANK if preferred else PRIORITY for preferred in prefers.tolist()]
         columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist())
         keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
         keys.sort(key=lambda pair: pair[0])

@@ -23,8 +23,8 @@ class Limit(Struct):
     most: Amount
     left: Amount
 
-    def reached(self, wanted: Amount) -> ReachedLimit:
-        return ReachedLimit(self.name, in_units(self.most - self.left), in_units(self.most), in_units(wanted))
+    def reached(self, amount: Amount) -> ReachedLimit:
+        return ReachedLimit(self.name, in_units(self.most - self.left), in_units(self.most), in_units(amount))
 
 
 class Latest(Struct):
@@ -94,23 +94,23 @@ class JobLimits(Struct):
         kind = self.kinds[place]
         if kind < 0:
             return True
-        wanted = self.wanted[kind]
-        if wanted.fits():
+        use = self.wanted[kind]
+        if use.fits():
             return True
-        self.refused[wanted.text] = wanted
+        self.refused[use.text] = use
         return False
 
     def take(self, place: int) -> str:
         """Have a job take what it takes with the slot at a place; return that."""
-        wanted = self.always
-        if wanted is None:
+        use = self.always
+        if use is None:
             if self.kinds[place] < 0:
                 return ""
-            wanted = self.wanted[self.kinds[place]]
-        wanted.take()
-        return wanted.text
+            use = self.wanted[self.kinds[place]]
+        use.take()
+        return use.text
 
     def reached(self) -> tuple[ReachedLimit, ...]:
         """Return the limits that are, or were, in the way, by name."""
         those = self.refused.values() if self.always is None else (self.always,)
-        return tuple(sorted((one for wanted in those for one in wanted.reached()), key=lambda one: one.name))
+        return tuple(sorted((one for use in those for one in use.reached()), key=lambda one: one.name))

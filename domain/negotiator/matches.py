@@ -59,7 +59,7 @@ def _evidence(draft: Draft[Manager], cycle: CycleResult, whose: str, advertise: 
     seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
     table = public_ads_of(seen, caches, draft.now, draft.context, (), advertise).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}
-    wanted = {id(choice) for choice in first.values()}
+    choices = {id(choice) for choice in first.values()}
     reads = draft.caches.of(ReadsOfKinds)
     return [
         evidence(
@@ -70,5 +70,5 @@ def _evidence(draft: Draft[Manager], cycle: CycleResult, whose: str, advertise: 
             reads.of_form(choice.kind.job),
         )
         for choice in cycle.choices
-        if id(choice) in wanted
+        if id(choice) in choices
     ]

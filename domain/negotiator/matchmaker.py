@@ -86,9 +86,9 @@ class Matchmaker:
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        there = self._meet(self.rules.slot_constraint)
-        self.free = pool.free & there
-        self.held = HeldSlots(self.state, self.rules, self.accounts, pool, there, self.publish)
+        matching = self._meet(self.rules.slot_constraint)
+        self.free = pool.free & matching
+        self.held = HeldSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
         self._names = set(self.state.slots)
         self.shares = Remainders(self.state, pool, self.context)
         self.ranks = Ranks(pool, self.rules)
@@ -103,23 +103,23 @@ class Matchmaker:
         pool, rules = self.pool, self.rules
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
         self._weights = self.held.weights = (weights / 1000).tolist()
-        there, counted = self._meet(rules.slot_constraint), self._meet(rules.poolsize_constraint)
-        self.total = int(weights[there & counted].sum()) / 1000
-        self.lightest_slot = float(weights[there].min()) / 1000 if there.any() else inf
+        matching, counted = self._meet(rules.slot_constraint), self._meet(rules.poolsize_constraint)
+        self.total = int(weights[matching & counted].sum()) / 1000
+        self.lightest_slot = float(weights[matching].min()) / 1000 if matching.any() else inf
         lightest = weights
         if rules.use_slot_weights and pool.shared.any():
             cores = pool.table.of_slots(_CPUS, _NOBODY)
             lightest = np.where(pool.shared & (cores > 1), weights / np.where(cores > 1, cores, 1.0), weights)
-        self.lightest = float(lightest[there].min()) / 1000 if there.any() else inf
+        self.lightest = float(lightest[matching].min()) / 1000 if matching.any() else inf
         return self.total, self.lightest
 
     def consider_pslots(self) -> None:
         """See which dynamic slots may go for a job on the slot that they were carved from."""
         if not (self.rules.allow_pslot_preemption and self.rules.consider_preemption):
             return
-        there = self._meet(self.rules.slot_constraint)
+        matching = self._meet(self.rules.slot_constraint)
         pslots = PslotPreemption(
-            self.state, self.pool, self.context, self.rules, self.accounts, self.shares, there, self.total,
+            self.state, self.pool, self.context, self.rules, self.accounts, self.shares, matching, self.total,
             self._scalar_ranks, self.held.behind, self.publish,
         )  # fmt: skip
         if pslots.parts:
@@ -156,7 +156,7 @@ class Matchmaker:
     # The best slot
 
     def best(
-        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, limits: SpinLimits, over: bool
+        self, kind: ResourceRequest, user: CycleSubmitter, cluster: Cluster, proc: int, limits: SpinLimits, over: bool
     ) -> Choice | None:
         """The best slot for a job that is still to be had; it is taken. None: there is none that the limits permit.
 
@@ -164,17 +164,17 @@ class Matchmaker:
         """
         limits.stopped = ""
         mine = None if over or self._forbids_free(kind, limits) else self._free_head(kind, limits)
-        other = self.held.best(kind, one, over, limits)
-        offer = None if self.pslots is None else self.pslots.best(kind, one, over, self.free, limits.permits)
+        other = self.held.best(kind, user, over, limits)
+        offer = None if self.pslots is None else self.pslots.best(kind, user, over, self.free, limits.permits)
         if offer is not None and all(each is None or offer.key < each[0] for each in (mine, other)):
-            choice = self._take_offer(kind, one, cluster, proc, offer)
+            choice = self._take_offer(kind, user, cluster, proc, offer)
         elif other is not None and (mine is None or other[0] < mine[0]):
-            choice = self._take_held(kind, one, cluster, proc, *other)
+            choice = self._take_held(kind, user, cluster, proc, *other)
         elif mine is not None:
-            choice = self._take_free(kind, one, cluster, proc, *mine)
+            choice = self._take_free(kind, user, cluster, proc, *mine)
         else:
             return None
-        limits.take(choice.cores, choice.reason, bool(choice.reason) and self.held.swaps(one, choice.place))
+        limits.take(choice.cores, choice.reason, bool(choice.reason) and self.held.swaps(user, choice.place))
         return choice
 
     # Slots that nobody has
@@ -277,8 +277,8 @@ class Matchmaker:
 
     def _again_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
         """The best of the slots that were cut, all of them ranked as they are."""
-        kept: list[tuple[Key, int]] = []
-        found = None
+        entries: list[tuple[Key, int]] = []
+        best = None
         while kind.again:
             key, version = kind.again[0]
             place = key[5]
@@ -287,23 +287,23 @@ class Matchmaker:
             elif kind.limits is not None and not kind.limits.allows(place):
                 heapq.heappop(kind.again)
             elif limits.permits(self._cores_of(place, kind), NOBODY):
-                found = (key, place)
+                best = (key, place)
                 break
             else:
-                kept.append(heapq.heappop(kind.again))
-        for one in kept:
-            heapq.heappush(kind.again, one)
-        return found
+                entries.append(heapq.heappop(kind.again))
+        for entry in entries:
+            heapq.heappush(kind.again, entry)
+        return best
 
     def _take_free(
-        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, key: Key, place: int
+        self, kind: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, key: Key, place: int
     ) -> Choice:
         name = self.pool.names[place]
         if not self.pool.shared[place]:
             self.free[place] = False
             weight, limits, by = self._weights[place], _take_limits(kind, place), self._regroups
             choice = Choice(cluster, proc, name, name, NOBODY, weight, kind, place, limits=limits, regrouped=by)
-            return self._chosen(choice, one)
+            return self._chosen(choice, account)
         amounts = self._parts(place, kind)
         assert amounts is not None
         rest = self.shares.of(place)
@@ -312,7 +312,7 @@ class Matchmaker:
         rest.take(amounts)
         part, limits = self._cut(name, place, rest), _take_limits(kind, place)
         choice = Choice(cluster, proc, name, part, NOBODY, cores, kind, place, ranked, limits, regrouped=self._regroups)
-        return self._chosen(choice, one)
+        return self._chosen(choice, account)
 
     def _cut(self, name: str, place: int, rest: Remainder) -> str:
         """Note what is left of a partitionable slot; return the name by which the match has it."""
@@ -326,7 +326,7 @@ class Matchmaker:
         return part
 
     def _take_offer(
-        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, offer: Offer
+        self, kind: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, offer: Offer
     ) -> Choice:
         assert self.pslots is not None
         place, rest = offer.key[5], self.pslots.take(offer)
@@ -338,25 +338,25 @@ class Matchmaker:
             cluster, proc, name, part, offer.reason, offer.cores, kind, place, offer.key, limits, gone, offer.rest.ad,
             self._regroups,
         )  # fmt: skip
-        return self._chosen(choice, one)
+        return self._chosen(choice, account)
 
     @property
     def _regroups(self) -> bool:
         return self.accounts.regrouping
 
-    def _chosen(self, choice: Choice, one: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
+    def _chosen(self, choice: Choice, account: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
         self.choices.append(choice)
-        self.accounts.give(one, choice.cores, before)
+        self.accounts.give(account, choice.cores, before)
         return choice
 
     def _take_held(
-        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, key: Key, reason: str
+        self, kind: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, key: Key, reason: str
     ) -> Choice:
         place = key[5]
         before, name, cores = self.held.take(place), self.pool.names[place], self._weights[place]
         limits, by = _take_limits(kind, place), self._regroups
         choice = Choice(cluster, proc, name, name, reason, cores, kind, place, key, limits, regrouped=by)
-        return self._chosen(choice, one, before)
+        return self._chosen(choice, account, before)
 
     # What is told
 
@@ -369,7 +369,7 @@ class Matchmaker:
         by_kind: dict[int, list[int]] = {}
         for number, choice in enumerate(self.choices):
             by_kind.setdefault(id(choice.kind), []).append(number)
-        found: list[Match | None] = [None] * len(self.choices)
+        matches: list[Match | None] = [None] * len(self.choices)
         for numbers in by_kind.values():
             kind = self.choices[numbers[0]].kind
             places = np.array([self.choices[number].place for number in numbers])
@@ -388,8 +388,8 @@ class Matchmaker:
                 ranks, last = self._said(ranks, last)
                 job = f"{one.cluster.id}.{one.proc}"
                 ranked = Match(job, one.name, ranks[0], one.reason, *ranks[1:], last, one.limits, one.preempts)
-                found[number] = ranked
-        return tuple(match for match in found if match is not None)
+                matches[number] = ranked
+        return tuple(match for match in matches if match is not None)
 
     def _said(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
         """A rank that there is no expression for is told of as 0."""

@@ -90,8 +90,8 @@ def read(settings: Mapping[str, str]) -> Negotiator:
     """The settings, where they are not set the defaults."""
 
     def text(name: str) -> str:
-        found = settings.get(name)
-        return NEGOTIATOR[name].default if found is None else found
+        value = settings.get(name)
+        return NEGOTIATOR[name].default if value is None else value
 
     return Negotiator(
         **values(Negotiator, lambda name, read, _: read(text(name))),
@@ -108,7 +108,7 @@ _DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
 def family_of(name: str) -> str:
     """The prefix of a setting of which there is one for each accounting group; empty: it is none of these."""
     upper = name.upper()
-    return "" if upper in NEGOTIATOR else next((one for one in FAMILIES if upper.startswith(one)), "")
+    return "" if upper in NEGOTIATOR else next((family for family in FAMILIES if upper.startswith(family)), "")
 
 
 def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
         prefix = family_of(name)
         if prefix and value.strip():
             own[prefix][name[len(prefix) :].lower()] = value
-    found: dict[str, AccountingGroup] = {}
+    groups: dict[str, AccountingGroup] = {}
     for name in named_groups(settings):
         lower = name.lower()
         static = own[_STATIC].get(lower)
@@ -139,8 +139,8 @@ def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
             for prefix in (_SURPLUS, _REGROUP)
         )
         quota = float(own[_DYNAMIC].get(lower, 0) if static is None else static)
-        found.setdefault(lower, AccountingGroup(name, quota, static is not None, surplus, regroups))
-    return found
+        groups.setdefault(lower, AccountingGroup(name, quota, static is not None, surplus, regroups))
+    return groups
 
 
 def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> QuotaRules:
@@ -168,10 +168,10 @@ def followed(configuration: Configuration, warn: Callable[[str], None] = lambda 
             place = f"{source.file}:{source.line}: " if source.line else ""
             reason = wrong.partition("\n")[0]
             warn(f"{place}{reason}; this is not a valid expression, so the setting is ignored")
-    found = offered(configuration)
+    settings = offered(configuration)
     if any(configuration.source(name).kind != "default" for name in PACE):
-        found |= {name: _seconds(configuration, name) for name in PACE}
-    return found | _of_several(configuration, found)
+        settings |= {name: _seconds(configuration, name) for name in PACE}
+    return settings | _of_several(configuration, settings)
 
 
 def _of_several(configuration: Configuration, shared: Ad) -> Ad:
@@ -183,30 +183,30 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
     named = tuple(dict.fromkeys(name for name in daemons if is_name(name))) or (SOLE,)
     if named == (SOLE,):
         return {}
-    found: Ad = {NEGOTIATORS: " ".join(named)}
-    for one in named:
-        found |= _of_one(configuration, one, shared)
-    if words := wrong({**shared, **found}):
-        raise configuration.error("DAEMON_LIST", words)
-    return found
+    settings: Ad = {NEGOTIATORS: " ".join(named)}
+    for short in named:
+        settings |= _of_one(configuration, short, shared)
+    if problem := wrong({**shared, **settings}):
+        raise configuration.error("DAEMON_LIST", problem)
+    return settings
 
 
 def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
     """What one of several negotiators has for itself. The master names it to itself, unless its arguments do."""
-    words = configuration.get(f"{name}_ARGS").split()
-    if words and (len(words) != 2 or words[0] not in ("-local-name", "-localname")):
-        raise configuration.error(f"{name}_ARGS", f"{name}_ARGS = {' '.join(words)}: only -local-name NAME is followed")
-    own = configuration.as_local(words[1] if words else name)
+    args = configuration.get(f"{name}_ARGS").split()
+    if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
+        raise configuration.error(f"{name}_ARGS", f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is followed")
+    own = configuration.as_local(args[1] if args else name)
     texts = offered(own)
     paced = any(own.source(each).kind != "default" for each in PACE)
     if paced:
         texts |= {each: _seconds(own, each) for each in PACE}
-    found: Ad = {}
+    settings: Ad = {}
     for each in dict.fromkeys((*texts, *shared)):
         text, other = (ad.get(each, _DEFAULTS.get(each, "")) for ad in (texts, shared))
         if text != other or (each in PACE and each not in shared):
-            found[f"{name}.{each}"] = text or NOTHING
-    return found
+            settings[f"{name}.{each}"] = text or NOTHING
+    return settings
 
 
 IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
@@ -223,17 +223,17 @@ def offered(configuration: Configuration) -> Ad:
 
     :raises ConfigError: a value that cannot be taken, with where it stands
     """
-    found: Ad = {}
+    settings: Ad = {}
     for name, known in NEGOTIATOR.items():
         if name in _BY_DIALECT and configuration.source(name).kind == "default":
             continue
         text = _told(configuration, name, known.kind)
         if text != known.default:
-            found[name] = text
+            settings[name] = text
     for name in configuration.names():
         if prefix := family_of(name):
-            found[prefix + name[len(prefix) :]] = _told(configuration, name, FAMILIES[prefix])
-    return found | _limits(configuration)
+            settings[prefix + name[len(prefix) :]] = _told(configuration, name, FAMILIES[prefix])
+    return settings | _limits(configuration)
 
 
 _LIMIT: Final = "limit"
@@ -245,14 +245,14 @@ def _limits(configuration: Configuration) -> Ad:
     """The concurrency limits of a configuration, in capital letters: in HTCondor they know no case."""
     from ..config import is_known
 
-    found: Ad = {}
+    limits: Ad = {}
     for name in configuration.names():
         upper = name.upper().removeprefix(_OWN)
         if upper in NEGOTIATOR or negotiators(upper) != _LIMIT or (upper.endswith(SUFFIX) and is_known(upper)):
             continue
         if configuration.get(upper).strip():
-            found[upper] = _told(configuration, upper, _LIMIT)
-    return found
+            limits[upper] = _told(configuration, upper, _LIMIT)
+    return limits
 
 
 def _told(configuration: Configuration, name: str, kind: str) -> str:
@@ -278,8 +278,8 @@ def _seconds(configuration: Configuration, name: str) -> str:
     seconds = configuration.number(name, float(PACE[name]))
     if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"
-        words = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
-        raise configuration.error(name, words)
+        message = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
+        raise configuration.error(name, message)
     return _number(seconds)
 
 

@@ -111,18 +111,18 @@ class PslotPreemption:
         return any(free[parent] and not self.shares.version(parent) for parent in self.parts)
 
     def best(
-        self, kind: ResourceRequest, one: CycleSubmitter, over: bool, free: Mask, permits: Callable[[float, str], bool]
+        self, kind: ResourceRequest, user: CycleSubmitter, over: bool, free: Mask, permits: Callable[[float, str], bool]
     ) -> Offer | None:
         """The best offer for a job that the limits permit.
 
         :param over: the submitter has its share: only slots that rank the job above those that they have count
         """
-        key = (id(kind), one.name, over)
+        key = (id(kind), user.name, over)
         known = self.known.get(key)
         if known is None or (not self.rules.stable and known.given != self.accounts.given):
             if not self.rules.stable:
                 self.publish()
-            offers = sorted(self._offers(kind, one, over, free), key=lambda offer: offer.key)
+            offers = sorted(self._offers(kind, user, over, free), key=lambda offer: offer.key)
             known = self.known[key] = _Offers(offers, self.accounts.given)
         while known.at < len(known.offers) and not self._stands(known.offers[known.at], free):
             known.at += 1
@@ -142,12 +142,12 @@ class PslotPreemption:
         place = offer.key[5]
         return bool(free[place]) and not self.shares.version(place)
 
-    def _offers(self, kind: ResourceRequest, one: CycleSubmitter, over: bool, free: Mask) -> Sequence[Offer]:
+    def _offers(self, kind: ResourceRequest, account: CycleSubmitter, over: bool, free: Mask) -> Sequence[Offer]:
         parents = [place for place in self.parts if free[place] and not self.shares.version(place)]
         parents = [place for place in parents if not kind.match[place] or self._too_little(kind, place)]
         if not parents:
             return []
-        job = ClassAd(ephemeral(one, self.accounts), kind.job)
+        job = ClassAd(ephemeral(account, self.accounts), kind.job)
         values = self.pool.table.of_slots(_RANK_OF, job, np.array(parents))
         values = np.where(np.isnan(values), 0.0, values)
         alike = [
@@ -156,34 +156,34 @@ class PslotPreemption:
             for place in self.parts[parent]
             if not over and self.pool.ranks[place] == value
         ]
-        allowed = self._allowed(job, one, alike)
-        found = (
+        allowed = self._allowed(job, account, alike)
+        offers = (
             self._offer(kind, job, parent, value, allowed)
             for parent, value in zip(parents, values.tolist(), strict=True)
         )
-        return [offer for offer in found if offer is not None]
+        return [offer for offer in offers if offer is not None]
 
     def _too_little(self, kind: ResourceRequest, place: int) -> bool:
         rest = self.shares.of(place)
         return rest.cutter.taken(kind.job, rest.left) is None
 
-    def _allowed(self, job: ClassAd, one: CycleSubmitter, alike: list[int]) -> set[int]:
+    def _allowed(self, job: ClassAd, account: CycleSubmitter, alike: list[int]) -> set[int]:
         """Which of the dynamic slots that are ranked like the job may go by priority. The reference needs
         PREEMPTION_REQUIREMENTS for that: without it, none."""
         pool, requirements = self.pool, self.rules.preemption_requirements
-        own = pool.submitters.get(one.name, -2)
+        own = pool.submitters.get(account.name, -2)
         alike = [place for place in alike if self.there[place] and pool.users[place] != own]
         if not alike or requirements is None:
             return set()
         places = np.array(alike)
         values = pool.table.of_slots(requirements, job, places)
-        true = ~np.isnan(values) & (values != 0) & self.behind(one, places)
+        true = ~np.isnan(values) & (values != 0) & self.behind(account, places)
         return set(places[true].tolist())
 
     def _offer(self, kind: ResourceRequest, job: ClassAd, parent: int, value: float, allowed: set[int]) -> Offer | None:
         """Add dynamic slots to a partitionable one until it matches; None: it never does."""
-        pool, whole = self.pool, self.shares.of(parent)
-        left = {name: float(int(amount)) for name, amount in whole.left.items()}
+        pool, remainder = self.pool, self.shares.of(parent)
+        left = {name: float(int(amount)) for name, amount in remainder.left.items()}
         ad, reason, gone = pool.table.ad(parent), RANK, []
         for place in self.parts[parent]:
             now = float(pool.ranks[place])
@@ -195,21 +195,21 @@ class PslotPreemption:
                 if name in left:
                     left[name] += int(amount)
                     ad[name] = int(left[name])
-            amounts = whole.cutter.taken(kind.job, left)
+            amounts = remainder.cutter.taken(kind.job, left)
             if amounts is None or not symmetric_match(kind.job, ad, self.context):
                 continue
             ad["RemoteUser"] = _USER
-            rest = Remainder(whole.slot, whole.cutter, left, ad)
+            rest = Remainder(remainder.slot, remainder.cutter, left, ad)
             cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
             key = key_of(*self.ranks(kind.job, ad), reason, self._preemption_rank(job, ad), parent)
             return Offer(key, reason, rest, amounts, cores, tuple(gone))
         return None
 
     def _preemption_rank(self, job: ClassAd, ad: ClassAd) -> float:
-        asked = self.rules.preemption_rank
-        if asked is None:
+        expression = self.rules.preemption_rank
+        if expression is None:
             return LEAST
-        return float(single(np.array([number_of(asked, ad, job, self.context)]))[0])
+        return float(single(np.array([number_of(expression, ad, job, self.context)]))[0])
 
 
 @define
@@ -243,17 +243,17 @@ class Remainders:
     rests: dict[int, Remainder] = field(factory=dict)
 
     def of(self, place: int) -> Remainder:
-        found = self.rests.get(place)
-        if found is None:
+        rest = self.rests.get(place)
+        if rest is None:
             slot = self.state.slots[self.pool.names[place]]
             ads = self.pool.ads
-            found = self.rests[place] = Remainder(slot, ads.cutter(slot), ads.left_of(slot), self.pool.table.ad(place))
-        return found
+            rest = self.rests[place] = Remainder(slot, ads.cutter(slot), ads.left_of(slot), self.pool.table.ad(place))
+        return rest
 
     def version(self, place: int) -> int:
         """How often a slot has been cut in this cycle."""
-        found = self.rests.get(place)
-        return 0 if found is None else found.version
+        remainder = self.rests.get(place)
+        return 0 if remainder is None else remainder.version
 
     def goes_on(self, rest: Remainder) -> bool:
         """Whether a slot that was cut may be matched again in this cycle."""

@@ -87,26 +87,26 @@ class Reasons:
         self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
         numbers = {int(kind): self._number(int(kind), place) for kind, place in self._kinds_refused()}
         self.log.follow(chooser.state, self.requests.queues, chooser)
-        asked = self._asked()
+        requested = self._asked()
         for place, is_refused in self._to_tell(numbers):
-            one = chooser.accounts.of(self.waiting.names[place])
-            queue, mine = self.requests.queues.by_submitter[one.name], asked.get(one.name, ())
-            kinds = self.log.to_tell(queue, self.stopped.get((one.name, -1), ""), mine) if self.kinds.lasts else None
+            user = chooser.accounts.of(self.waiting.names[place])
+            queue, mine = self.requests.queues.by_submitter[user.name], requested.get(user.name, ())
+            kinds = self.log.to_tell(queue, self.stopped.get((user.name, -1), ""), mine) if self.kinds.lasts else None
             if is_refused and kinds is not None and not kinds:
                 self.waiting.note_told(place, numbers[int(self.waiting.rows["kind"][place])])
             for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
                 job = f"{cluster.id}.{proc}"
-                reason, kind = self._reason_of(one, number, cluster, proc, count)
+                reason, kind = self._reason_of(user, number, cluster, proc, count)
                 new = None
-                if not is_logged(reason, rejections.get(cluster.id, {}).get(job), one.name):
-                    own = (reason.job, reason.jobs, reason.submitter) == (job, count, one.name)
-                    new = reason if own else evolve(reason, job=job, jobs=count, submitter=one.name)
+                if not is_logged(reason, rejections.get(cluster.id, {}).get(job), user.name):
+                    own = (reason.job, reason.jobs, reason.submitter) == (job, count, user.name)
+                    new = reason if own else evolve(reason, job=job, jobs=count, submitter=user.name)
                     yield new
                 elif is_refused:
                     self.waiting.note_told(place, numbers[number])
                 # What is in use of a concurrency limit changes from cycle to cycle.
                 if kinds is not None and number not in mine and not self.limits.names_any(number):
-                    kind = kind or self.kinds.of(number, cluster, proc, one)
+                    kind = kind or self.kinds.of(number, cluster, proc, user)
                     self._note_told(queue, number, kind, cluster.id, new)
         for (
             each
@@ -115,15 +115,15 @@ class Reasons:
 
     def _asked(self) -> dict[str, set[int]]:
         """The kinds of jobs, by their submitters, for which the cycle has looked for a slot."""
-        found: dict[str, set[int]] = {}
+        requested: dict[str, set[int]] = {}
         for name, number in self.stopped:
             if number >= 0:
-                found.setdefault(name, set()).add(number)
+                requested.setdefault(name, set()).add(number)
         for choice in self.chooser.choices:
             line = self.requests.queues.line_of(choice.cluster, choice.proc)
             if line is not None:
-                found.setdefault(choice.cluster.submitter, set()).add(line.kind)
-        return found
+                requested.setdefault(choice.cluster.submitter, set()).add(line.kind)
+        return requested
 
     def _note_told(
         self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None
@@ -147,9 +147,9 @@ class Reasons:
 
     def _number(self, kind: int, place: int) -> int:
         """The number of what is told of a kind of jobs for which no slot was left."""
-        one = self.chooser.accounts.of(self.waiting.names[place])
-        ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[one.name]).values()
-        return self.waiting.number_of(kind, _facts(self._reason_of(one, kind, cluster, proc, count)[0]))
+        account = self.chooser.accounts.of(self.waiting.names[place])
+        ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[account.name]).values()
+        return self.waiting.number_of(kind, _facts(self._reason_of(account, kind, cluster, proc, count)[0]))
 
     def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
         """The places of those who wait, in the order of all, without those of whom the log has what would be told; and
@@ -184,19 +184,19 @@ class Reasons:
                 yield place, is_refused
 
     def _reason_of(
-        self, one: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
+        self, account: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
     ) -> tuple[Unmatched, ResourceRequest | None]:
         """Why a submitter's jobs of a kind got nothing, and what is known of the kind; if an earlier cycle has found
         that no slot is left for such jobs, as it was told there (None)."""
-        wanted = self.limits.of(number, cluster, proc)
-        reached = () if wanted is None else wanted.reached()
+        limits = self.limits.of(number, cluster, proc)
+        reached = () if limits is None else limits.reached()
         barren = self.kinds.barren(number, cluster, proc)
         if barren is not None and barren.slots == len(self.chooser.pool.names):
             return barren.told if barren.told.reached == reached else evolve(barren.told, reached=reached), None
-        kind = self.kinds.of(number, cluster, proc, one)
-        limit = self.stopped.get((one.name, number), self.stopped.get((one.name, -1), ""))
+        kind = self.kinds.of(number, cluster, proc, account)
+        limit = self.stopped.get((account.name, number), self.stopped.get((account.name, -1), ""))
         counts = self._counts_of(kind)
-        reason = self._reason(one, kind, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
+        reason = self._reason(account, kind, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
         if reached:
             reason = evolve(reason, reached=reached)
         if not counts.left:
@@ -205,8 +205,8 @@ class Reasons:
 
     def _counts_of(self, kind: ResourceRequest) -> _Counts:
         """Count the slots; once for all submitters with such jobs."""
-        found = self._counts.get(id(kind))
-        if found is None:
+        counts = self._counts.get(id(kind))
+        if counts is None:
             chooser, pool = self.chooser, self.chooser.pool
             of_all = kind.planned.counts
             if of_all is None:
@@ -217,8 +217,8 @@ class Reasons:
                 left = bool(kind.match.any()) if self._all_left else self._any_left and chooser.leaves_any(kind)
                 self._of_match[match] = left, free
             left, free = self._of_match[match]
-            found = self._counts[id(kind)] = _Counts(left, of_all, free)
-        return found
+            counts = self._counts[id(kind)] = _Counts(left, of_all, free)
+        return counts
 
     def _count(self, kind: ResourceRequest) -> SlotCounts:
         """Count the slots for a kind of jobs, whoever has them."""
@@ -231,13 +231,13 @@ class Reasons:
         return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
 
     def _reason(
-        self, one: CycleSubmitter, kind: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
+        self, account: CycleSubmitter, kind: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
     ) -> Unmatched:
-        denied = self._denied(one, kind)
+        denied = self._denied(account, kind)
         still = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
-        quota = self.quota_of(one) if limit == QUOTA else Quota("", used=one.using)
-        allowed = {SHARE: self.slices.get(one.name, 0.0), CEILING: one.ceiling}.get(limit, quota.allowed)
+        quota = self.quota_of(account) if limit == QUOTA else Quota("", used=account.using)
+        allowed = {SHARE: self.slices.get(account.name, 0.0), CEILING: account.ceiling}.get(limit, quota.allowed)
         return Unmatched(
             job,
             count,
@@ -245,7 +245,7 @@ class Reasons:
             counts.of_all.clauses,
             counts.of_all.refused,
             max(0, counts.of_all.fits - still - others),
-            one.name,
+            account.name,
             denied,
             limit,
             round(allowed, 3) if limit else 0.0,
@@ -253,11 +253,11 @@ class Reasons:
             group=quota.group,
         )
 
-    def _denied(self, one: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
+    def _denied(self, account: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
         """Of the slots that others have and that accept the job, why it may not have them."""
         chooser = self.chooser
         if not chooser.rules.consider_preemption:
             never = int(np.count_nonzero(kind.match & chooser.pool.held & chooser.pool.counted))
             return Denied(never=never) if never else None
-        held = kind.held.get(one.name)
+        held = kind.held.get(account.name)
         return None if held is None or held.denied == Denied() else held.denied

@@ -23,7 +23,7 @@ from .matchmaker import Matchmaker
 def rejection_reason(refusal: Unmatched) -> str:
     """Return the reason that HTCondor's negotiator would have given to the schedd (``matchmaker.cpp``)."""
     if refusal.reached:
-        return f"concurrency limit {', '.join(one.name for one in refusal.reached)} reached"
+        return f"concurrency limit {', '.join(limit.name for limit in refusal.reached)} reached"
     if refusal.denied is not None and refusal.denied.policy:
         return "PREEMPTION_REQUIREMENTS == False"
     if refusal.denied is not None and refusal.denied.priority:

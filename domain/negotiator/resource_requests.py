@@ -143,12 +143,12 @@ class Requests:
                 parts += [(order, number, *part) for part in self._counts(self.state.clusters[number])]
             elif left:
                 parts.append((*self._first(line), kind, left))
-        found: dict[int, tuple[Cluster, int, int]] = {}
+        tally: dict[int, tuple[Cluster, int, int]] = {}
         for _, number, proc, kind, count in sorted(parts):
-            known = found.get(kind)
+            known = tally.get(kind)
             first = (self.state.clusters[number], proc) if known is None else known[:2]
-            found[kind] = (*first, count + (0 if known is None else known[2]))
-        return found
+            tally[kind] = (*first, count + (0 if known is None else known[2]))
+        return tally
 
     def _first(self, line: IdleJobGroup) -> tuple[Prios, int, int]:
         """The first job of a line that has got nothing: its priorities, cluster and process. Where priorities differ

@@ -71,13 +71,13 @@ class _Schedule(Struct):
         """Return when a cycle may be due next; None: nothing is known that would make one due."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return self.state.paused_until
-        found = []
+        instants = []
         due, rests = self._by_itself(), self._rests_until()
         if due is not None:
-            found.append(max(due, rests) if self.paced() or self._heard(now) else due)
+            instants.append(max(due, rests) if self.paced() or self._heard(now) else due)
         if self._on_request():
-            found += [each for each in (self._settles_at(), rests) if each > now]
-        return min(found, default=None)
+            instants += [each for each in (self._settles_at(), rests) if each > now]
+        return min(instants, default=None)
 
     def waits(self) -> bool:
         """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
@@ -142,7 +142,7 @@ class _Schedule(Struct):
         at = self._last()[1]
         if self._awake():
             return at + self._interval()
-        if any(one.slots for one in self._submitters().values()):
+        if any(submitter.slots for submitter in self._submitters().values()):
             return max(at, self._accounted()) + self._interval()
         return None
 
@@ -176,14 +176,14 @@ class CycleSchedules(Struct):
 
     def woke(self, state: Manager) -> None:
         """Take in that jobs may be matched that could not be before this instant."""
-        for one in self._of(state):
-            one.memory.woken = True
+        for schedule in self._of(state):
+            schedule.memory.woken = True
 
     def reschedule(self, state: Manager, negotiator: str = "") -> None:
         """Let a negotiator hold a cycle as soon as that may be, whether it may help or not."""
-        for one in self._of(state):
-            if one.name == negotiator:
-                one.memory.rescheduled = True
+        for schedule in self._of(state):
+            if schedule.name == negotiator:
+                schedule.memory.rescheduled = True
 
     def held(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
         """Take in that a cycle was held; None: it left no event. Its own events are no news to it."""
@@ -194,33 +194,33 @@ class CycleSchedules(Struct):
 
     def rest(self, state: Manager, began: int, ended: int) -> None:
         """Take in how long the cycles took that were held at the instant ``began``, with their append."""
-        for one in self._of(state):
-            if not one.memory.appended:
-                one.memory.appended = True
-                one.rest(began, ended)
+        for schedule in self._of(state):
+            if not schedule.memory.appended:
+                schedule.memory.appended = True
+                schedule.rest(began, ended)
 
     # What is asked
 
     def due(self, state: Manager, now: int) -> list[str]:
         """Return the negotiators whose cycle is to be held now, in their order."""
-        return [one.name for one in self._at(state, now) if one.due(now)]
+        return [schedule.name for schedule in self._at(state, now) if schedule.due(now)]
 
     def next(self, state: Manager, now: int) -> int | None:
         """Return when a cycle of any of them may be due next."""
-        found = [one.next(now) for one in self._at(state, now)]
-        return min((at for at in found if at is not None), default=None)
+        instants = [schedule.next(now) for schedule in self._at(state, now)]
+        return min((at for at in instants if at is not None), default=None)
 
     def wait_for_cycle(self, state: Manager) -> bool:
         """Return whether any of them is still to hold a cycle that may help."""
-        return any(one.waits() for one in self._of(state))
+        return any(schedule.waits() for schedule in self._of(state))
 
     def _memory(self, name: str) -> _Memory:
         return self._memories.setdefault(name, _Memory())
 
     def _at(self, state: Manager, now: int) -> Iterator[_Schedule]:
-        for one in self._of(state):
-            one.memory.follow_clock(now)
-            yield one
+        for schedule in self._of(state):
+            schedule.memory.follow_clock(now)
+            yield schedule
 
     def _of(self, state: Manager) -> Iterator[_Schedule]:
         if negotiators.NEGOTIATORS not in state.settings:
@@ -229,7 +229,7 @@ class CycleSchedules(Struct):
         if self._configured != state.configured or not self._settings:
             self._configured = state.configured
             named = negotiators.names(state.settings)
-            self._settings = {negotiators.short(one): negotiators.settings_for(state.settings, one) for one in named}
+            self._settings = {negotiators.short(each): negotiators.settings_for(state.settings, each) for each in named}
         for name, settings in self._settings.items():
             yield _Schedule(state, settings, name, self._memory(name), self.asleep)
 

@@ -171,13 +171,13 @@ class PublicAds:
         columns = self.table.columns
         return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
-    def text(self, one: Expression) -> str:
+    def text(self, expression: Expression) -> str:
         """An expression as a text."""
-        known = self.texts.get(id(one))
-        if known is None or known[0] is not one:
+        known = self.texts.get(id(expression))
+        if known is None or known[0] is not expression:
             if len(self.texts) > 20_000:
                 self.texts.clear()
-            known = self.texts[id(one)] = (one, unparse(one))
+            known = self.texts[id(expression)] = (expression, unparse(expression))
         return known[1]
 
     # Bringing up to date
@@ -247,13 +247,13 @@ class PublicAds:
         keep = np.ones(len(self.names), bool)
         keep[gone] = False
         self.given = (np.cumsum(keep) - 1)[self.given[keep[self.given]]]
-        self.names = [name for name, kept in zip(self.names, keep.tolist(), strict=True) if kept]
-        self.slots = [slot for slot, kept in zip(self.slots, keep.tolist(), strict=True) if kept]
+        self.names = [name for name, keeps in zip(self.names, keep.tolist(), strict=True) if keeps]
+        self.slots = [slot for slot, keeps in zip(self.slots, keep.tolist(), strict=True) if keeps]
         self.places = {name: place for place, name in enumerate(self.names)}
         for name in ("free", "held", "shared", "counted", "retiring", "users", "ranks", "weights"):
             setattr(self, name, getattr(self, name)[keep])
-        for one in self._moving.values():
-            one.offsets, one.rates, one.kinds = one.offsets[keep], one.rates[keep], one.kinds[keep]
+        for column in self._moving.values():
+            column.offsets, column.rates, column.kinds = column.offsets[keep], column.rates[keep], column.kinds[keep]
 
     def _add(self, state: Manager, fresh: list[str]) -> None:
         """Rows at the end, in the order of the slots' births."""
@@ -308,15 +308,15 @@ class PublicAds:
         return self._live[1]
 
     def _note(self, cells: Mapping[str, Expression | None]) -> None:
-        for one in cells.values():
-            if one is not None and type(one) is not Literal:
-                self._learn(one)
+        for cell in cells.values():
+            if cell is not None and type(cell) is not Literal:
+                self._learn(cell)
 
-    def _learn(self, one: Expression) -> None:
+    def _learn(self, expression: Expression) -> None:
         """Take note of what an expression of a slot may read."""
-        if id(one) not in self._read:
-            self._read.add(id(one))
-            self._seen |= {name for _, name in mentioned(one)}
+        if id(expression) not in self._read:
+            self._read.add(id(expression))
+            self._seen |= {name for _, name in mentioned(expression)}
 
     # Columns
 
@@ -337,7 +337,7 @@ class PublicAds:
     def _fill(self, state: Manager, see: _Seen, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
         moments = [(state.slots[name], see.snapshot(state.slots[name])) for name in names] if keys else []
-        whole = len(names) == len(self.names)
+        complete = len(names) == len(self.names)
         for key in keys:
             if key in _MOVES:
                 self._moving.setdefault(key, self._still(key))
@@ -345,14 +345,14 @@ class PublicAds:
             if key in _CLOCKS or key in EXPECTED:
                 continue
             cells = [see.attribute(m, key) for slot, m in moments]
-            for asked in {id(one): one for one in cells if one is not None and type(one) is not Literal}.values():
+            for asked in {id(cell): cell for cell in cells if cell is not None and type(cell) is not Literal}.values():
                 self._learn(asked)
-            if whole:
+            if complete:
                 self.table.fill(see.spelling(key), cells)
             else:
                 first = len(self.names) - len(names)
-                for number, one in enumerate(cells):
-                    self.table.put(first + number, {key: one})
+                for number, cell in enumerate(cells):
+                    self.table.put(first + number, {key: cell})
         moving = {key: self._moving[key] for key in keys if key in self._moving}
         if moving:
             for slot, m in moments:
@@ -366,27 +366,27 @@ class PublicAds:
         if not moving:
             return
         clocks = see.ads.moving(m)
-        for key, one in moving.items():
+        for key, column in moving.items():
             text = see.ads.public(slot).get(key)
             since = None if text is None else _SINCE.fullmatch(text)
             clock = clocks.get(key)
             value = see.ads.value(m, key) if text is None else _told(text)
             if since is not None:
-                one.offsets[place], one.rates[place], one.kinds[place] = -int(since[1]), 1, INTEGER
+                column.offsets[place], column.rates[place], column.kinds[place] = -int(since[1]), 1, INTEGER
             elif value is None:
-                one.kinds[place] = ABSENT
+                column.kinds[place] = ABSENT
             elif clock is not None:
-                one.offsets[place], one.rates[place], one.kinds[place] = -clock.origin, 1, INTEGER
+                column.offsets[place], column.rates[place], column.kinds[place] = -clock.origin, 1, INTEGER
             else:
-                one.offsets[place], one.rates[place], one.kinds[place] = int(value), 0, INTEGER
+                column.offsets[place], column.rates[place], column.kinds[place] = int(value), 0, INTEGER
 
     def _move(self, seconds: int, context: Context) -> None:
-        for one in self._moving.values():
-            kinds: Any = one.kinds
+        for column in self._moving.values():
+            kinds: Any = column.kinds
             if len(kinds) and (kinds == kinds[0]).all():
                 kinds = int(kinds[0])
-            values: Any = 0 if type(kinds) is int and kinds == ABSENT else one.offsets + one.rates * seconds
-            self.table.assign(one.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
+            values: Any = 0 if type(kinds) is int and kinds == ABSENT else column.offsets + column.rates * seconds
+            self.table.assign(column.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
         local = seconds + context.offset(seconds)
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
             if key in self._wanted:
@@ -395,9 +395,9 @@ class PublicAds:
 
     def _estimate(self, see: _Seen) -> None:
         """The columns of what drains would cost, anew in every cycle: they move by the clock, and not evenly."""
-        asked = sorted(EXPECTED & self._wanted.keys())
-        moments = [see.snapshot(slot) for slot in self.slots] if asked else []
-        for key in asked:
+        estimates = sorted(EXPECTED & self._wanted.keys())
+        moments = [see.snapshot(slot) for slot in self.slots] if estimates else []
+        for key in estimates:
             self.table.fill(see.spelling(key), [see.attribute(m, key) for m in moments])
 
     def _weigh(self) -> None:
@@ -418,8 +418,8 @@ def _told(text: str) -> int | None:
     """What an owner's own sensor says in place of an attribute that moves by the clock, as a whole number."""
     if text.isdecimal():
         return int(text)
-    asked = expression(text)
-    return None if asked is None else integer(asked, None, None, Context())
+    parsed = expression(text)
+    return None if parsed is None else integer(parsed, None, None, Context())
 
 
 class _Seen:

@@ -45,8 +45,8 @@ class UnservedSubmitters:
 
 def attributes_read(state: Manager, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
-    found = {word for text in declared(state.settings).asked for word in words((("", text),))}
-    return found.union(*idle_queues(state, caches).words)
+    attributes = {word for text in declared(state.settings).asked for word in words((("", text),))}
+    return attributes.union(*idle_queues(state, caches).words)
 
 
 @define
@@ -101,8 +101,8 @@ class Turn:
             pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured, state.idle
         )
         self.limits = CycleLimits(state, pool, self.chooser.ranks, self.context)
-        told = self.caches.of(ReportedRejections)
-        self.reasons = Reasons(self.chooser, self.kinds, self.requests, self.waiting, self.limits, told)
+        reported = self.caches.of(ReportedRejections)
+        self.reasons = Reasons(self.chooser, self.kinds, self.requests, self.waiting, self.limits, reported)
         if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.most = self.rules.most_matches
         self.promised = self._promised()
@@ -112,13 +112,13 @@ class Turn:
         self.chooser.publish()
 
     def _promised(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        promised: dict[str, float] = {}
         state, places = self.state, self.chooser.pool.places
         for (number, _), name in state.reserved.items():
             if number in state.clusters and name in places and name not in state.claim_ready:
                 submitter = state.clusters[number].submitter
-                found[submitter] = found.get(submitter, 0.0) + self.chooser.cores(places[name])
-        return found
+                promised[submitter] = promised.get(submitter, 0.0) + self.chooser.cores(places[name])
+        return promised
 
     # Spins
 
@@ -159,10 +159,10 @@ class Turn:
             if self._nothing_left():
                 self._refuse_line(line, pie)
                 return
-            one = self._by_name(name)
-            whole = self._slice(one, line.share(line.rights_of(name)), self.total)
-            self.reasons.slices[name] = one.using + whole
-            done, got = self._negotiate(one, SpinLimits(min(whole, pie), whole, inf), ignoring, False)
+            account = self._by_name(name)
+            whole = self._slice(account, line.share(line.rights_of(name)), self.total)
+            self.reasons.slices[name] = account.using + whole
+            done, got = self._negotiate(account, SpinLimits(min(whole, pie), whole, inf), ignoring, False)
             pie -= got
             if not done:
                 left.append(waiting.at[name])
@@ -171,9 +171,9 @@ class Turn:
             self._spin(np.array(left, np.int64), False, WHOLE, first=False)
 
     def _by_name(self, name: str) -> CycleSubmitter:
-        one, place = self.accounts.of(name), self.waiting.at.get(name, -1)
-        one.idle = int(self.waiting.rows["idle"][place]) if self.waiting.waits(name) else 0
-        return one
+        account, place = self.accounts.of(name), self.waiting.at.get(name, -1)
+        account.idle = int(self.waiting.rows["idle"][place]) if self.waiting.waits(name) else 0
+        return account
 
     def _who_runs(self) -> list[str]:
         """As long as slots may change hands, those who have some, and none of whose jobs waits."""
@@ -191,13 +191,13 @@ class Turn:
         for rest in line.rests(apart):
             self._count_refused(rest, min(line.slice(rest.rights), pie), rest.rights.using)
         for name in filter(self.waiting.waits, line.singles(apart)):
-            one, place, rights = self._by_name(name), at[name], line.rights_of(name)
+            account, place, rights = self._by_name(name), at[name], line.rights_of(name)
             kind, kinds, own = int(rows["kind"][place]), int(rows["kinds"][place]), min(line.slice(rights), pie)
             if kinds > 0 and name not in apart:
-                self._count_refused(Rest(rights, 1, one.idle, kinds), own, one.using)
+                self._count_refused(Rest(rights, 1, account.idle, kinds), own, account.using)
                 refused += [place] if kind >= 0 else []
-            elif one.idle:
-                self._negotiate(one, SpinLimits(own, own, inf), ignoring, False)
+            elif account.idle:
+                self._negotiate(account, SpinLimits(own, own, inf), ignoring, False)
         self.reasons.refused = np.array(refused, np.int64)
         self.reasons.spared = dict.fromkeys((*line.walked, *apart))
 
@@ -271,11 +271,11 @@ class Turn:
                 if not ignoring and budget.is_spent():
                     left += map(int, places[number:])
                     break
-                one = self._account(place)
-                whole = self._slice(one, float(shares[number]), total)
+                account = self._account(place)
+                whole = self._slice(account, float(shares[number]), total)
                 if floors:
-                    whole = min(whole, one.floor - one.using)
-                self.reasons.slices[one.name] = one.using + whole
+                    whole = min(whole, account.floor - account.using)
+                self.reasons.slices[account.name] = account.using + whole
                 unclaimed = min(whole, most)
                 if not self.rules.consider_preemption:
                     whole = unclaimed
@@ -283,7 +283,7 @@ class Turn:
                 limits = SpinLimits(
                     min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA
                 )
-                done, got = self._negotiate(one, limits, ignoring, skip)
+                done, got = self._negotiate(account, limits, ignoring, skip)
                 pie -= got
                 if not done:
                     left.append(place)
@@ -294,16 +294,16 @@ class Turn:
 
     def _account(self, place: int) -> CycleSubmitter:
         after = place - len(self.waiting.rows)
-        one = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[place])
-        one.idle = int(self.taking["idle"][place])
-        return one
+        account = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[place])
+        account.idle = int(self.taking["idle"][place])
+        return account
 
     def _follow_gifts(self) -> None:
         """Take in what the cycle has given so far."""
-        for name, one in self.accounts.moved.items():
+        for name, account in self.accounts.moved.items():
             place = self.places.get(name, self.waiting.at.get(name, -1))
             if place >= 0:
-                self.taking["using"][place] = one.using
+                self.taking["using"][place] = account.using
         self.accounts.moved.clear()
 
     def _shares(self, places: Places) -> Floats:
@@ -320,17 +320,17 @@ class Turn:
         slices: Floats = np.maximum(0.0, shares * total - self.taking["using"][places])
         return slices
 
-    def _slice(self, one: CycleSubmitter, share: float, total: float) -> float:
+    def _slice(self, account: CycleSubmitter, share: float, total: float) -> float:
         """The same of one, as of now."""
-        return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - one.using)
+        return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - account.using)
 
     def _order(self, places: Places, slices: Floats) -> Places:
         """Who is asked first: the better priority, then the emptier slice, then by name."""
         using = self.taking["using"][places]
         whole = using + slices
         starvation = np.divide(using, whole, out=np.full(len(places), inf), where=whole > 0)
-        found: Places = np.lexsort((self.taking["spelled"][places], starvation, self.taking["priority"][places]))
-        return found
+        order: Places = np.lexsort((self.taking["spelled"][places], starvation, self.taking["priority"][places]))
+        return order
 
     # Those for whom no slot is left
 
@@ -359,8 +359,8 @@ class Turn:
         )
         alike = (kinds > 0) & ~apart[places]
         for number in np.flatnonzero(~alike & (idle > 0)).tolist():
-            one, own = self._account(int(places[number])), float(slices[number])
-            self._negotiate(one, SpinLimits(own, own, inf), ignoring, False)
+            account, own = self._account(int(places[number])), float(slices[number])
+            self._negotiate(account, SpinLimits(own, own, inf), ignoring, False)
         self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (kind >= 0)]])
         room = ceiling - using
         alike &= (room > 0) & (room >= self.chooser.lightest_slot)
@@ -375,80 +375,80 @@ class Turn:
 
     # One submitter
 
-    def _negotiate(self, one: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
+    def _negotiate(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
         """Find slots for a submitter's jobs; whether it is done for this cycle, and the cores that it got."""
-        if not one.idle:
+        if not account.idle:
             return True, 0.0
         if skip:
-            self.shared[one.name] = None
-            self.reasons.stopped[one.name, -1] = limits.capped
+            self.shared[account.name] = None
+            self.reasons.stopped[account.name, -1] = limits.capped
             return False, 0.0
-        limits.room = one.ceiling - one.using - self.promised.get(one.name, 0.0)
+        limits.room = account.ceiling - account.using - self.promised.get(account.name, 0.0)
         if limits.room <= 0 or limits.room < self.chooser.lightest_slot:
-            self.reasons.stopped[one.name, -1] = CEILING
+            self.reasons.stopped[account.name, -1] = CEILING
             return True, 0.0
-        self.active.setdefault(one.name, one.idle)
-        limited = self._serve(one, limits, ignoring)
+        self.active.setdefault(account.name, account.idle)
+        limited = self._serve(account, limits, ignoring)
         if limits.got >= limits.limit or limited:
-            self.shared[one.name] = None
+            self.shared[account.name] = None
             return False, limits.got
         return True, limits.got
 
-    def _serve(self, one: CycleSubmitter, limits: SpinLimits, ignoring: bool) -> bool:
+    def _serve(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool) -> bool:
         """Serve a submitter's jobs in their order; whether its share was in the way of any."""
         chooser, stopped = self.chooser, self.reasons.stopped
-        hopeless = self.hopeless.setdefault(one.name, set())
+        hopeless = self.hopeless.setdefault(account.name, set())
         failed = set(hopeless)
         limited = False
-        stopped.pop((one.name, -1), None)
-        for cluster, proc, number in self.requests.of(one.name, failed):
+        stopped.pop((account.name, -1), None)
+        for cluster, proc, number in self.requests.of(account.name, failed):
             over = limits.got >= limits.limit
             if over and not (ignoring and chooser.prefers):
-                stopped[one.name, -1] = limits.capped
+                stopped[account.name, -1] = limits.capped
                 return True
             if limits.room - limits.got <= 0:
-                stopped[one.name, -1] = CEILING
+                stopped[account.name, -1] = CEILING
                 return True
-            if self.matched.get(one.name, 0) >= self.most:
-                stopped[one.name, -1] = MATCHES
+            if self.matched.get(account.name, 0) >= self.most:
+                stopped[account.name, -1] = MATCHES
                 return limited
             if self.jobs <= 0:
-                stopped[one.name, -1] = RUNNING
+                stopped[account.name, -1] = RUNNING
                 return limited
             self.considered += 1
-            wanted = self.limits.of(number, cluster, proc)
-            if wanted is not None and not wanted.fits():
-                self._turn_away(one, number, failed, hopeless, CONCURRENCY)
+            limits_of_job = self.limits.of(number, cluster, proc)
+            if limits_of_job is not None and not limits_of_job.fits():
+                self._turn_away(account, number, failed, hopeless, CONCURRENCY)
                 continue
             if self.kinds.barren(number, cluster, proc) is not None:
-                self._turn_away(one, number, failed, hopeless, "")
+                self._turn_away(account, number, failed, hopeless, "")
                 continue
-            kind = self.kinds.of(number, cluster, proc, one)
-            kind.limits = wanted
-            choice = chooser.best(kind, one, cluster, proc, limits, over)
+            kind = self.kinds.of(number, cluster, proc, account)
+            kind.limits = limits_of_job
+            choice = chooser.best(kind, account, cluster, proc, limits, over)
             if choice is not None:
                 self.requests.give(cluster, proc)
                 self.jobs -= 1
-                self.matched[one.name] = self.matched.get(one.name, 0) + 1
-                stopped.pop((one.name, number), None)
+                self.matched[account.name] = self.matched.get(account.name, 0) + 1
+                stopped.pop((account.name, number), None)
                 continue
             self.rejections += 1
             why = limits.capped if over and chooser.leaves_any(kind) else limits.stopped
             limited = limited or why in (SHARE, QUOTA)
-            if not why and wanted is not None and wanted.refused:
+            if not why and limits_of_job is not None and limits_of_job.refused:
                 why = CONCURRENCY
-            stopped[one.name, number] = why
+            stopped[account.name, number] = why
             if not self.rules.all_jobs:
                 failed.add(number)
             if why in ("", CONCURRENCY) and (self.rules.stable or not chooser.leaves_any(kind)):
                 hopeless.add(number)
         return limited
 
-    def _turn_away(self, one: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
+    def _turn_away(self, account: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
         """A job gets nothing, nor will any like it in this cycle."""
         self.rejections += 1
         if why:
-            self.reasons.stopped[one.name, number] = why
+            self.reasons.stopped[account.name, number] = why
         if not self.rules.all_jobs:
             failed.add(number)
         hopeless.add(number)

@@ -97,8 +97,8 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
     value = float(command.value)
     if command.name == "priority" and value < LEAST_PRIORITY:
         value = LEAST_PRIORITY  # nobody has a better one, whatever was asked for
-    if words := unfit(command.name, value):
-        raise Refusal(f"the {grant.words} of {command.submitter} cannot be {value:g}: {words}")
+    if problem := unfit(command.name, value):
+        raise Refusal(f"the {grant.words} of {command.submitter} cannot be {value:g}: {problem}")
     if command.duration:
         until = _lent_until(draft, command, grant, until)
     _set(draft, command, value, until)

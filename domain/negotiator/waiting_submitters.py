@@ -67,11 +67,11 @@ class Rows:
         ends: dict[str, Column] = {name: np.zeros(more, kind) for name, kind in _COLUMNS.items()}
         return Rows({name: np.concatenate([self._columns[name][places], end]) for name, end in ends.items()})
 
-    def put(self, at: int, one: CycleSubmitter) -> None:
+    def put(self, at: int, user: CycleSubmitter) -> None:
         """Let the row of a submitter be as its account."""
         columns = self._columns
-        columns["priority"][at], columns["using"][at] = one.priority, one.using
-        columns["floor"][at], columns["ceiling"][at], columns["group"][at] = one.floor, one.ceiling, one.group
+        columns["priority"][at], columns["using"][at] = user.priority, user.using
+        columns["floor"][at], columns["ceiling"][at], columns["group"][at] = user.floor, user.ceiling, user.group
 
 
 class WaitingSubmitters:
@@ -179,13 +179,13 @@ class WaitingSubmitters:
         rows["kind"][at] = kinds[0] if len(kinds) == 1 else -1
         rows["kinds"][at] = len(kinds) if min(kinds) >= 0 else -1
         rows["told"][at] = -1
-        one = accounts.of(name)
+        account = accounts.of(name)
         if name not in self.moving:
-            rows.put(at, one)
-        if name in self.moving or one.floor > 0 or min(kinds) < 0:
+            rows.put(at, account)
+        if name in self.moving or account.floor > 0 or min(kinds) < 0:
             self.standings.alone[name] = None
         else:
-            kind, rights = int(rows["kind"][at]), PriorityKey(one.priority, one.using, one.ceiling)
+            kind, rights = int(rows["kind"][at]), PriorityKey(account.priority, account.using, account.ceiling)
             self.standings.join(name, rights, queue.idle, len(kinds), kind)
 
     def _add(self, name: str) -> int:
@@ -197,9 +197,9 @@ class WaitingSubmitters:
 
     def _make_room(self) -> None:
         """Leave out whoever does not wait any more, and have place for as many again."""
-        kept = np.flatnonzero(self.rows["since"])
-        self.rows, self._in_turn = self.rows.of(kept, len(kept) + 16), None
-        self.names = [self.names[at] for at in kept.tolist()]
+        rows = np.flatnonzero(self.rows["since"])
+        self.rows, self._in_turn = self.rows.of(rows, len(rows) + 16), None
+        self.names = [self.names[at] for at in rows.tolist()]
         self.at = {name: at for at, name in enumerate(self.names)}
         self._spelled = min(self._spelled, len(self.names))
 
@@ -214,8 +214,8 @@ class WaitingSubmitters:
     def in_turn(self) -> Places:
         """The places of those who wait, by whose first cluster was submitted first."""
         if self._in_turn is None:
-            found = np.flatnonzero(self.rows["since"])
-            self._in_turn = found[np.argsort(self.rows["since"][found], kind="stable")]
+            rows = np.flatnonzero(self.rows["since"])
+            self._in_turn = rows[np.argsort(self.rows["since"][rows], kind="stable")]
         return self._in_turn
 
     def aging(self, queues: IdleQueues) -> list[str]:
@@ -258,6 +258,6 @@ def _moves(record: Submitter) -> bool:
 
 def waiting_submitters(state: Manager, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
     """The submitters of this state whose jobs wait."""
-    found = caches.of(WaitingSubmitters)
-    found.follow(state, idle_queues(state, caches), accounts)
-    return found
+    waiting = caches.of(WaitingSubmitters)
+    waiting.follow(state, idle_queues(state, caches), accounts)
+    return waiting

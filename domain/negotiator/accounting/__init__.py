@@ -174,8 +174,8 @@ def terms_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings
 
 def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[str, Record]:
     """The accounts of one negotiator's accounting, by submitter; empty: NEGOTIATOR's."""
-    named = ((AccountName.parse(account), one) for account, one in submitters.items())
-    return {name.submitter: one for name, one in named if name.negotiator == negotiator}
+    named = ((AccountName.parse(account), record) for account, record in submitters.items())
+    return {name.submitter: record for name, record in named if name.negotiator == negotiator}
 
 
 def effective(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
@@ -298,8 +298,8 @@ def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> f
     return rounded(aged(before, used, until - since, halflife))
 
 
-def shares(found: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
+def shares(standings: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
     """Which part of the pie each of those who take part in a cycle gets: by the inverse of the effective priorities."""
-    inverse = {one.name: 1 / one.effective for one in found if one.name in taking_part}
-    whole = sum(inverse.values())
-    return {name: part / whole for name, part in inverse.items()}
+    inverse = {standing.name: 1 / standing.effective for standing in standings if standing.name in taking_part}
+    total = sum(inverse.values())
+    return {name: part / total for name, part in inverse.items()}

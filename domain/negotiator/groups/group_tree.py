@@ -132,25 +132,25 @@ def group_tree(names: Iterable[str], configured: Mapping[str, AccountingGroup]) 
     :param configured: what is set for groups, by names in small letters; the others have no quota
     """
     ignored: dict[str, str] = {}
-    kept: dict[str, AccountingGroup] = {}
+    known: dict[str, AccountingGroup] = {}
     for name in sorted(names, key=str.lower):  # so that a parent comes before its children
         lower = name.lower()
         above = lower.rpartition(".")[0]
         if name == NO_GROUP:
             ignored[name] = "it is the name of the group of those that are in none"
-        elif lower in kept:
-            ignored[name] = f"it is {kept[lower].name} once more"
-        elif "." in lower and (above not in kept or lower.endswith(".")):
+        elif lower in known:
+            ignored[name] = f"it is {known[lower].name} once more"
+        elif "." in lower and (above not in known or lower.endswith(".")):
             ignored[name] = f"there is no group {name.rpartition('.')[0]}"
         else:
-            kept[lower] = configured.get(lower, AccountingGroup(name))
-    return _laid_out(kept, ignored)
+            known[lower] = configured.get(lower, AccountingGroup(name))
+    return _laid_out(known, ignored)
 
 
-def _laid_out(kept: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) -> GroupTree:
-    regroups = any(group.autoregroup for group in kept.values())
+def _laid_out(known: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) -> GroupTree:
+    regroups = any(group.autoregroup for group in known.values())
     below: dict[str, list[str]] = {}
-    for lower in kept:
+    for lower in known:
         below.setdefault(lower.rpartition(".")[0], []).append(lower)
     groups, parents = (
         [AccountingGroup(NO_GROUP, accepts_surplus=True, autoregroup=regroups) if regroups else ROOT],
@@ -159,7 +159,7 @@ def _laid_out(kept: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) -
     order = [""]
     for number, path in enumerate(order):
         for child in below.get(path, ()):
-            groups.append(kept[child])
+            groups.append(known[child])
             parents.append(number)
             order.append(child)
     return GroupTree(tuple(groups), tuple(parents), {path: place for place, path in enumerate(order)}, ignored)

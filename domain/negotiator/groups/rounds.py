@@ -51,23 +51,23 @@ def _divide(node: Node, surplus: float) -> float:
     if requested <= 0:
         return surplus
     among = [*node.children, node]
-    wanted = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
-    wanted = [max(0.0, one) for one in (*wanted, node.requested)]
+    requests = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
+    requests = [max(0.0, request) for request in (*requests, node.requested)]
     if surplus >= requested:
-        given = wanted
+        given = requests
         surplus -= requested
         requested = 0.0
     else:
         given = [0.0] * len(among)
         weights = [*(child.subtree_quota for child in node.children), node.quota]
-        surplus, requested = _compete(weights, given, wanted, surplus, requested)
-        surplus, requested = _compete([1.0] * len(among), given, wanted, surplus, requested)
+        surplus, requested = _compete(weights, given, requests, surplus, requested)
+        surplus, requested = _compete([1.0] * len(among), given, requests, surplus, requested)
     node.hand_out(given, requested, _divide)
     return surplus
 
 
 def _compete(
-    weights: list[float], given: list[float], wanted: list[float], surplus: float, requested: float
+    weights: list[float], given: list[float], requests: list[float], surplus: float, requested: float
 ) -> tuple[float, float]:
     """Divide surplus by weights among those that want some, again and again, until it is gone or nobody with a weight
     wants any. ``given`` and ``wanted`` change.
@@ -75,17 +75,17 @@ def _compete(
     :returns: what is left of the surplus, and of what is requested
     """
     while surplus > 0:
-        whole = sum(weight for weight, left in zip(weights, wanted, strict=True) if left > 0)
-        if whole <= 0:
+        total = sum(weight for weight, left in zip(weights, requests, strict=True) if left > 0)
+        if total <= 0:
             break
         enough, taken = False, 0.0
-        for place, left in enumerate(wanted):
+        for place, left in enumerate(requests):
             if left > 0:
-                part = surplus * (weights[place] / whole)
+                part = surplus * (weights[place] / total)
                 if part > left:
                     part, enough = left, True
                 given[place] += part
-                wanted[place] -= part
+                requests[place] -= part
                 taken += part
         surplus -= taken
         requested -= taken
@@ -130,26 +130,26 @@ def _go_around(node: Node, rest: float) -> float:
     if requested <= 0 or rest < 1:
         return rest
     among = [*node.children, node]
-    wanted = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
-    wanted = [max(0.0, one) for one in (*wanted, node.requested)]
+    requests = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
+    requests = [max(0.0, request) for request in (*requests, node.requested)]
     keys = [(child.subtree_served_at, -child.subtree_quota, -child.subtree_requested) for child in node.children]
     keys.append((node.served_at, -node.quota, -node.requested))
     order = sorted(range(len(among)), key=keys.__getitem__)
     given = [0.0] * len(among)
-    waiting = sum(one > 0 for one in wanted)
+    waiting = sum(request > 0 for request in requests)
     while rest >= 1 and requested > 0 and waiting:
         most = float(max(1, floor(rest / waiting)))
         waiting = 0
         for place in order:
-            if wanted[place] <= 0:
+            if requests[place] <= 0:
                 continue
-            part = min(wanted[place], most)
+            part = min(requests[place], most)
             given[place] += part
-            wanted[place] -= part
+            requests[place] -= part
             rest -= part
             requested -= part
             among[place].served = True
-            waiting += wanted[place] > 0
+            waiting += requests[place] > 0
             if rest < most:
                 break
     node.hand_out(given, requested, _go_around)
