@@ -114,23 +114,23 @@ class _Search:
                 # HTCondor does not return to the former ad: later references are searched from here.
                 self.here = root_of(self.env, start) or start
             return
-        thing, place = attribute
+        cell, place = attribute
         if self.internal and place is self.env.root and place._find(node.key) is not None:
             self.add(node.name)
         if depth <= 0:
             raise EvaluationFailed(f"the references of {_shown(node)} nest too deeply")
         self.env.spend(ENTERING)
-        followed = self.followed.get((id(thing), id(place), scope))
+        followed = self.followed.get((id(cell), id(place), scope))
         if followed is not None and followed[0] <= depth:
             self.lowest = min(self.lowest, depth - followed[0])
             return
         before, lowest, self.lowest = self.here, self.lowest, depth - 1
-        if not isinstance(thing, ClassAd):
-            self.follow(thing, place, depth - 1, scope)
+        if not isinstance(cell, ClassAd):
+            self.follow(cell, place, depth - 1, scope)
         elif not scope:
-            for _, expression in thing._cells.values():
+            for _, expression in cell._cells.values():
                 self.follow(expression, place, depth - 1)
-        self.followed[id(thing), id(place), scope] = depth - self.lowest, thing, place
+        self.followed[id(cell), id(place), scope] = depth - self.lowest, cell, place
         self.here, self.lowest = before, min(lowest, self.lowest)
 
 

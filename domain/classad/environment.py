@@ -229,10 +229,10 @@ def lookup(env: Environment, ad: ClassAd, key: str) -> tuple[Any, ClassAd] | Non
                 return here, here
             if key == "currenttime":
                 return _TIME, here
-            meant = enclosing(env, here) if key == "parent" else env.root
+            scope = enclosing(env, here) if key == "parent" else env.root
             if key == "parent" and here is env.root:
-                meant = None
-            return None if meant is None else (meant, here)
+                scope = None
+            return None if scope is None else (scope, here)
         if here is env.root:
             return None
         here = enclosing(env, here)

@@ -22,18 +22,18 @@ MAKES_NAMES: Final = frozenset({"eval", "unparse"})
 """Functions that make names when they are evaluated: no text tells what they read."""
 
 
-def constant_truth(asked: Literal) -> bool | None:
-    return _as_truth(asked.value)
+def constant_truth(literal: Literal) -> bool | None:
+    return _as_truth(literal.value)
 
 
-def truth(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
+def truth(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
     """Return the truth of an expression, as the reference's EvalBool takes it."""
-    return _as_truth(value_of(asked, my, target, context))
+    return _as_truth(value_of(expression, my, target, context))
 
 
-def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
+def integer(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
     """Return a whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
-    value = value_of(asked, my, target, context)
+    value = value_of(expression, my, target, context)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)
     return None
@@ -76,11 +76,11 @@ def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Co
     seen: set[tuple[str, bool]] = set()
     value_in = {True: evaluator_of_several(my, target, context), False: evaluator_of_several(target, my, context)}
     while pending:
-        asked, mine = pending.pop()
+        expression, mine = pending.pop()
         here, other = (my, target) if mine else (target, my)
         if here is None:
             continue
-        references = references_found(asked, here)
+        references = references_found(expression, here)
         names = [(name, mine) for name in references.internal]
         names += [(name.rpartition(".")[2], not mine) for name in references.external]
         for name, own in names:

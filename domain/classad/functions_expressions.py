@@ -100,9 +100,9 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
     reference = node.arguments[0]
     if not isinstance(reference, Attribute):
         return ERROR
-    thing, place = _found(env, ad, reference)
+    expression, place = _found(env, ad, reference)
     env.moved = place
-    if thing is None:
+    if expression is None:
         return UNDEFINED
     pattern: str | None = None
     if len(arguments) == 2:
@@ -112,9 +112,9 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
         if matches(env, pattern, "", "i") is ERROR:
             return ERROR
     names: list[str] = []
-    if isinstance(thing, Expression) and place is not None:
+    if isinstance(expression, Expression) and place is not None:
         try:
-            names = external_references(thing, place, env)
+            names = external_references(expression, place, env)
         except EvaluationFailed:
             names = []
     names = [name[7:] if lower(name[:7]) == "target." else name for name in names]
@@ -146,9 +146,9 @@ def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[li
     """Evaluate the first argument in each ad of the second; where that is no list, return its value instead."""
     expression, list_node = node.arguments
     if isinstance(expression, Attribute):
-        thing, env.moved = _found(env, ad, expression)
-        if thing is not None:
-            expression = Constant(thing) if type(thing) is ListValue else thing
+        value, env.moved = _found(env, ad, expression)
+        if value is not None:
+            expression = Constant(value) if type(value) is ListValue else value
     if isinstance(list_node, ListExpression):
         members: Any = ListValue(list_node.members, ad)
     else:

@@ -338,8 +338,8 @@ class Plan:
         """Return whose attribute a reference means: the job's, the slot's, EITHER (its own ad first); None: unknown."""
         if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
-        meant: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
-        return meant.get(scope_of(node))
+        sides: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
+        return sides.get(scope_of(node))
 
     def _of_all_slots(self, key: str) -> Literal | None:
         """Return the value of an attribute that is the same plain value in all slots."""

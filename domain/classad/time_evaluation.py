@@ -359,7 +359,7 @@ def sees_the_clock(env: Environment, moving: Container[str], expression: Express
                 return True
             if node.key not in known:
                 known.add(node.key)
-                pending.extend((meant, False) for meant in _meanings(env, node.key))
+                pending.extend((meaning, False) for meaning in _meanings(env, node.key))
             continue
         pending.extend((part, False) for part in children(node))
     return False

@@ -29,10 +29,10 @@ def misspelled(values: Values) -> Iterator[str]:
         for key, definition in values.definitions.items()
         if values.source(key).kind in ("file", "environment")
     }
-    words = {word.lower() for definition in values.definitions.values() for word in _WORD.findall(definition.value)}
+    names = {word.lower() for definition in values.definitions.values() for word in _WORD.findall(definition.value)}
     for key, definition in written.items():
         bare = without_prefix(key)
-        if bare in words or key in words or _numberless(bare) in _known():
+        if bare in names or key in names or _numberless(bare) in _known():
             continue
         near = similar_setting(bare)
         if near is not None:

@@ -92,8 +92,8 @@ _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
 
 def _limit_cores(values: Values, cores: str, environment: Mapping[str, str]) -> None:
     """Set DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer cores than there are."""
-    given = [found for name in _LIMITS if (found := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
-    least = min((int(found[1]) for found in given if int(found[1])), default=0)
+    given = [match for name in _LIMITS if (match := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
+    least = min((int(match[1]) for match in given if int(match[1])), default=0)
     if least and cores.isdigit() and least < int(cores):
         values.put("DETECTED_CPUS_LIMIT", str(least), DETECTED)
 

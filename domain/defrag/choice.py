@@ -112,13 +112,13 @@ def wanted(rate: Rates, interval: int, last: int, now: int) -> int:
 
     :param last: the second of the poll before it; 0: there was none
     """
-    found = rate.poll
+    drains = rate.poll
     if last:
         if now // HOUR != last // HOUR:
-            found += _what_is_left(rate.hour, now % HOUR, HOUR, interval)
+            drains += _what_is_left(rate.hour, now % HOUR, HOUR, interval)
         if now // DAY != last // DAY:
-            found += _what_is_left(rate.day, now % DAY, DAY, interval)
-    return found
+            drains += _what_is_left(rate.day, now % DAY, DAY, interval)
+    return drains
 
 
 def _what_is_left(number: int, elapsed: int, period: int, interval: int) -> int:
@@ -138,10 +138,10 @@ class DrainsBegun(NamedTuple):
 def drains_left(per_hour: float, interval: int, spent: DrainsBegun) -> int:
     """Return how many machines may still be drained in the present hour and day without exceeding the rate. Of a rate
     that is no whole number an hour may have all that the day has of its fraction."""
-    whole = floor(per_hour + _SLACK)
-    fraction = floor((per_hour - whole) * 24 + 0.5)
-    of_day = whole * 24 + fraction - spent.in_day
-    of_hour = whole + fraction - spent.in_hour
+    full = floor(per_hour + _SLACK)
+    fraction = floor((per_hour - full) * 24 + 0.5)
+    of_day = full * 24 + fraction - spent.in_day
+    of_hour = full + fraction - spent.in_hour
     return max(0, of_day if interval > HOUR else min(of_hour, of_day))
 
 
@@ -186,7 +186,7 @@ class Decision(Struct, frozen=True):
 
 def choose(
     policy: DefragPolicy,
-    asked: Questions,
+    expressions: Questions,
     slots: Sequence[CandidateSlot],
     before: Before,
     now: int,
@@ -201,16 +201,16 @@ def choose(
     :param now: the second
     :param context: the same instant, and the time zone, for the expressions
     """
-    draining = frozenset(one.machine for one in asked.draining.true_of(slots, context))
-    whole = frozenset(one.machine for one in asked.whole.true_of(slots, context))
-    cancels = _cancels(asked, slots, context, may_cancel)
+    draining = frozenset(slot.machine for slot in expressions.draining.true_of(slots, context))
+    whole = frozenset(slot.machine for slot in expressions.whole.true_of(slots, context))
+    cancels = _cancels(expressions, slots, context, may_cancel)
     number, stopped = allowed(policy, before, now, len(draining), len(whole), habits)
     if stopped:
         return Decision(number, draining, whole, cancels, (), 0, stopped)
-    done = {one.seen.machine for one in cancels} | whole
-    free = [one for one in asked.drain.true_of(slots, context) if one.machine not in done]
-    drains = _drains(ranked(free, asked.rank, context), number, may_drain)
-    machines = len({one.machine for one in free})
+    done = {slot.seen.machine for slot in cancels} | whole
+    free = [slot for slot in expressions.drain.true_of(slots, context) if slot.machine not in done]
+    drains = _drains(ranked(free, expressions.rank, context), number, may_drain)
+    machines = len({slot.machine for slot in free})
     return Decision(number, draining, whole, cancels, drains, machines, "")
 
 
@@ -254,29 +254,29 @@ def _within(policy: DefragPolicy, number: int, draining: int, whole: int, spent:
 
 
 def _cancels(
-    asked: Questions, slots: Sequence[CandidateSlot], context: Context, may_cancel: WhyNot
+    expressions: Questions, slots: Sequence[CandidateSlot], context: Context, may_cancel: WhyNot
 ) -> tuple[Chosen, ...]:
     """Return a slot for each machine of which the drain is to be canceled."""
-    if asked.cancel is None:
+    if expressions.cancel is None:
         return ()
-    found: dict[str, Chosen] = {}
-    for rank, one in ranked(asked.cancel.true_of(slots, context), asked.rank, context):
-        if one.machine not in found:
-            found[one.machine] = Chosen(one, rank, may_cancel(one))
-    return tuple(found.values())
+    chosen: dict[str, Chosen] = {}
+    for rank, slot in ranked(expressions.cancel.true_of(slots, context), expressions.rank, context):
+        if slot.machine not in chosen:
+            chosen[slot.machine] = Chosen(slot, rank, may_cancel(slot))
+    return tuple(chosen.values())
 
 
 def _drains(candidates: Sequence[tuple[float, CandidateSlot]], number: int, may_drain: WhyNot) -> tuple[Chosen, ...]:
     """Return the slots of the machines to drain. One that cannot be drained takes no other's place."""
-    found: list[Chosen] = []
+    chosen: list[Chosen] = []
     done: set[str] = set()
-    for rank, one in candidates:
+    for rank, slot in candidates:
         if len(done) == number:
             break
-        if one.machine in done:
+        if slot.machine in done:
             continue
-        refused = may_drain(one)
-        found.append(Chosen(one, rank, refused))
+        refused = may_drain(slot)
+        chosen.append(Chosen(slot, rank, refused))
         if not refused:
-            done.add(one.machine)
-    return tuple(found)
+            done.add(slot.machine)
+    return tuple(chosen)

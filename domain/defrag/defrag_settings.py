@@ -50,8 +50,8 @@ def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
         return None
 
     def text(name: str) -> str:
-        found = settings.get(name)
-        return DEFRAG[name].default if found is None else found.strip()
+        value = settings.get(name)
+        return DEFRAG[name].default if value is None else value.strip()
 
     return DefragPolicy(**values(DefragPolicy, lambda name, read, _: read(text(name))))
 
@@ -64,11 +64,11 @@ def followed(configuration: Configuration) -> Ad:
     """
     if DAEMON not in daemons(configuration.get(DAEMON_LIST)):
         return {}
-    found = {"DEFRAG_NAME": _daemon_name(configuration)}
+    settings = {"DEFRAG_NAME": _daemon_name(configuration)}
     for name, known in DEFRAG.items():
         if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != known.default:
-            found[name] = text or NOTHING
-    return found
+            settings[name] = text or NOTHING
+    return settings
 
 
 def _daemon_name(configuration: Configuration) -> str:

@@ -51,14 +51,14 @@ class Asked(Struct, frozen=True):
 
     def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
         """Return the slots of which it is true."""
-        asked = self.expression
-        return [] if asked is None else [one for one in slots if truth(asked, one.ad, None, context) is True]
+        condition = self.expression
+        return [] if condition is None else [slot for slot in slots if truth(condition, slot.ad, None, context) is True]
 
     def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
         """Return what an ``EvaluationRecorded`` says of it and a slot."""
-        asked = self.expression
-        assert asked is not None
-        return self.name, unparse(asked), value, values_read(asked, slot.ad, None, context)
+        condition = self.expression
+        assert condition is not None
+        return self.name, unparse(condition), value, values_read(condition, slot.ad, None, context)
 
 
 class Questions(Struct, frozen=True):
@@ -74,8 +74,8 @@ class Questions(Struct, frozen=True):
     def read(self) -> list[Expression]:
         """Return all that reads a slot's ad."""
         asked = (self.draining, self.whole, self.cancel, self.drain)
-        found = [one.expression for one in asked if one is not None]
-        return [one for one in (*found, self.rank) if one is not None]
+        expressions = [question.expression for question in asked if question is not None]
+        return [expression for expression in (*expressions, self.rank) if expression is not None]
 
 
 def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
@@ -101,7 +101,7 @@ def ranked(
     slots: Sequence[CandidateSlot], rank: Expression | None, context: Context
 ) -> list[tuple[float, CandidateSlot]]:
     """Return slots by their rank, the highest first; those of the same rank stay in their order."""
-    found = [(rank_of(one, rank, context), one) for one in slots]
+    found = [(rank_of(slot, rank, context), slot) for slot in slots]
     return sorted(found, key=lambda each: -each[0])
 
 
@@ -136,26 +136,26 @@ def number(slot: CandidateSlot, name: str, context: Context) -> int:
     return int(value) if known else 0
 
 
-def published(state: Manager, slots: SlotAds, asked: Questions, everything: bool) -> list[CandidateSlot]:
+def published(state: Manager, slots: SlotAds, expressions: Questions, everything: bool) -> list[CandidateSlot]:
     """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
     which they are taken if they are alike: first those of machines that were never drained or whose last drain began
     earliest, then by their births. (The reference draws lots there.)
     """
-    wanted = _names(asked.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
-    whole = bool(wanted & MAKES_NAMES)
-    found = []
+    names = _names(expressions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
+    whole = bool(names & MAKES_NAMES)
+    candidates = []
     for slot in state.slots.values():
         if slot.kind == "partitionable" or everything:
-            ad = slots.ad(slot) if whole else _partial(slots, slot, wanted)
-            found.append(CandidateSlot(slot.name, slot.machine, ad))
+            ad = slots.ad(slot) if whole else _partial(slots, slot, names)
+            candidates.append(CandidateSlot(slot.name, slot.machine, ad))
     drained = {name: machine.drain_began for name, machine in state.machines.items()}
-    return sorted(found, key=lambda one: drained.get(one.machine, 0))
+    return sorted(candidates, key=lambda one: drained.get(one.machine, 0))
 
 
-def _partial(slots: SlotAds, slot: Slot, wanted: set[str]) -> ClassAd:
+def _partial(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
     """Return a slot's published ad with these attributes (in small letters), and all that they read."""
     m = slots.snapshot(slot)
-    ad, pending, seen = ClassAd(), list(wanted), set(wanted)
+    ad, pending, seen = ClassAd(), list(names), set(names)
     while pending:
         key = pending.pop()
         value = slots.attribute(m, key)
@@ -173,4 +173,4 @@ def _partial(slots: SlotAds, slot: Slot, wanted: set[str]) -> ClassAd:
 
 def _names(read: Iterable[Expression]) -> set[str]:
     """Return all words of expressions, in small letters: the names that they may read are among them."""
-    return {word.lower() for one in read for word in _WORD.findall(unparse(one))}
+    return {word.lower() for expression in read for word in _WORD.findall(unparse(expression))}

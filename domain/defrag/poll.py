@@ -79,12 +79,12 @@ def decide_poll(
     """
     now = why("polled")[0]
     joins = state.dialect.defrag_joins_whole_machine_expr
-    asked = questions(policy, joins)
+    expressions = questions(policy, joins)
     everything = joins and any(sign in policy.whole for sign in ("||", "?"))
     ads = advertise(state, caches, now, context)
-    slots = published(state, ads, asked, everything)
+    slots = published(state, ads, expressions, everything)
     decision = choose(
-        policy, asked, slots, before(state, now), now // SECOND, context, habits_of(state),
+        policy, expressions, slots, before(state, now), now // SECOND, context, habits_of(state),
         may_drain=lambda seen: ads.why_not_drained(seen.machine),
         may_cancel=lambda seen: ads.why_not_canceled(seen.machine),
     )  # fmt: skip
@@ -96,8 +96,8 @@ def decide_poll(
         whole=len(decision.whole),
         candidates=decision.candidates,
         stopped=decision.stopped,
-        drains=tuple(_drain(notes, policy, asked, one, now, context) for one in decision.drains),
-        cancels=tuple(_cancel(notes, asked, one, context) for one in decision.cancels),
+        drains=tuple(_drain(notes, policy, expressions, chosen, now, context) for chosen in decision.drains),
+        cancels=tuple(_cancel(notes, expressions, chosen, context) for chosen in decision.cancels),
         costs=draining_costs(state, ads, now, context),
         offset=offset,
     )
@@ -133,20 +133,20 @@ class _Notes(Struct):
 
 
 def _drain(
-    notes: _Notes, policy: DefragPolicy, asked: Questions, chosen: Chosen, now: int, context: Context
+    notes: _Notes, policy: DefragPolicy, expressions: Questions, chosen: Chosen, now: int, context: Context
 ) -> DefragDrain:
     seen = chosen.seen
-    evidence = notes.take(*asked.drain.evidence(seen, "true", context))
-    if asked.rank is not None:
-        evidence += notes.take(*rank_evidence(seen, asked.rank, context))
+    evidence = notes.take(*expressions.drain.evidence(seen, "true", context))
+    if expressions.rank is not None:
+        evidence += notes.take(*rank_evidence(seen, expressions.rank, context))
     badput, completion = (number(seen, name, context) for name in ESTIMATES[policy.schedule == "Graceful"])
     seconds = completion - now // SECOND
     return DefragDrain(seen.machine, seen.slot, chosen.rank, badput, seconds, evidence, chosen.refused)
 
 
-def _cancel(notes: _Notes, asked: Questions, chosen: Chosen, context: Context) -> DefragCancel:
-    assert asked.cancel is not None
-    evidence = notes.take(*asked.cancel.evidence(chosen.seen, "true", context))
+def _cancel(notes: _Notes, expressions: Questions, chosen: Chosen, context: Context) -> DefragCancel:
+    assert expressions.cancel is not None
+    evidence = notes.take(*expressions.cancel.evidence(chosen.seen, "true", context))
     return DefragCancel(chosen.seen.machine, chosen.seen.slot, evidence, chosen.refused)
 
 

@@ -10,12 +10,12 @@ from .base import Event
 
 def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
     """Return the methods of a class whose names begin so, by the kinds of events that ``event`` may be in each."""
-    found: dict[type[Event], Any] = {}
+    handlers: dict[type[Event], Any] = {}
     for name, method in vars(kind).items():
         if name.startswith(prefix):
             taken = get_type_hints(method)["event"]
-            found |= dict.fromkeys(get_args(taken) or (taken,), method)
-    return found
+            handlers |= dict.fromkeys(get_args(taken) or (taken,), method)
+    return handlers
 
 
 def bound_handlers(owner: object) -> dict[type[Event], Any]:

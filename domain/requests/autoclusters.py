@@ -130,14 +130,14 @@ class SignificantAttributes:
                 del self._conditions[old]
                 self._renewed += 1
         if slot is not None:
-            found = tuple([slot.ad.get(one, "") for one in _SLOT_EXPRESSIONS])
+            texts = tuple([slot.ad.get(one, "") for one in _SLOT_EXPRESSIONS])
             machine = state.machines.get(slot.machine)
             if machine is not None and machine.drain is not None and machine.drain.start:
-                found = (*found, machine.drain.start)
-            found = self._with_own(slot, found)
-            self._of_slot[name] = found
-            self._renewed += found not in self._conditions
-            self._conditions[found] += 1
+                texts = (*texts, machine.drain.start)
+            texts = self._with_own(slot, texts)
+            self._of_slot[name] = texts
+            self._renewed += texts not in self._conditions
+            self._conditions[texts] += 1
 
     def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """A slot's conditions, and the further expressions of the slot that they lead to: what these read of jobs
@@ -157,23 +157,23 @@ class SignificantAttributes:
         return (*conditions, *sorted(further)) if further else conditions
 
     def _renew(self, rules: Declared) -> None:
-        found = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
+        names = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
         self.whole = not rules.significant
         if rules.significant:
-            found |= {name.lower(): name for name in rules.significant}
+            names |= {name.lower(): name for name in rules.significant}
         else:
             texts = {text for condition in self._conditions for text in condition if text}
             for text in sorted(texts | set(rules.asked)):
                 for name in _read(text).external:
                     short = name.rpartition(".")[2]
-                    found.setdefault(short.lower(), short)
-        found |= {name.lower(): name for name in rules.added}
+                    names.setdefault(short.lower(), short)
+        names |= {name.lower(): name for name in rules.added}
         always = {name.lower() for name in ALWAYS_SIGNIFICANT}
         for name in rules.removed:
-            if name.lower() not in always and found.pop(name.lower(), None) is not None:
+            if name.lower() not in always and names.pop(name.lower(), None) is not None:
                 self.whole = False
-        if found.keys() != self.names.keys():
-            self.names = found
+        if names.keys() != self.names.keys():
+            self.names = names
             self._forget()
 
     def _has_old(self, state: Manager) -> bool:
@@ -181,24 +181,24 @@ class SignificantAttributes:
         return len(self._numbers) > _KEPT + 2 * state.idle
 
     def _forget(self) -> None:
-        for kept in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
-            kept.clear()
+        for cache in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
+            cache.clear()
         self._of_cluster_words.clear()
         self._words.clear()
         self.generation += 1
 
     def drop(self, number: int) -> None:
         """Forget what is kept of a cluster: it is gone."""
-        for kept in (self._of_cluster, self._differing, self._columns, self._of_cluster_words):
-            kept.pop(number, None)
+        for cache in (self._of_cluster, self._differing, self._columns, self._of_cluster_words):
+            cache.pop(number, None)
 
     def number(self, signature: Signature) -> int:
         """The number of an autocluster; ``signature`` as ``signature()`` gives it."""
-        found = self._numbers.get(id(signature))
-        if found is None:
-            found = self._numbers[id(signature)] = len(self._numbers)
+        number = self._numbers.get(id(signature))
+        if number is None:
+            number = self._numbers[id(signature)] = len(self._numbers)
             self._words.append(words(signature))
-        return found
+        return number
 
     def words_of(self, cluster: Cluster) -> frozenset[str]:
         """What the jobs of a cluster may read of a slot, and more: see ``words``."""
@@ -207,12 +207,12 @@ class SignificantAttributes:
         if known is None or known[0] is not cluster or known[1] != edits:
             first = max(0, cluster.next_idle())
             number = self.number(self.signature(cluster, first))
-            found = self._words[number]
+            names = self._words[number]
             if not self.uniform(cluster):
                 kinds = self.kinds(cluster)
                 each = kinds or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
-                found = found.union(*(self._words[number] for number in set(each)))
-            known = self._of_cluster_words[cluster.id] = (cluster, edits, found)
+                names = names.union(*(self._words[number] for number in set(each)))
+            known = self._of_cluster_words[cluster.id] = (cluster, edits, names)
         return known[2]
 
     def kinds(self, cluster: Cluster) -> array[int] | None:
@@ -228,14 +228,14 @@ class SignificantAttributes:
             return None
         values = unpack(cluster.variants.chunks)
         numbers: dict[tuple[str, ...], int] = {}
-        found = array("i", bytes(4 * cluster.count))
+        kinds = array("i", bytes(4 * cluster.count))
         for proc, mine in enumerate(zip(*(values[name] for name in columns), strict=True)):
             number = numbers.get(mine)
             if number is None:
                 number = numbers[mine] = self.number(self.signature(cluster, proc))
-            found[proc] = number
-        self._columns[cluster.id] = (cluster, edits, found)
-        return found
+            kinds[proc] = number
+        self._columns[cluster.id] = (cluster, edits, kinds)
+        return kinds
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
         """The signature of one job."""
@@ -247,18 +247,18 @@ class SignificantAttributes:
         if differing is not None and differing.columns is not None and differing.holds(cluster):
             own_values = cluster.variants.of(proc)
             values = tuple([own_values[name] for name in differing.columns])
-            found = differing.found.get(values)
-            if found is None:
-                found = differing.found[values] = self._find(cluster, proc)[0]
-            return found
-        found, seen = self._find(cluster, proc)
+            signature = differing.found.get(values)
+            if signature is None:
+                signature = differing.found[values] = self._find(cluster, proc)[0]
+            return signature
+        signature, seen = self._find(cluster, proc)
         own = {name.lower(): name for name in cluster.variants.names}
         self._of_cluster.pop(cluster.id, None)
         alone = cluster.count == 1
         edited = seen & cluster.edited
         lasting = (alone or not edited or _alike_by_edits(cluster, edited, own)) and seen.isdisjoint(LIVED)
         if lasting and (alone or seen.isdisjoint(own)):
-            self._of_cluster[cluster.id] = (cluster, edits, found)
+            self._of_cluster[cluster.id] = (cluster, edits, signature)
         elif lasting and all(_plain(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
             columns = tuple(own[name] for name in sorted(seen & own.keys()))
             self._differing[cluster.id] = _Differing(
@@ -266,7 +266,7 @@ class SignificantAttributes:
             )
         else:
             self._differing[cluster.id] = _Differing(cluster, edits, None)
-        return found
+        return signature
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
         """Whether these attributes are plain values in every job, which read nothing further."""
@@ -280,20 +280,20 @@ class SignificantAttributes:
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
         """The signature of a job with this ad, and the names, in small letters, of all that may count for it."""
         lower = {name.lower(): name for name in texts}
-        wanted = list(self.names)
-        seen = set(wanted)
-        found: list[tuple[str, str]] = []
-        for name in wanted:  # grows: what a significant attribute reads is significant
+        pending = list(self.names)
+        seen = set(pending)
+        pairs: list[tuple[str, str]] = []
+        for name in pending:  # grows: what a significant attribute reads is significant
             spelled = lower.get(name)
             if spelled is None or not texts[spelled]:
                 continue
             text = texts[spelled]
-            found.append((name, text))
+            pairs.append((name, text))
             for read in _names_in(text):
                 if read not in seen:
                     seen.add(read)
-                    wanted.append(read)
-        signature = tuple(sorted(found))
+                    pending.append(read)
+        signature = tuple(sorted(pairs))
         return self._known.setdefault(signature, signature), seen
 
     def uniform(self, cluster: Cluster) -> bool:
@@ -310,12 +310,12 @@ def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -
     """Whether edits left these attributes the same in all jobs of a cluster, in which no submission told them apart."""
     if not names.isdisjoint(own):
         return False
-    found = set()
+    edited = set()
     for changes in cluster.all_changes(FEW_COHORTS):
-        found.add(tuple(sorted((name.lower(), text) for name, text in changes.items() if name.lower() in names)))
-        if len(found) > 1:
+        edited.add(tuple(sorted((name.lower(), text) for name, text in changes.items() if name.lower() in names)))
+        if len(edited) > 1:
             return False
-    return len(found) == 1
+    return len(edited) == 1
 
 
 @lru_cache(maxsize=5000)

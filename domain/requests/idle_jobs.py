@@ -217,8 +217,8 @@ class IdleQueues:
     def line_of(self, cluster: Cluster, proc: int) -> IdleJobGroup | None:
         """The line that a job that is idle stands in."""
         place = self._places[cluster.id]
-        found = place.entries.get(_ALL if place.together else proc)
-        return None if found is None else found[0]
+        entry = place.entries.get(_ALL if place.together else proc)
+        return None if entry is None else entry[0]
 
     def untell(self, number: int) -> None:
         """The log has another reason than before why jobs of a cluster got nothing."""
@@ -344,9 +344,9 @@ def idle_queues(state: Manager, caches: Caches) -> IdleQueues:
 
 def queues_of(state: Queue, caches: Caches, likeness: SignificantAttributes) -> IdleQueues:
     """The queues of an access point, to which the negotiator has told which attributes are significant."""
-    found = caches.of(IdleQueues)
-    found.follow(state, likeness)
-    return found
+    queues = caches.of(IdleQueues)
+    queues.follow(state, likeness)
+    return queues
 
 
 def procs_of(cluster: Cluster, only: int, state: Queue) -> Iterator[int]:

@@ -52,18 +52,18 @@ class ReadsOfKinds(dict[Signature, Reads]):
         """By a job's expressions, which it keeps alive, and the names of its plain values."""
 
     def find(self, signature: Signature, job: ClassAd) -> Reads:
-        found = self.get(signature)
-        if found is None:
+        reads = self.get(signature)
+        if reads is None:
             if len(self) >= self.KEPT:
                 self.clear()
-            found = self[signature] = self.of_form(job)
-        return found
+            reads = self[signature] = self.of_form(job)
+        return reads
 
     def of_form(self, job: ClassAd) -> Reads:
         """What the Requirements of a job read, found for one of this form."""
         cells = job._all().values()
-        leads = [one for _, one in cells if type(one) is not Literal]
-        form = tuple([(name, 0 if type(one) is Literal else id(one)) for name, one in cells])
+        leads = [expression for _, expression in cells if type(expression) is not Literal]
+        form = tuple([(name, 0 if type(expression) is Literal else id(expression)) for name, expression in cells])
         if form not in self._by_form:
             if len(self._by_form) >= self.KEPT:
                 self._by_form.clear()

@@ -66,17 +66,17 @@ def _judged(draft: Draft[AccessPoint], command: Submit, number: int, columns: Co
         draft.state, draft.send(ShowHost()), draft.context, draft.now, number, command.user, command.ad, columns
     )
     decided = decide(judge, command.ad, columns, command.count)
-    refused, found = decided.refused, decided.kinds
+    refused, kinds = decided.refused, decided.kinds
     if refused is not None:
         _refuse(draft, command, number, refused, decided.proc, f"{COMMIT}\nERROR: {refused.reason}")
         return None
-    ad, after = merged(found, command.ad, columns, command.count)
+    ad, after = merged(kinds, command.ad, columns, command.count)
     same = after.keys() == columns.keys() and all(after[name] is columns[name] for name in after)
     packed = command.columns if same else pack(after)
 
     def tell() -> None:
-        for done, asked in transformed(found):
-            places = [_noted(draft, asked.name, one) for one in asked.evaluations]
+        for done, applied in transformed(kinds):
+            places = [_noted(draft, applied.name, evaluation) for evaluation in applied.evaluations]
             fields = asdict(done)
             evidence = tuple(place for place in places if place)
             draft.emit(JobsTransformed(*draft.why("submitted"), number, **fields, evidence=evidence))
@@ -100,13 +100,13 @@ def judge_of(
         "QDate": seconds(now),
     }
     known = {name.lower() for name in own}
-    whole = {name: text for name, text in {**ad, **first}.items() if name.lower() not in known}
+    shown = {name: text for name, text in {**ad, **first}.items() if name.lower() not in known}
     return Judge(
         submit_policy(state.settings),
         state.settings,
         schedd_ad(state, host),
         context,
-        ad_of({**whole, **own}),
+        ad_of({**shown, **own}),
         {name.lower(): name for name in (*ad, *columns)},
         state.dialect.transforms_see_all_attributes,
     )
@@ -127,10 +127,10 @@ class Transformed(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-def transformed(found: Sequence[AlikeJobs]) -> Iterator[tuple[Transformed, Applied]]:
+def transformed(kinds: Sequence[AlikeJobs]) -> Iterator[tuple[Transformed, Applied]]:
     """What each transform did, in their order, and what it evaluated for the first of its jobs."""
-    for name in dict.fromkeys(step.done.name for kind in found for step in kind.outcome.applied):
-        steps = [(kind.procs, step) for kind in found for step in kind.outcome.applied if step.done.name == name]
+    for name in dict.fromkeys(step.done.name for kind in kinds for step in kind.outcome.applied):
+        steps = [(kind.procs, step) for kind in kinds for step in kind.outcome.applied if step.done.name == name]
         yield _of_steps(name, steps), steps[0][1].done
 
 
@@ -147,7 +147,7 @@ def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformStep]]) -
         by_proc = by_proc or {proc: step for its_procs, step in steps for proc in its_procs}
         columns[attribute] = [by_proc[proc].changes.get(attribute, "") for proc in procs]
         columns_before[attribute] = [by_proc[proc].before.get(attribute, "") for proc in procs]
-    skipped = tuple(dict.fromkeys(words for _, step in steps for words in step.done.skipped))
+    skipped = tuple(dict.fromkeys(reason for _, step in steps for reason in step.done.skipped))
     return Transformed(name, ranges(procs), changes, before, pack(columns), pack(columns_before), skipped)
 
 
@@ -156,7 +156,7 @@ def _noted(draft: Draft[AccessPoint], transform: str, one: Evaluation) -> int:
 
 
 def _refuse(
-    draft: Draft[AccessPoint], command: Submit, number: int, refused: SubmitRefusal, proc: int, words: str
+    draft: Draft[AccessPoint], command: Submit, number: int, refused: SubmitRefusal, proc: int, text: str
 ) -> None:
     evidence = 0
     if refused.evidence is not None:
@@ -165,11 +165,11 @@ def _refuse(
     why, job = draft.why("submitted"), job_id(number, proc)
     reason = refused.reason.rstrip("\n")
     draft.emit(SubmissionRefused(*why, number, command.user, refused.setting, job, reason, evidence))
-    answer(draft, command, "submit", command.file, {"refusal": words})
+    answer(draft, command, "submit", command.file, {"refusal": text})
 
 
 def _beyond(draft: Draft[AccessPoint], command: Submit, number: int, most: Exceeded) -> None:
     read = {"MY.JobsThere": str(most.there), "MY.JobsSubmitted": str(command.count)}
-    asked = Evaluation("", f"MY.JobsThere + MY.JobsSubmitted <= {most.limit}", "false", read)
+    evaluation = Evaluation("", f"MY.JobsThere + MY.JobsSubmitted <= {most.limit}", "false", read)
     reason = most.words.partition("\n")[2]
-    _refuse(draft, command, number, SubmitRefusal(most.setting, reason, asked), most.proc, most.words)
+    _refuse(draft, command, number, SubmitRefusal(most.setting, reason, evaluation), most.proc, most.words)

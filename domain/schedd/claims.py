@@ -95,9 +95,9 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
     if expanded is None:
         return False
     draft.fire("job", "Idle", "activate")
-    wanted, deferred = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
+    attributes, deferred = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
     job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
-    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, wanted, expanded, deferred))
+    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, deferred))
     return True
 
 
@@ -124,8 +124,8 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
     over = room(draft.state) <= 0
-    while found := None if over else _next(draft, slot):
-        cluster, proc, job, signature = found
+    while candidate := None if over else _next(draft, slot):
+        cluster, proc, job, signature = candidate
         if cluster.id != before:
             reads = draft.caches.of(ReadsOfKinds).find(signature, job())
             draft.emit(
@@ -148,8 +148,8 @@ def _next(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[
     refused: set[int] = set()
     for cluster, proc, number in waiting(draft.state, submitter, draft.caches, likeness, refused):
         job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
-        wish = cluster.requested_value(proc, LIMITS)
-        if fits(draft, slot, seen.version, job, signature) and takes_the_same(draft, slot, wish, job, signature):
+        limits = cluster.requested_value(proc, LIMITS)
+        if fits(draft, slot, seen.version, job, signature) and takes_the_same(draft, slot, limits, job, signature):
             return cluster, proc, job, signature
         refused.add(number)
     return None
@@ -171,9 +171,9 @@ def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
     """Whether a job that is held or removed is first told to end by its kill signal: WantGracefulRemoval, or else
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
-    asked = expression(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
-    wanted = None if asked is None else truth(asked, ad_of(cluster.attributes(activation.proc)), None, draft.context)
-    return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if wanted is None else wanted
+    wants = expression(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
+    grace = None if wants is None else truth(wants, ad_of(cluster.attributes(activation.proc)), None, draft.context)
+    return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if grace is None else grace
 
 
 def signal(
@@ -242,27 +242,27 @@ def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], C
 
     :param version: another one when the slot's own ad has changed
     """
-    kept = draft.caches.of(_Fits)
+    answers = draft.caches.of(_Fits)
     key = (signature, slot, version, draft.now // 1_000_000)
-    found = kept.get(key)
-    if found is None:
-        if len(kept) >= _FITS_KEPT:
-            kept.clear()
+    answer = answers.get(key)
+    if answer is None:
+        if len(answers) >= _FITS_KEPT:
+            answers.clear()
         slot_now = draft.send(ShowAd(slot, words(signature)))
-        found = kept[key] = symmetric_match(job(), slot_now, draft.context)
-    return found
+        answer = answers[key] = symmetric_match(job(), slot_now, draft.context)
+    return answer
 
 
 def takes_the_same(
-    draft: Draft[AccessPoint], slot: str, wish: str, job: Callable[[], ClassAd], signature: Signature
+    draft: Draft[AccessPoint], slot: str, limits: str, job: Callable[[], ClassAd], signature: Signature
 ) -> bool:
     """Return whether a job takes of concurrency limits what the slot's claim holds: else the claim is none for it. As
     in the reference, the text has to be the same (CLAIM_RECYCLING_CONSIDER_LIMITS).
 
-    :param wish: the job's ConcurrencyLimits, as it stands in its ad
+    :param limits: the ConcurrencyLimits of the job's ad
     """
     holds = draft.state.claims[slot].limits
-    if not (wish or holds) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
+    if not (limits or holds) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
         return True
-    takes = evaluated(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if wish else ""
+    takes = evaluated(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if limits else ""
     return takes.lower() == holds.lower()

@@ -40,19 +40,19 @@ class AskedAhead(Struct):
         state may go on; a job that has left is passed over."""
         context = self.context.replace(allowance=Allowance("the constraint"))
         for cluster, procs in first.jobs:
-            said = self._said.setdefault(cluster.id, {})
-            silent = [proc for proc in procs if proc not in said]
+            answers = self._said.setdefault(cluster.id, {})
+            silent = [proc for proc in procs if proc not in answers]
             for at in range(0, len(silent), _A_FEW):
                 for proc, ad in _ads(cluster, silent[at : at + _A_FEW]):
-                    said[proc] = meets(first.condition, ad, context)
+                    answers[proc] = meets(first.condition, ad, context)
                 yield
 
     def forget(self, cluster: int, procs: Sequence[tuple[int, int]]) -> None:
         """Something happened to these jobs: what they said does not count any more."""
-        said = self._said.get(cluster, {})
-        for first, last in procs if said else ():
+        answers = self._said.get(cluster, {})
+        for first, last in procs if answers else ():
             for proc in range(first, last + 1):
-                said.pop(proc, None)
+                answers.pop(proc, None)
 
     def of(self, cluster: int) -> dict[int, bool]:
         """Return what a cluster's jobs have said."""
@@ -82,25 +82,25 @@ def select_matching(
     if sum(len(procs) for _, procs in jobs) >= MANY:
         from . import job_constraints
 
-        found = job_constraints.select_matching(condition, jobs, context)
-        if found is not None:
-            return found
+        selected = job_constraints.select_matching(condition, jobs, context)
+        if selected is not None:
+            return selected
     ahead = None if patience is None else patience.ahead
-    said = [{} if ahead is None else ahead.of(cluster.id) for cluster, _ in jobs]
+    answers = [{} if ahead is None else ahead.of(cluster.id) for cluster, _ in jobs]
     if patience is not None and patience.most is not None:
-        new = sum(proc not in known for (_, procs), known in zip(jobs, said, strict=True) for proc in procs)
+        new = sum(proc not in known for (_, procs), known in zip(jobs, answers, strict=True) for proc in procs)
         if new > patience.most:
             raise NeedsPreEvaluation(condition, jobs, context)
     if ahead is not None:
         context = ahead.context  # all are asked as of one instant
-    return [_one_by_one(condition, *each, known, context) for each, known in zip(jobs, said, strict=True)]
+    return [_one_by_one(condition, *each, known, context) for each, known in zip(jobs, answers, strict=True)]
 
 
 def _one_by_one(
-    condition: Expression, cluster: Cluster, procs: list[int], said: dict[int, bool], context: Context
+    condition: Expression, cluster: Cluster, procs: list[int], known: dict[int, bool], context: Context
 ) -> list[int]:
-    asked = {proc: meets(condition, ad, context) for proc, ad in _ads(cluster, [p for p in procs if p not in said])}
-    return [proc for proc in procs if asked.get(proc, said.get(proc))]
+    new = {proc: meets(condition, ad, context) for proc, ad in _ads(cluster, [p for p in procs if p not in known])}
+    return [proc for proc in procs if new.get(proc, known.get(proc))]
 
 
 def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]]:
@@ -111,10 +111,10 @@ def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]
         if proc not in cluster:
             continue
         cohort = cluster.of[proc]
-        found = shared.get(cohort)
-        if found is None or cluster.members[cohort] == 1:
-            found = shared[cohort] = _shared_ad(cluster, proc)
-        parent, varying = found
+        parts = shared.get(cohort)
+        if parts is None or cluster.members[cohort] == 1:
+            parts = shared[cohort] = _shared_ad(cluster, proc)
+        parent, varying = parts
         ad = ClassAd(chained=parent)
         own = cluster.variants.of(proc) if varying else {}
         for name in varying:

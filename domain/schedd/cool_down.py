@@ -29,18 +29,18 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
     """Return the end of a run with the cool-down that follows on it; None if none does."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _after_failure(draft, cluster, exited)
-    asked = expression(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
-    if asked is None:
+    setting = expression(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
+    if setting is None:
         return None
     ad = ad_of(at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
     try:
-        value = asked.evaluate(ad, None, draft.context)
+        value = setting.evaluate(ad, None, draft.context)
     except EvaluationError:
         return None
     if not isinstance(value, int | float) or int(value) <= 0:
         return None
     evidence = draft.note(
-        "SYSTEM_ON_VACATE_COOL_DOWN", unparse(asked), unparsed(value), values_read(asked, ad, None, draft.context)
+        "SYSTEM_ON_VACATE_COOL_DOWN", unparse(setting), unparsed(value), values_read(setting, ad, None, draft.context)
     )
     cooled = _resting(
         draft, cluster, exited, max(int(value), seconds_of(draft.state.settings, "SYSTEM_COOLDOWN_DURATION"))

@@ -77,8 +77,8 @@ class CronTab(Struct, frozen=True):
         first = now + MINUTE - now % MINUTE
         local = (_EPOCH + timedelta(seconds=first + offset(first))).timetuple()
         for year, month, day, hour, minute in self._times(local[:5], slips_days):
-            found = _instant(timegm((year, month, day, hour, minute, 0)), first, now, offset)
-            return found if found >= first else now + PUT_OFF
+            instant = _instant(timegm((year, month, day, hour, minute, 0)), first, now, offset)
+            return instant if instant >= first else now + PUT_OFF
         raise InvalidCronTab(f"no such day comes by the end of {local[0] + YEARS_LOOKED_AT}")
 
     def _times(self, since: tuple[int, ...], slips_days: bool) -> Iterator[tuple[int, int, int, int, int]]:
@@ -113,11 +113,11 @@ def _instant(local: int, first: int, now: int, offset: Offset) -> int:
     """The instant of a local time, given as if it were UTC. Of two it is the one with the offset of now, as C's mktime
     goes by the offset that it came to last; but none before ``first``, if there is another."""
     before, behind = offset(local - 86_400), offset(local + 86_400)
-    found = sorted({local - east for east in (before, behind) if offset(local - east) == east})
-    if not found:
+    instants = sorted({local - east for east in (before, behind) if offset(local - east) == east})
+    if not instants:
         return local - before
     here = local - offset(now)
-    return here if here in found and here >= first else next((at for at in found if at >= first), found[-1])
+    return here if here in instants and here >= first else next((at for at in instants if at >= first), instants[-1])
 
 
 @lru_cache(1000)
@@ -145,16 +145,16 @@ def crontab(texts: tuple[str | None, ...]) -> CronTab:
 
 def _values(field: Field, text: str) -> tuple[int, ...]:
     """The values that a field's text names."""
-    found: set[int] = set()
+    values: set[int] = set()
     for part in filter(None, text.split(",")):
         span, slash, stride = part.partition("/")
         step = _number(stride) if slash else 1
         if not step:
             raise InvalidCronTab(f"Invalid cron attribute: {text}")
-        found.update(value for value in map(_sunday(field), _span(field, span)) if value % step == 0)
-    if not found and field is not DAY_OF_WEEK:
+        values.update(value for value in map(_sunday(field), _span(field, span)) if value % step == 0)
+    if not values and field is not DAY_OF_WEEK:
         raise InvalidCronTab(f"Invalid cron attribute: {text}")
-    return tuple(sorted(found))
+    return tuple(sorted(values))
 
 
 def _span(field: Field, text: str) -> range:
@@ -177,5 +177,5 @@ def _sunday(field: Field) -> Callable[[int], int]:
 
 def _number(text: str) -> int:
     """The number that a text begins with, as C's atoi reads it; 0 if it begins with none."""
-    found = _NUMBER.match(text)
-    return int(found[1]) if found else 0
+    match = _NUMBER.match(text)
+    return int(match[1]) if match else 0

@@ -60,7 +60,7 @@ def _hold(draft: Draft[AccessPoint], activation: Activation) -> None:
 
 def end_told(draft: Draft[AccessPoint]) -> None:
     """Jobs that wait for their time were told to end: there is no process to hear it, so they have."""
-    for told in [event for event in draft.events if isinstance(event, JobSignalled)]:
-        activation = draft.state.by_job.get((told.cluster, told.proc))
+    for signalled in [event for event in draft.events if isinstance(event, JobSignalled)]:
+        activation = draft.state.by_job.get((signalled.cluster, signalled.proc))
         if activation is not None and activation.deferred:
             ended(draft, ActivationEnded(draft.stimulus, activation.key, draft.now))

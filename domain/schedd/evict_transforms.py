@@ -33,9 +33,9 @@ def requests_otherwise(draft: Draft[AccessPoint], cluster: Cluster, exited: JobE
     """Change a job whose run ends with a hold, as ``exited`` tells, by its transforms; return whether it now asks for
     something else of a slot, so that it need not be held."""
     proc = exited.proc
-    told = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
+    kept_changes = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
     for name in _names(cluster, proc):
-        ad = at_exit(cluster.attributes(proc), exited) | told
+        ad = at_exit(cluster.attributes(proc), exited) | kept_changes
         transform = _transform(name, cluster.requested_value(proc, f"{BODY}{name}"))
         job = SubmittedJob(ad_of(ad), {}, ad)
         if transform is None or not transform.is_for(job, draft.context):
@@ -45,19 +45,19 @@ def requests_otherwise(draft: Draft[AccessPoint], cluster: Cluster, exited: JobE
         except TransformError:
             continue
         changes = {name: text for name, text in job.changes().items() if text != (ad.get(name) or GONE)}
-        refused = [one for one in changes if why_not_edit(one, "", draft.state.settings, is_super=True)]
-        done.skipped += [f"{one} is not a user's to set" for one in refused]
-        _tell(draft, cluster, proc, done, {one: text for one, text in changes.items() if one not in refused}, ad)
+        refused = [attr for attr in changes if why_not_edit(attr, "", draft.state.settings, is_super=True)]
+        done.skipped += [f"{attr} is not a user's to set" for attr in refused]
+        _tell(draft, cluster, proc, done, {attr: text for attr, text in changes.items() if attr not in refused}, ad)
         significant = draft.send(TellLikeness()).names
-        if any(one.lower().startswith(_REQUEST) and one.lower() in significant for one in changes):
+        if any(attr.lower().startswith(_REQUEST) and attr.lower() in significant for attr in changes):
             return True
     return False
 
 
 def _names(cluster: Cluster, proc: int) -> list[str]:
-    asked = expression(cluster.requested_value(proc, ON_EVICT) or "undefined")
+    names = expression(cluster.requested_value(proc, ON_EVICT) or "undefined")
     try:
-        value = None if asked is None else asked.evaluate(ad_of(cluster.attributes(proc)), None)
+        value = None if names is None else names.evaluate(ad_of(cluster.attributes(proc)), None)
     except EvaluationError:
         value = None
     return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) and value.strip() else []
@@ -65,9 +65,9 @@ def _names(cluster: Cluster, proc: int) -> list[str]:
 
 def _transform(name: str, text: str) -> Transform | None:
     """The transform that a TransformBody_ has; None: it is none."""
-    asked = expression(text or "undefined")
+    transform = expression(text or "undefined")
     try:
-        lines = None if asked is None else asked.evaluate(ad_of({}), None)
+        lines = None if transform is None else transform.evaluate(ad_of({}), None)
         return read_transform(name, lines.replace(_SEPARATOR, "\n")) if isinstance(lines, str) else None
     except (EvaluationError, TransformError):
         return None

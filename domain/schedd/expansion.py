@@ -36,17 +36,17 @@ def expand(ad: Ad, job: ClassAd, slot: ClassAd, context: Context) -> Ad:
     """Return what changes in the ad. Raise `CannotExpandError`."""
     changes: Ad = {}
 
-    def filled(found: re.Match[str]) -> str:
-        if found["expression"] is not None:
-            return _evaluated(found["expression"], job, slot, context)
-        name = found["name"]
+    def filled(match: re.Match[str]) -> str:
+        if match["expression"] is not None:
+            return _evaluated(match["expression"], job, slot, context)
+        name = match["name"]
         if name.lower() == "dollardollar":
             return "$$"
         expression = slot.get(name)
         if expression is not None:
             text = unparse_old(expression)
-        elif found["default"] is not None:
-            text = f'"{found["default"]}"'
+        elif match["default"] is not None:
+            text = f'"{match["default"]}"'
         else:
             raise CannotExpandError(f"Cannot expand $$ expression ({name}).")
         changes[f"{MATCH}{name}"] = text
@@ -83,7 +83,7 @@ def expanded_by(
     try:
         return expand(job, ad_of(job), ad_of(slot()), draft.context)
     except CannotExpandError as error:
-        said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
-        said["NumSystemHolds"] = str(parse_whole(job.get("NumSystemHolds", "")) + 1)
-        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
+        hold = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
+        hold["NumSystemHolds"] = str(parse_whole(job.get("NumSystemHolds", "")) + 1)
+        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", hold)
         return None

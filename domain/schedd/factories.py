@@ -97,15 +97,15 @@ def _number(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name:
 
 def selected_factories(draft: Draft[AccessPoint], selection: Selection, constraint: Expression | None) -> list[Cluster]:
     """The clusters with factories that a command means as a whole."""
-    found = []
+    factories = []
     state = draft.state
     only_constraint = constraint is not None and not (selection.clusters or selection.jobs or selection.owners)
     for number in state.factories:
         cluster = state.clusters[number]
         named = number in selection.clusters or state.owner(cluster) in selection.owners
         if (named or selection.everything or only_constraint) and _meets(draft, cluster, constraint):
-            found.append(cluster)
-    return found
+            factories.append(cluster)
+    return factories
 
 
 def _meets(draft: Draft[AccessPoint], cluster: Cluster, constraint: Expression | None) -> bool:

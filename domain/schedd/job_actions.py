@@ -56,17 +56,17 @@ def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reaso
 def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
     """The jobs by why they are held. Those that went the same way are held for the same reason, unless the submission
     says so of each."""
-    found: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     shared: dict[int, list[int]] = {}
     together = cluster.variants.names.isdisjoint(OF_A_HOLD)
     for proc in procs:
         mine = shared.get(cluster.of[proc])
         if mine is None:
-            mine = found.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), [])
+            mine = groups.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), [])
             if together:
                 shared[cluster.of[proc]] = mine
         mine.append(proc)
-    return found
+    return groups
 
 
 def _scheduled(cluster: Cluster, procs: list[int]) -> bool:

@@ -50,27 +50,27 @@ def selected(draft: Draft[AccessPoint], selection: Selection) -> list[tuple[Clus
     """
     state = draft.state
     constraint = constraint_of(selection.constraint)
-    wanted: dict[int, set[int] | None] = dict.fromkeys(selection.clusters)
+    numbers: dict[int, set[int] | None] = dict.fromkeys(selection.clusters)
     for number, proc in selection.jobs:
-        procs = wanted.setdefault(number, set())
+        procs = numbers.setdefault(number, set())
         if procs is not None:
             procs.add(proc)
-    only_constraint = constraint is not None and not (wanted or selection.owners)
-    found: list[tuple[Cluster, list[int]]] = []
+    only_constraint = constraint is not None and not (numbers or selection.owners)
+    chosen: list[tuple[Cluster, list[int]]] = []
     for cluster in state.clusters.values():
-        if cluster.id in wanted:
-            named = wanted[cluster.id]
+        if cluster.id in numbers:
+            named = numbers[cluster.id]
             procs_ = list(cluster.procs()) if named is None else sorted(p for p in named if p in cluster)
         elif selection.everything or only_constraint or state.owner(cluster) in selection.owners:
             procs_ = list(cluster.procs())
         else:
             continue
         if procs_:
-            found.append((cluster, procs_))
+            chosen.append((cluster, procs_))
     if constraint is not None:
-        procs_of = select_matching(constraint, found, draft.context, draft.caches.of(EvaluationBudget))
-        found = [(cluster, procs_) for (cluster, _), procs_ in zip(found, procs_of, strict=True) if procs_]
-    return found
+        procs_of = select_matching(constraint, chosen, draft.context, draft.caches.of(EvaluationBudget))
+        chosen = [(cluster, procs_) for (cluster, _), procs_ in zip(chosen, procs_of, strict=True) if procs_]
+    return chosen
 
 
 def constraint_of(text: str) -> Expression | None:
@@ -125,7 +125,7 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
             done = jobs.status in statuses and rule(draft, command, jobs)
             outcomes += outcomes_of(cluster, jobs.procs, "done" if done else jobs.status)
     arguments = msgspec.json.encode(command.selection, order="sorted").decode()
-    answer(draft, command, command.action, arguments, [one.as_answer() for one in outcomes])
+    answer(draft, command, command.action, arguments, [outcome.as_answer() for outcome in outcomes])
 
 
 def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:

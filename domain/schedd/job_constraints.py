@@ -61,7 +61,7 @@ def select_matching(
 ) -> list[list[int]] | None:
     """Return, for each of these clusters, those of its processes that meet the constraint; None: it has to be asked job
     by job."""
-    found: list[list[int]] = []
+    selected: list[list[int]] = []
     for _, several in groupby(_numbered(jobs), key=lambda one: one[0]):
         part = [job for _, job in several]
         rows = _Rows(part, context)
@@ -71,8 +71,8 @@ def select_matching(
         meets = ~np.isnan(values) & (values != 0)
         procs = rows.procs[meets].tolist()
         ends = np.concatenate([[0], np.cumsum(meets)])[np.cumsum(rows.sizes)].tolist()
-        found += [procs[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-    return found
+        selected += [procs[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    return selected
 
 
 def _numbered(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, tuple[Cluster, list[int]]]]:

@@ -61,7 +61,7 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
     for texts, group in groups.items():
         try:
             slips = draft.state.dialect.slips_days_of_schedules
-            found = crontab(texts).next_run(draft.now // SECOND, draft.context.offset, slips_days=slips)
+            instant = crontab(texts).next_run(draft.now // SECOND, draft.context.offset, slips_days=slips)
         except InvalidCronTab as error:
             before: dict[int, list[int]] = {}
             for proc in group:
@@ -70,16 +70,16 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
                 changes = _held(str(error), holds + 1)
                 draft.move_jobs(cluster, ranges(those), "hold", "invalid_schedule", "Idle", changes)
         else:
-            group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(found)]
+            group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(instant)]
             if group:
-                draft.emit(JobsDeferred(*draft.why("scheduled"), cluster.id, ranges(group), found * SECOND))
+                draft.emit(JobsDeferred(*draft.why("scheduled"), cluster.id, ranges(group), instant * SECOND))
         withdraw_better_matches(draft, cluster.id, group)
 
 
-def _held(words: str, holds: int) -> Ad:
+def _held(error: str, holds: int) -> Ad:
     return {
         "NumSystemHolds": str(holds),
-        "HoldReason": quoted(f"Invalid cron schedule parameters: {words}"),
+        "HoldReason": quoted(f"Invalid cron schedule parameters: {error}"),
         "HoldReasonCode": INVALID_CRON_SETTINGS,
         "HoldReasonSubCode": "0",
     }
@@ -91,14 +91,14 @@ def _texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str 
 
 
 def _string(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: str) -> str | None:
-    asked = expression(text) if text else None
-    if asked is None:
+    meaning = expression(text) if text else None
+    if meaning is None:
         return None
-    if isinstance(asked, Literal):
-        value = asked.value
+    if isinstance(meaning, Literal):
+        value = meaning.value
     else:
         try:
-            value = asked.evaluate(ad_of(cluster.attributes(proc)), None, draft.context)
+            value = meaning.evaluate(ad_of(cluster.attributes(proc)), None, draft.context)
         except EvaluationError:
             return None
     return value if isinstance(value, str) else None
@@ -136,8 +136,8 @@ def window(ad: ClassAd, context: Context) -> int:
 
 def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
     """Return what an attribute comes to as a whole number; None: it comes to none."""
-    asked = ad.get(name)
-    return None if asked is None else integer(asked, ad, None, context)
+    meaning = ad.get(name)
+    return None if meaning is None else integer(meaning, ad, None, context)
 
 
 # A job that begins
@@ -208,8 +208,8 @@ def timed_parts(requirements: str) -> tuple[Expression, ...]:
     """The parts of a conjunction that name the clock."""
     if "time" not in requirements.lower():
         return ()
-    asked = expression(requirements)
-    return () if asked is None else tuple(part for part in clauses(asked) if _names_clock(part))
+    condition = expression(requirements)
+    return () if condition is None else tuple(part for part in clauses(condition) if _names_clock(part))
 
 
 def _names_clock(part: Expression) -> bool:

@@ -59,12 +59,12 @@ def guard(name: str, settings: Mapping[str, str]) -> str:
 @lru_cache(maxsize=8)
 def _guards(lists: tuple[str, ...]) -> Mapping[str, str]:
     texts = dict(zip(GUARDED, lists, strict=True))
-    found: dict[str, str] = {}
+    guards: dict[str, str] = {}
     for kind, names in _LISTS.items():
         for name in names:
             for word in texts[name].replace(",", " ").split():
-                found.setdefault(word.lower(), kind)
-    return found
+                guards.setdefault(word.lower(), kind)
+    return guards
 
 
 def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super: bool) -> str:
@@ -78,8 +78,8 @@ def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super:
     if key in OWN:
         return f"{name} cannot be changed: the pool itself keeps it"
     if key == _GROUP:
-        words = "it says for whom the jobs count from the start; remove them and submit them again"
-        return f"{name} cannot be changed: {words}"
+        reason = "it says for whom the jobs count from the start; remove them and submit them again"
+        return f"{name} cannot be changed: {reason}"
     return ""
 
 
@@ -191,12 +191,12 @@ def _check(draft: Draft[AccessPoint], command: Edit) -> None:
 
 def _edits(command: Edit, cluster: Cluster, procs: list[int]) -> list[tuple[Ad, list[int]]]:
     spelled = {name.lower(): name for name in (*cluster.ad, *cluster.variants.names)}
-    wanted = {spelled.get(name.lower(), name): text for name, text in command.changes.items()}
+    edits = {spelled.get(name.lower(), name): text for name, text in command.changes.items()}
     if not command.add:
-        return [(wanted, procs)]
+        return [(edits, procs)]
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for proc in procs:
-        sums = tuple((name, _sum(cluster.value(proc, name, "0"), more)) for name, more in wanted.items())
+        sums = tuple((name, _sum(cluster.value(proc, name, "0"), more)) for name, more in edits.items())
         groups.setdefault(sums, []).append(proc)
     return [(dict(changes), group) for changes, group in groups.items()]
 

@@ -42,12 +42,12 @@ class PolicyValue(Struct, frozen=True):
 
 def constant(text: str) -> PolicyValue | None:
     """The answer of a text that reads nothing; None if it has to be evaluated."""
-    asked = expression(text)
-    if not isinstance(asked, Literal):
+    meaning = expression(text)
+    if not isinstance(meaning, Literal):
         return None
-    value = asked.value
-    found = bool(value) if isinstance(value, int | float) else None
-    return PolicyValue(found, unparse_old(asked))
+    value = meaning.value
+    answer = bool(value) if isinstance(value, int | float) else None
+    return PolicyValue(answer, unparse_old(meaning))
 
 
 def _answer(
@@ -63,15 +63,15 @@ def _answer(
 
 def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
     """Evaluate an expression of a job's policy in its ad, and write down what it read."""
-    asked = expression(text)
-    if asked is None:
+    meaning = expression(text)
+    if meaning is None:
         return PolicyValue(None, text)
     try:
-        value = unparsed(asked.evaluate(ad, None, draft.context))
+        value = unparsed(meaning.evaluate(ad, None, draft.context))
     except EvaluationError:
         value = "error"
-    evidence = draft.note(name, unparse(asked), value, values_read(asked, ad, None, draft.context))
-    return PolicyValue(truth(asked, ad, None, draft.context), unparse_old(asked), evidence)
+    evidence = draft.note(name, unparse(meaning), value, values_read(meaning, ad, None, draft.context))
+    return PolicyValue(truth(meaning, ad, None, draft.context), unparse_old(meaning), evidence)
 
 
 # At the end of a run
@@ -89,11 +89,11 @@ def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> Ex
     """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
     ad = cache(lambda: ad_of(at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
     if concerns(draft.state, cluster):
-        asked = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
-        if asked is not None:
-            policy, found = asked
-            told = periodic_policy.changes(policy, found) | vacate_reason(Why(0, 0, ""))
-            return ExitDecision(policy.row, told, found.evidence)
+        decision = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
+        if decision is not None:
+            policy, action = decision
+            changes = periodic_policy.changes(policy, action) | vacate_reason(Why(0, 0, ""))
+            return ExitDecision(policy.row, changes, action.evidence)
     held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
     if held.truth:
         return _hold(draft, held, ad())
@@ -110,10 +110,10 @@ def _words(name: str, answer: PolicyValue) -> str:
 
 def _hold(draft: Draft[AccessPoint], held: PolicyValue, ad: ClassAd) -> ExitDecision:
     """Return the hold that follows; the job may say its reason and its subcode."""
-    said, asked = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
-    subcode = None if asked is None else integer(asked, ad, None, draft.context)
+    reason, code = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
+    subcode = None if code is None else integer(code, ad, None, draft.context)
     changes = {
-        "HoldReason": quoted(said if isinstance(said, str) and said else _words("OnExitHold", held)),
+        "HoldReason": quoted(reason if isinstance(reason, str) and reason else _words("OnExitHold", held)),
         "HoldReasonCode": str(HELD_BY_POLICY),
         "HoldReasonSubCode": str(subcode or 0),
     }

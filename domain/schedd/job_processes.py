@@ -281,7 +281,7 @@ def _verdict(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, status: str
 ) -> tuple[str, str, str, Ad]:
     """Outcome, cause, the row of the job's table and the changes of its ad."""
-    told = status not in RUNS  # a user was first: held, removed, or held and released again
+    overtaken = status not in RUNS  # a user was first: held, removed, or held and released again
     held = {
         "HoldReason": quoted(end.hold_reason),
         "HoldReasonCode": str(end.hold_code),
@@ -298,8 +298,8 @@ def _verdict(
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
         (end.lost, "lost", "lost", "evict", {}),
         (_held_at_its_end(activation, end), "evicted", "held_by_machine", "hold", _hold_in(activation.vacated)),
-        (told or 0 < activation.stopped <= end.at, "evicted", "evicted", "evict", {}),
+        (overtaken or 0 < activation.stopped <= end.at, "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )
     outcome, cause, row, changes = next(case[1:] for case in cases if case[0])
-    return (outcome, cause, "", {}) if told else (outcome, cause, row, changes)
+    return (outcome, cause, "", {}) if overtaken else (outcome, cause, row, changes)

@@ -64,8 +64,8 @@ def _texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[st
 def _named(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
     """The name that an AccountingGroup yields; empty: none."""
     if _STRING.fullmatch(text):
-        found: object = unquoted(text)
-    elif (asked := expression(text) if text else None) is None:
+        value: object = unquoted(text)
+    elif (meaning := expression(text) if text else None) is None:
         return ""
     else:
         differ = {name.lower(): name for name in columns}
@@ -76,14 +76,14 @@ def _named(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mappi
                 "for one submitter: submit them separately"
             )
         try:
-            found = asked.evaluate(ad_of({**command.ad, "Owner": quoted(command.user)}), None, draft.context)
+            value = meaning.evaluate(ad_of({**command.ad, "Owner": quoted(command.user)}), None, draft.context)
         except EvaluationError:
             return ""
-    if not isinstance(found, str):
+    if not isinstance(value, str):
         return ""
-    if re.search(r"\s", found) or not found.isprintable():
+    if re.search(r"\s", value) or not value.isprintable():
         raise Refusal(f"{GROUP} = {text[:200]}: a name in accounting holds no blanks and can be printed")
-    return found
+    return value
 
 
 # Hold what is submitted with more input than it may move: more than its MaxTransferInputMB, or in its absence than the
@@ -112,8 +112,8 @@ def hold_too_large(draft: Draft[AccessPoint], cluster: Cluster) -> None:
 def _too_large(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
     """Return the changes of an ad that say why the job is held; none: it is not."""
     ad = ad_of(cluster.attributes(proc))
-    asked = (expression(text) for text in (_OWN, setting, _SIZE))
-    own, of_all, size = (None if one is None else integer(one, ad, None, draft.context) for one in asked)
+    expressions = (expression(text) for text in (_OWN, setting, _SIZE))
+    own, of_all, size = (None if each is None else integer(each, ad, None, draft.context) for each in expressions)
     limit = of_all if own is None else own
     if limit is None or limit < 0 or size is None or size <= limit:
         return {}
@@ -175,10 +175,10 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     if not factory and any(name.lower() in _OF_A_SCHEDULE for name in (*ad, *columns)):
         from .job_deferral import schedule
 
-        there = state.clusters[number]
-        schedule(draft, there, [proc for proc in there.procs() if there.status_of(proc) == "Idle"])
-    told = warnings_text(admitted.warnings, draft.state.dialect.name)
-    warned = {"warning": f"{heading(draft.state.dialect.name)}\n{told}"} if told else {}
+        submitted = state.clusters[number]
+        schedule(draft, submitted, [proc for proc in submitted.procs() if submitted.status_of(proc) == "Idle"])
+    warning = warnings_text(admitted.warnings, draft.state.dialect.name)
+    warned = {"warning": f"{heading(draft.state.dialect.name)}\n{warning}"} if warning else {}
     more = {**({"factory": True} if factory else {}), **warned}
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **more})
 
@@ -221,9 +221,9 @@ def _held_from_the_start(
     groups: dict[tuple[str, ...], list[int]] = {}
     for proc, status in enumerate(columns["JobStatus"]):
         if status == "5":
-            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
-            groups.setdefault(tuple(said), []).append(proc)
-    known = (dict(zip(OF_A_HOLD, said, strict=True)) for said in groups)
+            hold = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
+            groups.setdefault(tuple(hold), []).append(proc)
+    known = (dict(zip(OF_A_HOLD, hold, strict=True)) for hold in groups)
     said_ones = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
     changes = [(_INITIALLY_HELD if one.get("HoldReasonCode") == _ON_HOLD else {}) | one for one in said_ones]
     return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))

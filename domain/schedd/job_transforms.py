@@ -48,8 +48,8 @@ class Transform(Struct, frozen=True):
         """Whether the transform's REQUIREMENTS are true of the job; undefined is not, nor is a string."""
         if not self.requirements:
             return True
-        asked = expression(self.requirements)
-        value = None if asked is None else job.evaluated(asked, context)
+        requirements = expression(self.requirements)
+        value = None if requirements is None else job.evaluated(requirements, context)
         return isinstance(value, bool | int | float) and bool(value)
 
 
@@ -100,17 +100,17 @@ def read_transform(name: str, text: str) -> Transform:
             tag = f"@{assignment[3]}" if assignment[2] == "@=" else ""
             lines.append(line)
             continue
-        found = _ENVELOPE.fullmatch(line)
-        if found is None:
+        match = _ENVELOPE.fullmatch(line)
+        if match is None:
             lines.append(line)
-        elif found[1].lower() == "transform":
+        elif match[1].lower() == "transform":
             break
-        elif found[1].lower() == "requirements":
-            requirements = (found[2] or "").strip()
-            asked = _meaning(requirements)
-            if asked is None:
+        elif match[1].lower() == "requirements":
+            requirements = (match[2] or "").strip()
+            meaning = _meaning(requirements)
+            if meaning is None:
                 raise TransformError(f"REQUIREMENTS {requirements} is no expression")
-            requirements = text_of(asked)
+            requirements = text_of(meaning)
     return Transform(name, requirements, tuple(lines))
 
 
@@ -125,8 +125,8 @@ def _meaning(text: str) -> Expression | None:
 
 def _logical(text: str) -> Iterator[str]:
     lines = Lines(text)
-    while (found := lines.logical()) is not None:
-        yield found[1]
+    while (line := lines.logical()) is not None:
+        yield line[1]
 
 
 class TransformMacros(Macros):
@@ -139,18 +139,18 @@ class TransformMacros(Macros):
     def _lookup(self, key: str) -> str | None:
         if not key.startswith("my."):
             return super()._lookup(key)
-        asked = self.job.ad.get(key[3:])
-        return None if asked is None else _unquoted(unparse_old(asked))
+        meaning = self.job.ad.get(key[3:])
+        return None if meaning is None else _unquoted(unparse_old(meaning))
 
     def value(self, name: str) -> str | None:
         """A macro's value; an attribute of the job is evaluated, which is what functions take."""
         key = name.strip().lower()
         if not key.startswith("my."):
             return super().value(name)
-        asked = self.job.ad.get(key[3:])
+        meaning = self.job.ad.get(key[3:])
         from ..classad.evidence import unparsed  # few submissions are transformed
 
-        return None if asked is None else _unquoted(unparsed(self.job.evaluated(asked, self._context)))
+        return None if meaning is None else _unquoted(unparsed(self.job.evaluated(meaning, self._context)))
 
     def changed(self) -> None:
         """An attribute of the job has changed."""
@@ -172,9 +172,9 @@ def apply(
     """
     done = Applied(transform.name)
     if transform.requirements and note:
-        asked = expression(transform.requirements)
-        assert asked is not None
-        done.evaluations.append(_evaluation("", asked, job.evaluated(asked, context), job, context))
+        requirements = expression(transform.requirements)
+        assert requirements is not None
+        done.evaluations.append(_evaluation("", requirements, job.evaluated(requirements, context), job, context))
     conditions = Conditions(macros, _VERSION)
     lines = iter(transform.lines)
     try:
@@ -231,18 +231,18 @@ def _statement(line: str, step: _StatementTarget) -> None:
 def _first(rest: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
     """The first argument, its flags if it is a regular expression, and the rest of the line."""
     if may_be_pattern and rest.startswith("/"):
-        found = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", rest)
-        if found is None:
+        match = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", rest)
+        if match is None:
             raise TransformError("invalid regex")
-        return found[1].replace("\\/", "/"), found[2] + "i", rest[found.end() :].strip()
+        return match[1].replace("\\/", "/"), match[2] + "i", rest[match.end() :].strip()
     name, _, rest = rest.replace("\t", " ", 1).partition(" ") if "\t" in rest.partition(" ")[0] else rest.partition(" ")
     return name[:-1] if name[-1:] in (",", "=") and len(name) > 1 else name, None, rest.strip()
 
 
-def _evaluation(what: str, asked: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
+def _evaluation(what: str, meaning: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
     from ..classad.evidence import unparsed, values_read  # few submissions are transformed
 
-    return Evaluation(what, unparse_old(asked), unparsed(value), values_read(asked, job.ad, None, context))
+    return Evaluation(what, unparse_old(meaning), unparsed(value), values_read(meaning, job.ad, None, context))
 
 
 def _set(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
@@ -260,17 +260,17 @@ def _default(step: _StatementTarget, name: str, flags: str | None, text: str) ->
 
 def _value(step: _StatementTarget, word: str, name: str, text: str) -> object:
     """The value of an expression; None: it has none."""
-    asked = _meaning(text)
-    if asked is None:
+    meaning = _meaning(text)
+    if meaning is None:
         step.done.skipped.append(f"{word} {name} {text}: this is no expression")
         return None
     try:
-        value: object = asked.evaluate(step.job.ad, None, step.context)
+        value: object = meaning.evaluate(step.job.ad, None, step.context)
     except EvaluationError as error:
         step.done.skipped.append(f"{word} {name} {text}: {error}")
         return None
     if step.note:
-        step.done.evaluations.append(_evaluation(name, asked, value, step.job, step.context))
+        step.done.evaluations.append(_evaluation(name, meaning, value, step.job, step.context))
     return value
 
 
@@ -296,8 +296,8 @@ def _for_each(
         step.done.skipped.append(f"{word} /{name}/: this is no regular expression")
         return
     else:
-        found = {each: matched_groups(name, each, flags) for each in step.job.open()}
-        names = {each: _filled(new, groups) for each, groups in found.items() if groups}
+        matches = {each: matched_groups(name, each, flags) for each in step.job.open()}
+        names = {each: _filled(new, groups) for each, groups in matches.items() if groups}
     for old, other in sorted(names.items()):
         if other and not _ATTRIBUTE.fullmatch(other):
             step.done.skipped.append(f"{word} {old} {other}: this is no attribute's name")
@@ -306,8 +306,8 @@ def _for_each(
 
 
 def _filled(pattern: str, groups: list[str]) -> str:
-    def part(found: re.Match[str]) -> str:
-        return groups[int(found[1])] if int(found[1]) < len(groups) else found[0]
+    def part(match: re.Match[str]) -> str:
+        return groups[int(match[1])] if int(match[1]) < len(groups) else match[0]
 
     return re.sub(r"\\([0-9])", part, pattern)
 

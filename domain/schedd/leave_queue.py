@@ -40,13 +40,13 @@ def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
 
-        found = many_jobs.in_status(cluster.status, procs, OVER)
+        ended = many_jobs.in_status(cluster.status, procs, OVER)
     else:
         status = cluster.status
         everyone = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
-        found = [proc for some in everyone for proc in some if status[proc] in OVER]
-    running = {*state.running(cluster.id, found)}
-    return [proc for proc in found if proc not in running] if running else found
+        ended = [proc for some in everyone for proc in some if status[proc] in OVER]
+    running = {*state.running(cluster.id, ended)}
+    return [proc for proc in ended if proc not in running] if running else ended
 
 
 def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
@@ -77,10 +77,10 @@ def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int 
     """Return when a job that stays in the queue is evaluated again if nothing happens to it; None if time does not
     change its answer. Where the change can be predicted, this follows from the job alone, so that a pool that folds its
     log again plans the same instant: an edit, or an earlier evaluation, does not put it off."""
-    asked = expression(cluster.requested_value(proc, LEAVE))
-    if asked is None or constant_wish(cluster, proc) is not None:
+    meaning = expression(cluster.requested_value(proc, LEAVE))
+    if meaning is None or constant_wish(cluster, proc) is not None:
         return None
-    change = next_change(asked, ad_of(cluster.attributes(proc)), None, context)
+    change = next_change(meaning, ad_of(cluster.attributes(proc)), None, context)
     if change is None:
         return None
     if change is POLL:
@@ -122,10 +122,10 @@ class StayingJobs:
 
     def due(self, now: int) -> Jobs:
         """Return the jobs that are to be asked by now."""
-        found: dict[int, list[int]] = {}
+        due: dict[int, list[int]] = {}
         for number, proc in self._agenda.due(now):
-            found.setdefault(number, []).append(proc)
-        return tuple((number, ranges(procs)) for number, procs in found.items())
+            due.setdefault(number, []).append(proc)
+        return tuple((number, ranges(procs)) for number, procs in due.items())
 
 
 def _members(procs: Procs) -> Iterable[int]:
@@ -138,7 +138,7 @@ Jobs = tuple[tuple[int, Procs], ...]
 
 def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
     """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
-    found: dict[int, list[Procs]] = {}
+    jobs: dict[int, list[Procs]] = {}
     for event in events:
         ends = isinstance(event, JobsTransitioned) and event.target in TERMINAL
         if not (ends or isinstance(event, JobExited | JobsEdited)):
@@ -146,11 +146,11 @@ def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
         number, procs = job_procs(event) or (0, ())
         cluster = state.clusters.get(number)
         if cluster is not None and cluster.over:
-            found.setdefault(number, []).append(procs)
-    return tuple((number, _union(several)) for number, several in found.items())
+            jobs.setdefault(number, []).append(procs)
+    return tuple((number, _union(parts)) for number, parts in jobs.items())
 
 
-def _union(several: list[Procs]) -> Procs:
-    if len(several) == 1:
-        return several[0]
-    return ranges(sorted({proc for procs in several for first, last in procs for proc in range(first, last + 1)}))
+def _union(parts: list[Procs]) -> Procs:
+    if len(parts) == 1:
+        return parts[0]
+    return ranges(sorted({proc for procs in parts for first, last in procs for proc in range(first, last + 1)}))

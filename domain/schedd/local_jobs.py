@@ -65,8 +65,8 @@ def next_look(state: AccessPoint, now: int) -> int | None:
     return (now // INTERVAL + 1) * INTERVAL
 
 
-def _names_clock(asked: Expression) -> bool:
-    text = str(asked).lower()
+def _names_clock(condition: Expression) -> bool:
+    text = str(condition).lower()
     return "time" in text or "date" in text
 
 
@@ -77,7 +77,7 @@ class _Gate:
         self._draft, self._ad = draft, schedd_ad(draft.state, draft.send(ShowHost()))
         self._knows_machine = all(name in self._ad for name in HARDWARE)
         self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
-        read = {universe: references_found(one, self._ad).external for universe, one in self._starts.items()}
+        read = {universe: references_found(start, self._ad).external for universe, start in self._starts.items()}
         self._for_all = {universe: not names for universe, names in read.items()}
         """The universes of whose jobs none is read: if it is false of one, it is of all."""
         self._most_of_owner = limit(draft.state.settings, "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") or 0
@@ -91,8 +91,8 @@ class _Gate:
         procs = list(idle_procs(cluster, state))
         if not procs:
             return
-        asked = [self._starts[universe], *_requirements(cluster, procs)]
-        for alike in kinds(cluster, procs, attributes_read(asked, cluster, procs[0])):
+        conditions = [self._starts[universe], *_requirements(cluster, procs)]
+        for alike in kinds(cluster, procs, attributes_read(conditions, cluster, procs[0])):
             for proc in alike:
                 if self._closed(cluster):
                     return
@@ -107,10 +107,10 @@ class _Gate:
         setting, _ = STARTS[cluster.universe]
         if setting not in self._draft.state.settings:
             return 0
-        asked, context = self._starts[cluster.universe], self._draft.context
+        start, context = self._starts[cluster.universe], self._draft.context
         job = None if self._for_all[cluster.universe] else ad_of(cluster.attributes(proc))
-        read = values_read(asked, self._ad, job, context)
-        return self._draft.note(setting, unparse(asked), unparsed(asked.evaluate(self._ad, job, context)), read)
+        read = values_read(start, self._ad, job, context)
+        return self._draft.note(setting, unparse(start), unparsed(start.evaluate(self._ad, job, context)), read)
 
     def began(self, cluster: Cluster) -> None:
         """Count a job of this cluster as one that runs."""
@@ -149,9 +149,9 @@ class _Gate:
 
 def _start(state: AccessPoint, universe: str) -> Expression:
     setting, default = STARTS[universe]
-    found = expression(state.settings.get(setting) or default)
-    assert found is not None
-    return found
+    meaning = expression(state.settings.get(setting) or default)
+    assert meaning is not None
+    return meaning
 
 
 def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
@@ -160,6 +160,6 @@ def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
     for text in dict.fromkeys(
         cluster.requested_value(proc, "Requirements") for proc in (procs[:1] if together else procs)
     ):
-        found = expression(text) if text else None
-        if found is not None:
-            yield found
+        meaning = expression(text) if text else None
+        if meaning is not None:
+            yield meaning

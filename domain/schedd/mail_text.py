@@ -32,9 +32,9 @@ def job(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterator[str]
     )
     if command:
         yield f"\t{command}"
-    for name, words in (("JobBatchName", "from batch"), ("Iwd", "submitted from directory")):
+    for name, label in (("JobBatchName", "from batch"), ("Iwd", "submitted from directory")):
         if text := _text(ad, name, context):
-            yield f"\t{words} {text}"
+            yield f"\t{label} {text}"
 
 
 def exit(ad: ClassAd, context: Context) -> Iterator[str]:
@@ -60,8 +60,8 @@ def exit(ad: ClassAd, context: Context) -> Iterator[str]:
     yield ""
     yield "Network:"
     for which, amount in (("Run", _last_run), ("Total", _total)):
-        for way, name in (("Received", "Input"), ("Sent", "Output")):
-            yield f"{_size(amount(ad, name, context)):>10} {which} Bytes {way} By Job"
+        for direction, name in (("Received", "Input"), ("Sent", "Output")):
+            yield f"{_size(amount(ad, name, context)):>10} {which} Bytes {direction} By Job"
     yield from _asked_for(ad, context)
 
 
@@ -88,13 +88,13 @@ def _asked_for(ad: ClassAd, context: Context) -> Iterator[str]:
         yield from (f"{name} = {unparse_old(ad[name])}" for name in names)
 
 
-def _last_run(ad: ClassAd, way: str, context: Context) -> float:
-    found = _LAST_RUN.search(str(ad.get(f"Transfer{way}Stats", "")))
-    return float(found[1]) if found else 0.0
+def _last_run(ad: ClassAd, direction: str, context: Context) -> float:
+    match = _LAST_RUN.search(str(ad.get(f"Transfer{direction}Stats", "")))
+    return float(match[1]) if match else 0.0
 
 
-def _total(ad: ClassAd, way: str, context: Context) -> float:
-    return _number(ad, "BytesRecvd" if way == "Input" else "BytesSent", context)
+def _total(ad: ClassAd, direction: str, context: Context) -> float:
+    return _number(ad, "BytesRecvd" if direction == "Input" else "BytesSent", context)
 
 
 def _value(ad: ClassAd, name: str, context: Context) -> object:

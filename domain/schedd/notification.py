@@ -90,8 +90,8 @@ def _wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool
     """Whether the job's user is to be told."""
 
     def number(name: str) -> int:
-        asked = ad.get(name)
-        return (None if asked is None else integer(asked, ad, None, draft.context)) or 0
+        meaning = ad.get(name)
+        return (None if meaning is None else integer(meaning, ad, None, draft.context)) or 0
 
     how, what = number(NOTIFICATION), occasion.what
     if how == START or what == BEGIN:

@@ -130,13 +130,13 @@ class Question(Struct, frozen=True):
 
 def questions(state: AccessPoint) -> list[Question]:
     """All that is asked of jobs, in the order in which it is."""
-    found: list[Question] = []
+    policies: list[Question] = []
     for policy in POLICIES:
         if policy.attribute:
-            found.append(Question(policy, policy.attribute, policy.asks))
+            policies.append(Question(policy, policy.attribute, policy.asks))
         elif policy.row != EVICT or state.dialect.asks_system_periodic_vacate:
-            found += (Question(policy, name, state.settings[name]) for name in system_names(state.settings, policy))
-    return found
+            policies += (Question(policy, name, state.settings[name]) for name in system_names(state.settings, policy))
+    return policies
 
 
 def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
@@ -212,9 +212,9 @@ def _asked(draft: Draft[AccessPoint], question: Question, groups: list[_Group]) 
             if fired:
                 _act(draft, question, text, _Group(part.cluster, part.status, fired))
             decided = frozenset(fired)
-            left = [proc for proc in part.procs if proc not in decided] if fired else part.procs
-            if left:
-                yield _Group(part.cluster, part.status, left)
+            remaining = [proc for proc in part.procs if proc not in decided] if fired else part.procs
+            if remaining:
+                yield _Group(part.cluster, part.status, remaining)
 
 
 def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
@@ -226,30 +226,30 @@ def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
         own = cluster.requested_value(group.procs[0], policy.attribute)
         yield own and (question.text or own), group
     else:
-        found: dict[str, list[int]] = {}
+        groups: dict[str, list[int]] = {}
         for proc in group.procs:
             own = cluster.requested_value(proc, policy.attribute)
-            found.setdefault(own and (question.text or own), []).append(proc)
-        for text, procs in found.items():
+            groups.setdefault(own and (question.text or own), []).append(proc)
+        for text, procs in groups.items():
             yield text, _Group(cluster, group.status, procs)
 
 
 def _fired(draft: Draft[AccessPoint], question: Question, text: str, groups: list[_Group]) -> list[list[int]]:
     """Those jobs of each group for which the expression holds, and to whom the policy may do what it does."""
-    asked = expression(text) if text else None
-    if asked is None:
+    condition = expression(text) if text else None
+    if condition is None:
         return [[] for _ in groups]
-    if isinstance(asked, Literal):
-        true = isinstance(asked.value, int | float) and bool(asked.value)
-        found = [group.procs if true else [] for group in groups]
+    if isinstance(condition, Literal):
+        true = isinstance(condition.value, int | float) and bool(condition.value)
+        procs_of = [group.procs if true else [] for group in groups]
     elif all(group.status in RUNS for group in groups):
-        found = [
-            [proc for proc in group.procs if meets(asked, policy_ad(draft, group.cluster, proc), draft.context)]
+        procs_of = [
+            [proc for proc in group.procs if meets(condition, policy_ad(draft, group.cluster, proc), draft.context)]
             for group in groups
         ]
     else:
-        found = select_matching(asked, [(group.cluster, group.procs) for group in groups], draft.context)
-    return [_bearing(draft, question.policy, group, procs) for group, procs in zip(groups, found, strict=True)]
+        procs_of = select_matching(condition, [(group.cluster, group.procs) for group in groups], draft.context)
+    return [_bearing(draft, question.policy, group, procs) for group, procs in zip(groups, procs_of, strict=True)]
 
 
 def _bearing(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: list[int]) -> list[int]:
@@ -257,8 +257,8 @@ def _bearing(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: li
     or that have been held SYSTEM_MAX_RELEASES times are not released, nothing is done while input is on its way."""
     cluster = group.cluster
     if policy.row == EVICT:
-        found = ((proc, draft.state.by_job.get((cluster.id, proc))) for proc in procs)
-        return [proc for proc, activation in found if activation is not None and not activation.stop]
+        activations = ((proc, draft.state.by_job.get((cluster.id, proc))) for proc in procs)
+        return [proc for proc, activation in activations if activation is not None and not activation.stop]
     if group.status != "Held":
         return procs
     procs = [proc for proc in procs if cluster.value(proc, "HoldReasonCode") != SPOOLING]
@@ -304,12 +304,12 @@ class PolicyAction(Struct, frozen=True):
 def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, ad: ClassAd) -> PolicyAction:
     """Put into words why a question that is true does what follows. ``text``: what was asked; ``own``: what the job's
     attribute has."""
-    asked, policy = expression(text), question.policy
-    assert asked is not None
+    condition, policy = expression(text), question.policy
+    assert condition is not None
     evidence = 0
-    if not isinstance(asked, Literal):
-        value = unparsed(_value(asked, ad, draft))
-        evidence = draft.note(question.name, unparse(asked), value, values_read(asked, ad, None, draft.context))
+    if not isinstance(condition, Literal):
+        value = unparsed(_value(condition, ad, draft))
+        evidence = draft.note(question.name, unparse(condition), value, values_read(condition, ad, None, draft.context))
     shown = expression(own) if policy.attribute else None
     limit = None if shown is None else integer(shown, ad, None, draft.context)
     default = policy.words.format(
@@ -342,20 +342,20 @@ def _extra(draft: Draft[AccessPoint], question: Question, part: str) -> Expressi
     return expression(text) if text.strip() else None
 
 
-def _value(asked: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> object:
+def _value(meaning: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> object:
     try:
-        return asked.evaluate(ad, None, draft.context)
+        return meaning.evaluate(ad, None, draft.context)
     except EvaluationError:
         return None
 
 
-def changes(policy: Policy, found: PolicyAction) -> Ad:
+def changes(policy: Policy, action: PolicyAction) -> Ad:
     """What the ad of a job says of what a policy has done to it."""
     if policy.row == "hold":
-        return hold_reason(Why(policy.code, found.subcode, found.reason))
+        return hold_reason(Why(policy.code, action.subcode, action.reason))
     if policy.row == EVICT:
-        return vacate_reason(Why(policy.code, found.subcode, found.reason))
-    return {"ReleaseReason" if policy.row == "release" else "RemoveReason": quoted(found.reason)}
+        return vacate_reason(Why(policy.code, action.subcode, action.reason))
+    return {"ReleaseReason" if policy.row == "release" else "RemoveReason": quoted(action.reason)}
 
 
 def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group) -> None:
@@ -367,24 +367,24 @@ def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group
     alike: dict[PolicyAction, list[int]] = {}
     for procs in kinds(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
         own = cluster.requested_value(procs[0], policy.attribute) if policy.attribute else ""
-        found = verdict(draft, question, text, own, policy_ad(draft, cluster, procs[0]))
-        alike.setdefault(found, []).extend(procs)
-    for found, procs in alike.items():
+        action = verdict(draft, question, text, own, policy_ad(draft, cluster, procs[0]))
+        alike.setdefault(action, []).extend(procs)
+    for action, procs in alike.items():
         procs.sort()
-        told = changes(policy, found)
+        changed = changes(policy, action)
         runs = status in RUNS
         if policy.row == EVICT:
-            stop_all(draft, cluster, procs, ActionReason(policy.cause, found.evidence, told))
+            stop_all(draft, cluster, procs, ActionReason(policy.cause, action.evidence, changed))
             continue
         why = ActionReason(
-            policy.cause, found.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.local else {}
+            policy.cause, action.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.local else {}
         )
         if policy.row == "hold":
-            hold(draft, cluster, procs, status, told, why)
+            hold(draft, cluster, procs, status, changed, why)
         elif policy.row == "release":
-            release(draft, cluster, procs, told["ReleaseReason"], why)
+            release(draft, cluster, procs, changed["ReleaseReason"], why)
         else:
-            remove(draft, cluster, procs, status, told["RemoveReason"], why)
+            remove(draft, cluster, procs, status, changed["RemoveReason"], why)
 
 
 def at_end(
@@ -395,7 +395,7 @@ def at_end(
         policy = question.policy
         own = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""
         text = question.text if not policy.attribute else own and (question.text or own)
-        asked = expression(text) if text and policy.row != EVICT and status in policy.statuses else None
-        if asked is not None and meets(asked, ad, draft.context):
+        condition = expression(text) if text and policy.row != EVICT and status in policy.statuses else None
+        if condition is not None and meets(condition, ad, draft.context):
             return policy, verdict(draft, question, text, own, ad)
     return None

@@ -74,7 +74,7 @@ def _words(configuration: Configuration, name: str) -> list[str]:
 def _transforms(configuration: Configuration, warn: Warn) -> Ad:
     if configuration.source("JOB_TRANSFORM_NAMES").kind == "default":
         return {}
-    found: Ad = {}
+    settings: Ad = {}
     names = []
     for name in _words(configuration, "JOB_TRANSFORM_NAMES"):
         setting = f"JOB_TRANSFORM_{name}"
@@ -90,27 +90,27 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
             _ignored(configuration, setting, "transform", error, warn)
             continue
         names.append(name)
-        found[setting] = text
+        settings[setting] = text
     if names:
-        found |= {f"$({name})": text for name, text in _macros(configuration, list(found.values())).items()}
-        found["JOB_TRANSFORM_NAMES"] = ", ".join(names)
-    return found
+        settings |= {f"$({name})": text for name, text in _macros(configuration, list(settings.values())).items()}
+        settings["JOB_TRANSFORM_NAMES"] = ", ".join(names)
+    return settings
 
 
 def _macros(configuration: Configuration, texts: list[str]) -> Ad:
     """What the configuration has for the macros that texts refer to, and for those that these refer to."""
-    found: Ad = {}
+    macros: Ad = {}
     pending = list(texts)
     while pending:
         for name in _referred(pending.pop()):
             key = name.lower()
-            if key in found or key in VARIABLES or key.startswith("my."):
+            if key in macros or key in VARIABLES or key.startswith("my."):
                 continue
             text = configuration.raw(name)
             if text:
-                found[key] = text
+                macros[key] = text
                 pending.append(text)
-    return {name: found[name] for name in sorted(found)}
+    return {name: macros[name] for name in sorted(macros)}
 
 
 def _referred(text: str) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _referred(text: str) -> Iterator[str]:
 
 
 def _requirements(configuration: Configuration, warn: Warn) -> Ad:
-    found: Ad = {}
+    settings: Ad = {}
     names = []
     for name in _words(configuration, "SUBMIT_REQUIREMENT_NAMES"):
         setting = f"SUBMIT_REQUIREMENT_{name}"
@@ -137,22 +137,22 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
         if not texts[setting]:
             continue
         names.append(name)
-        found |= {one: expression_text(text) for one, text in texts.items() if text}
+        settings |= {one: expression_text(text) for one, text in texts.items() if text}
         if configuration.boolean(f"{setting}_IS_WARNING", False):
-            found[f"{setting}_IS_WARNING"] = "true"
+            settings[f"{setting}_IS_WARNING"] = "true"
     if names:
-        found["SUBMIT_REQUIREMENT_NAMES"] = ", ".join(names)
-    return found
+        settings["SUBMIT_REQUIREMENT_NAMES"] = ", ".join(names)
+    return settings
 
 
 def _guards(configuration: Configuration) -> Ad:
-    found = {
+    settings = {
         name: configuration.get(name).strip() or NOTHING
         for name in GUARDED
         if configuration.source(name).kind != "default"
     }
     if configuration.source("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS").kind != "default":
-        found["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = (
+        settings["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = (
             "true" if configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True) else "false"
         )
     for name in LIMITS:
@@ -160,8 +160,8 @@ def _guards(configuration: Configuration) -> Ad:
             number = configuration.integer(name, 0)
             if number < 0:
                 raise configuration.error(name, f"{name}: {number} is no number of jobs")
-            found[name] = str(number)
-    return found
+            settings[name] = str(number)
+    return settings
 
 
 def _starts(configuration: Configuration, warn: Warn) -> Ad:
@@ -175,7 +175,7 @@ def _starts(configuration: Configuration, warn: Warn) -> Ad:
 
 def _periodic(configuration: Configuration, warn: Warn) -> Ad:
     """The policies for all jobs, as they are written: HTCondor quotes them in its reasons."""
-    found: Ad = {}
+    settings: Ad = {}
     for policy in PERIODIC:
         names = [name for name in _words(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
         for setting in (*(f"{policy}_{name}" for name in names), policy):
@@ -183,17 +183,17 @@ def _periodic(configuration: Configuration, warn: Warn) -> Ad:
                 if setting != policy:
                     warn(f"{setting} is not defined: {policy}_NAMES names it in vain")
                 continue
-            for one in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
-                if text := _valid(configuration, one, configuration.get(one), warn):
-                    found[one] = text
-                elif one == setting:
+            for each in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
+                if text := _valid(configuration, each, configuration.get(each), warn):
+                    settings[each] = text
+                elif each == setting:
                     break
-        known = [name for name in names if f"{policy}_{name}" in found]
+        known = [name for name in names if f"{policy}_{name}" in settings]
         if known:
-            found[f"{policy}_NAMES"] = ", ".join(known)
+            settings[f"{policy}_NAMES"] = ", ".join(known)
     if text := _valid(configuration, "SYSTEM_ON_VACATE_COOL_DOWN", _cool_down(configuration), warn):
-        found["SYSTEM_ON_VACATE_COOL_DOWN"] = text
-    return found | _periodic_pace(configuration)
+        settings["SYSTEM_ON_VACATE_COOL_DOWN"] = text
+    return settings | _periodic_pace(configuration)
 
 
 def _cool_down(configuration: Configuration) -> str:
@@ -223,18 +223,18 @@ def _ignored(configuration: Configuration, name: str, kind: str, error: Exceptio
 
 
 def _periodic_pace(configuration: Configuration) -> Ad:
-    found: Ad = {}
+    paces: Ad = {}
     for name in NUMBERS:
         text = configuration.get(name).strip()
         if configuration.source(name).kind == "default" or not text:
             continue
-        found[name] = text if name == "PERIODIC_EXPR_TIMESLICE" else str(configuration.integer(name, 0))
-        if words := unfit(name, found[name]):
-            wanted = words.partition(": ")[2]
-            raise configuration.error(name, f"{name}: {wanted}")
+        paces[name] = text if name == "PERIODIC_EXPR_TIMESLICE" else str(configuration.integer(name, 0))
+        if problem := unfit(name, paces[name]):
+            rule = problem.partition(": ")[2]
+            raise configuration.error(name, f"{name}: {rule}")
     if configuration.source("GRACEFULLY_REMOVE_JOBS").kind != "default":
-        found["GRACEFULLY_REMOVE_JOBS"] = "true" if configuration.boolean("GRACEFULLY_REMOVE_JOBS", True) else "false"
-    return found
+        paces["GRACEFULLY_REMOVE_JOBS"] = "true" if configuration.boolean("GRACEFULLY_REMOVE_JOBS", True) else "false"
+    return paces
 
 
 # File transfer
@@ -251,8 +251,8 @@ def _most_moved(configuration: Configuration, warn: Warn) -> Ad:
 def _maps(configuration: Configuration, warn: Warn) -> Ad:
     """The maps that any daemon has: the pool is one program, and they are there for all of its expressions."""
     lists = [user_maps.NAMES, *(f"{daemon}_{user_maps.NAMES}" for daemon in DAEMONS)]
-    names = dict.fromkeys(name for one in lists for name in _words(configuration, one))
-    found: Ad = {}
+    names = dict.fromkeys(name for setting in lists for name in _words(configuration, setting))
+    maps: Ad = {}
     for name in names:
         file, data = f"CLASSAD_USER_MAPFILE_{name}", f"{user_maps.DATA}{name}"
         path = configuration.get(file).strip()
@@ -265,20 +265,20 @@ def _maps(configuration: Configuration, warn: Warn) -> Ad:
                 continue
             text = _whole(configuration, data, text, "")
         if configuration.boolean(f"{user_maps.PREFIX}{name}", False):
-            found[f"{user_maps.PREFIX}{name}"] = "true"
+            maps[f"{user_maps.PREFIX}{name}"] = "true"
         _check(file if path else data, text, warn)
-        found[data] = text.strip("\n")
-    if found:
-        found[user_maps.NAMES] = ", ".join(name for name in names if f"{user_maps.DATA}{name}" in found)
-    return found
+        maps[data] = text.strip("\n")
+    if maps:
+        maps[user_maps.NAMES] = ", ".join(name for name in names if f"{user_maps.DATA}{name}" in maps)
+    return maps
 
 
 def _file(configuration: Configuration, setting: str, path: str) -> str:
     try:
         text = configuration.file(path)
     except OSError as error:
-        words = f"the user map {path} cannot be read: {error.strerror or error}"
-        raise configuration.error(setting, f"{setting}: {words}") from None
+        message = f"the user map {path} cannot be read: {error.strerror or error}"
+        raise configuration.error(setting, f"{setting}: {message}") from None
     return _whole(configuration, setting, text, path)
 
 
@@ -287,8 +287,8 @@ def _whole(configuration: Configuration, setting: str, text: str, path: str) -> 
     try:
         return "\n".join(_lines(text, path, configuration.file))
     except OSError as error:
-        words = f"{error.filename or 'a file'}, which it includes, cannot be read: {error.strerror or error}"
-        raise configuration.error(setting, f"{setting}: {words}") from None
+        message = f"{error.filename or 'a file'}, which it includes, cannot be read: {error.strerror or error}"
+        raise configuration.error(setting, f"{setting}: {message}") from None
 
 
 _INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")
@@ -297,11 +297,11 @@ _INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")
 def _lines(text: str, path: str, read: Callable[[str], str]) -> Iterator[str]:
     """The lines of a map, with those of the files that it includes, whose own includes do not count."""
     for line in text.split("\n"):
-        found = _INCLUDE.fullmatch(line)
-        if found is None:
+        match = _INCLUDE.fullmatch(line)
+        if match is None:
             yield line
             continue
-        included = posixpath.join(posixpath.dirname(path), found[1] or found[2])
+        included = posixpath.join(posixpath.dirname(path), match[1] or match[2])
         yield from (each for each in read(included).split("\n") if not _INCLUDE.fullmatch(each))
 
 

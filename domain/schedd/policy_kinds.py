@@ -18,24 +18,24 @@ ANYTHING = "*"
 def attributes_read(expressions: Iterable[Expression], cluster: Cluster, proc: int) -> frozenset[str]:
     """The attributes, in small letters, that the expressions lead to in a job's ad, those that it lacks too."""
     ad: ClassAd = ad_of(cluster.attributes(proc))
-    found: set[str] = set()
+    reads: set[str] = set()
     pending = list(expressions)
     while pending:
-        asked = pending.pop()
-        if _may_read_anything(asked):
+        expression = pending.pop()
+        if _may_read_anything(expression):
             return frozenset({ANYTHING})
         try:
-            references = asked.references(ad)
+            references = expression.references(ad)
         except EvaluationError:
             return frozenset({ANYTHING})
-        names = {name.rpartition(".")[2].lower() for name in (*references.internal, *references.external)} - found
-        found |= names
+        names = {name.rpartition(".")[2].lower() for name in (*references.internal, *references.external)} - reads
+        reads |= names
         pending += (ad[name] for name in names if name in ad)
-    return frozenset(found)
+    return frozenset(reads)
 
 
-def _may_read_anything(asked: Expression) -> bool:
-    pending = [asked]
+def _may_read_anything(expression: Expression) -> bool:
+    pending = [expression]
     while pending:
         node = pending.pop()
         if isinstance(node, Call) and node.key in MAKES_NAMES | LEAVERS:
@@ -50,9 +50,9 @@ def kinds(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -> list
     if ANYTHING in names or "procid" in names:
         return [[proc] for proc in procs]
     read = [name for name in cluster.variants.names if name.lower() in names]
-    found: dict[tuple[object, ...], list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
     of, status = cluster.of, cluster.status
     for proc in procs:
         varied = [cluster.variants.of(proc)[name] for name in read] if read else ()
-        found.setdefault((of[proc], status[proc], *varied), []).append(proc)
-    return list(found.values())
+        groups.setdefault((of[proc], status[proc], *varied), []).append(proc)
+    return list(groups.values())

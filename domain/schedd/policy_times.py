@@ -66,15 +66,15 @@ def process_start(cluster: Cluster, proc: int) -> int:
 def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Context) -> int | None:
     """The first instant at which the time may change what the policies say of those jobs of a cluster that do not run;
     now if it cannot be foreseen, None if none does."""
-    found: list[int] = []
+    instants: list[int] = []
     for status, byte in STATUS_NUMBERS.items():
         if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
             continue
         procs = [proc for proc in cluster.procs(byte.__eq__) if cluster.local or (cluster.id, proc) not in state.by_job]
         change = _change(state, cluster, procs, status, now, context) if procs else None
         if change is not None:
-            found.append(change)
-    return min(found, default=None)
+            instants.append(change)
+    return min(instants, default=None)
 
 
 def running_change(state: AccessPoint, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
@@ -85,23 +85,23 @@ def running_change(state: AccessPoint, cluster: Cluster, proc: int, now: int, co
 def _change(
     state: AccessPoint, cluster: Cluster, procs: Sequence[int], status: str, now: int, context: Context
 ) -> int | None:
-    asked = [question for question in questions(state) if status in question.policy.statuses]
-    texts = {text for question in asked for text in _texts(cluster, question)}
-    expressions = [one for one in map(expression, texts) if one is not None]
+    concerned = [question for question in questions(state) if status in question.policy.statuses]
+    texts = {text for question in concerned for text in _texts(cluster, question)}
+    expressions = [part for part in map(expression, texts) if part is not None]
     if not expressions:
         return None
     together = kinds(cluster, procs, attributes_read(expressions, cluster, procs[0]))
     if len(together) > KINDS_MOST:
         return now
-    found = []
-    for one in together:
-        for question in asked:
+    instants = []
+    for part in together:
+        for question in concerned:
             if question.policy.row == EVICT and status not in RUNS:
                 continue
-            change = _change_of(cluster, one[0], question, context)
+            change = _change_of(cluster, part[0], question, context)
             if change is not None:
-                found.append(now if change is POLL else int(change) * SECOND)  # type: ignore[call-overload]
-    return min(found, default=None)
+                instants.append(now if change is POLL else int(change) * SECOND)  # type: ignore[call-overload]
+    return min(instants, default=None)
 
 
 def _texts(cluster: Cluster, question: Question) -> Iterable[str]:
@@ -121,8 +121,8 @@ def _change_of(cluster: Cluster, proc: int, question: Question, context: Context
     attribute = question.policy.attribute
     own = cluster.requested_value(proc, attribute) if attribute else ""
     text = question.text if not attribute else own and (question.text or own)
-    asked: Expression | None = expression(text) if text else None
-    if asked is None:
+    condition: Expression | None = expression(text) if text else None
+    if condition is None:
         return None
     ad = cluster.attributes(proc)
     since = parse_whole(ad.get("ShadowBday", ""))
@@ -130,7 +130,7 @@ def _change_of(cluster: Cluster, proc: int, question: Question, context: Context
     if since:  # the run that goes on counts (``periodic_policy.with_run_time``)
         before = ad.get("RemoteWallClockTime", "0")
         moving = {"remotewallclocktime": Moving(since - _seconds(before))}
-    return next_change(asked, ad_of(ad), None, context, moving)
+    return next_change(condition, ad_of(ad), None, context, moving)
 
 
 def _seconds(text: str) -> int:
@@ -171,10 +171,10 @@ class PolicyPasses(Struct):
                 self.begin(state, now)
             elif isinstance(event, e.ClusterSubmitted | e.JobsEdited):
                 self._look(state, event.cluster, now)
-            found = job_procs(event) if self._concerned else None
-            if found is None or found[0] not in self._concerned:
+            jobs = job_procs(event) if self._concerned else None
+            if jobs is None or jobs[0] not in self._concerned:
                 continue
-            number, procs = found
+            number, procs = jobs
             if number not in state.clusters:
                 self._forget(number)
                 continue

@@ -33,19 +33,19 @@ class Exceeded(Struct, frozen=True):
 
 def exceeded(state: AccessPoint, user: str, count: int) -> Exceeded | None:
     """The limit that a submission of ``count`` further jobs of a user would exceed first; None: there is none."""
-    found: list[Exceeded] = []
+    reached: list[Exceeded] = []
     for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
         most = limit(state.settings, setting)
         if most is None:
             continue
-        there = (
+        queued = (
             0
             if setting == "MAX_JOBS_PER_SUBMISSION"
             else _in_the_queue(state, "" if setting == "MAX_JOBS_SUBMITTED" else user)
         )
-        if there + count > most:
-            found.append(Exceeded(setting, most, there, max(0, most - there)))
-    return min(found, key=lambda one: one.proc, default=None)
+        if queued + count > most:
+            reached.append(Exceeded(setting, most, queued, max(0, most - queued)))
+    return min(reached, key=lambda one: one.proc, default=None)
 
 
 FOR_FACTORIES = (

@@ -70,9 +70,9 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
         way_out = f"name at least one running job that is to make room for {name}"
         raise _refused("invalid vacate-job ID list", way_out)
     if command.job in state.earmarks:
-        there = ", ".join(state.earmarks[command.job].claims)
+        names = ", ".join(state.earmarks[command.job].claims)
         rule = "the now-job must not already be scheduled to run immediately"
-        raise _refused(rule, f"{name} waits for the jobs on {there} to go")
+        raise _refused(rule, f"{name} waits for the jobs on {names} to go")
     runs = [state.by_job[victim] for victim in victims]
     claims = {run.slot: state.claims[run.slot].claim for run in runs if run.slot in state.claims}
     for job, earmark in list(state.earmarks.items()):
@@ -113,11 +113,11 @@ def settle(draft: Draft[AccessPoint]) -> None:
     or their time is over, and put together for it when nothing runs on them any more."""
     state = draft.state
     for job, earmark in list(state.earmarks.items()):
-        kept = _kept(draft, earmark)
-        if len(kept) < len(earmark.claims):
+        claims = _kept(draft, earmark)
+        if len(claims) < len(earmark.claims):
             _give_up(draft, job, earmark, "now_lost")
-        elif all(seen.state_activity == "Claimed/Idle" for seen in kept.values()):
-            _coalesce(draft, job, kept)
+        elif all(seen.state_activity == "Claimed/Idle" for seen in claims.values()):
+            _coalesce(draft, job, claims)
         elif earmark.until <= draft.now:
             _give_up(draft, job, earmark, "now_late")
 

@@ -35,17 +35,17 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
 
     :param host: the ad of the machine on which the pool is
     """
-    found: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
+    attributes: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
     clusters = state.clusters.values()
     for name in ("Idle", "Running", "Held", "Removed"):
         number = STATUS_NUMBERS[name]
-        found[f"Total{name}Jobs"] = sum(0 if cluster.local else cluster.counts[number] for cluster in clusters)
-    found["TotalJobAds"] = sum(cluster.live for cluster in clusters)
-    found["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
+        attributes[f"Total{name}Jobs"] = sum(0 if cluster.local else cluster.counts[number] for cluster in clusters)
+    attributes["TotalJobAds"] = sum(cluster.live for cluster in clusters)
+    attributes["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
     running = limit(state.settings, "MAX_JOBS_RUNNING")
     if running is not None:
-        found["MaxJobsRunning"] = running
-    ad = ClassAd(found)
+        attributes["MaxJobsRunning"] = running
+    ad = ClassAd(attributes)
     for universe, name in UNIVERSES.items():
         its = [cluster for cluster in clusters if cluster.universe == universe]
         ad[f"Total{name}JobsIdle"] = Literal(_counted(its, "Idle"))

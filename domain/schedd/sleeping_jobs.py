@@ -59,12 +59,12 @@ class SleepingJobs(Struct):
 
     def expired(self) -> tuple[tuple[int, Procs], ...]:
         """Return the jobs that have missed the time that their schedule gave them."""
-        return tuple((number, ranges(found.expired)) for number, found in self._clusters.items() if found.expired)
+        return tuple((number, ranges(jobs.expired)) for number, jobs in self._clusters.items() if jobs.expired)
 
     def scheduled(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:
         """Return the clusters in which any job that waits has a schedule, with all of their processes."""
-        found = (number for number, each in self._clusters.items() if each.scheduled)
-        return tuple((number, ((0, state.clusters[number].count - 1),)) for number in found)
+        numbers = (number for number, each in self._clusters.items() if each.scheduled)
+        return tuple((number, ((0, state.clusters[number].count - 1),)) for number in numbers)
 
     def _look(self, number: int, moment: Moment[AccessPoint]) -> None:
         before = self._clusters.pop(number, None)
@@ -74,16 +74,16 @@ class SleepingJobs(Struct):
         if cluster is None or not _may_sleep(cluster):
             self._agenda.note(number, None)
             return
-        found = _sleepers(cluster, moment)
-        self._clusters[number] = found
-        self._count(found, 1)
-        self._agenda.note(number, found.due)
+        sleepers = _sleepers(cluster, moment)
+        self._clusters[number] = sleepers
+        self._count(sleepers, 1)
+        self._agenda.note(number, sleepers.due)
 
-    def _count(self, found: _Sleepers, times: int) -> None:
-        if found.local:
-            self.asleep_local += times * found.asleep
+    def _count(self, sleepers: _Sleepers, times: int) -> None:
+        if sleepers.local:
+            self.asleep_local += times * sleepers.asleep
         else:
-            self.asleep += times * found.asleep
+            self.asleep += times * sleepers.asleep
 
 
 def _may_sleep(cluster: Cluster) -> bool:
@@ -103,10 +103,10 @@ _SCHEDULE = frozenset(name.lower() for name in ATTRIBUTES)
 
 def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
     """Look at the idle jobs of a cluster: once at those that are alike in what matters."""
-    found = _Sleepers(cluster.local)
+    sleepers = _Sleepers(cluster.local)
     first = cluster.next_idle()
     if first < 0:
-        return found
+        return sleepers
     ads = {first: ad_of(cluster.attributes(first))}
     names = names_read(cluster.requested_value(first, "Requirements"), ads[first])
     if all(cluster.is_uniform(name) for name in names):
@@ -126,16 +126,16 @@ def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
         ad = ads[proc] if proc in ads else ad_of(cluster.attributes(proc))
         sleep = asleep(cluster.requested_value(proc, "Requirements"), ad, now, moment.zone)
         if sleep is not None:
-            found.asleep += number
+            sleepers.asleep += number
             if sleep.until is not None:
                 instants.append(sleep.until)
         if has_schedule(cluster, proc):
-            found.scheduled = True
+            sleepers.scheduled = True
             last = expiry(ad, context)
             if last is None or now // SECOND > last:
-                found.expired += members[proc]
+                sleepers.expired += members[proc]
             else:
                 instants.append(last + 1)
-    found.due = min(instants, default=0) * SECOND or None
-    found.expired.sort()
-    return found
+    sleepers.due = min(instants, default=0) * SECOND or None
+    sleepers.expired.sort()
+    return sleepers

@@ -52,19 +52,19 @@ def statements(text: str) -> str:
     """
     ad = ClassAd.from_new(text)
     about: list[str] = []
-    found: dict[str, list[tuple[str, str]]] = {word: [] for word in _ORDER}
+    by_word: dict[str, list[tuple[str, str]]] = {word: [] for word in _ORDER}
     macros: list[tuple[str, Expression]] = []
     for name, meaning in ad.items():
         prefix = next((one for one in _PREFIXES if name.lower().startswith(one)), "")
         if prefix:
-            _note(found[_PREFIXES[prefix]], _PREFIXES[prefix], name[len(prefix) :], meaning)
+            _note(by_word[_PREFIXES[prefix]], _PREFIXES[prefix], name[len(prefix) :], meaning)
         elif name.lower() == "requirements":
             about.append(f"REQUIREMENTS {_line(meaning)}")
         elif name.lower() == "targetuniverse":
             about.append(f"UNIVERSE {_line(meaning)}")
         elif name.lower() != "name":
             macros.append((name, meaning))
-    ordered = [line for word in _ORDER for _, line in sorted(found[word], key=lambda one: one[0].lower())]
+    ordered = [line for word in _ORDER for _, line in sorted(by_word[word], key=lambda one: one[0].lower())]
     mentioned = _mentioned((line for word, line in ((one[:7], one) for one in ordered) if word == "EVALSET"), macros)
     lines = [*about, *(f"{name} = {_value(meaning)}" for name, meaning in _by_name(macros))]
     at = next((place for place, line in enumerate(ordered) if line.startswith("EVALSET")), len(ordered))
@@ -76,22 +76,22 @@ def _by_name(of: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression
     return sorted(of, key=lambda one: one[0].lower())
 
 
-def _note(found: list[tuple[str, str]], word: str, name: str, meaning: Expression) -> None:
+def _note(lines: list[tuple[str, str]], word: str, name: str, meaning: Expression) -> None:
     if word == "DELETE":
-        found.append((name, f"DELETE {name}"))
+        lines.append((name, f"DELETE {name}"))
     elif word == "COPY":
         if isinstance(meaning, Literal) and isinstance(meaning.value, str):
-            found.append((name, f"COPY {name} {meaning.value}"))
+            lines.append((name, f"COPY {name} {meaning.value}"))
     else:
-        found.append((name, f"{word} {name} {_line(meaning)}"))
+        lines.append((name, f"{word} {name} {_line(meaning)}"))
 
 
 def _mentioned(lines: Iterable[str], macros: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
     """The macros that evaluations refer to: the job has them meanwhile."""
     import re
 
-    words = {word.lower() for line in lines for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", line)}
-    return [one for one in macros if one[0].lower() in words]
+    names = {word.lower() for line in lines for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", line)}
+    return [macro for macro in macros if macro[0].lower() in names]
 
 
 def _line(meaning: Expression) -> str:
@@ -208,10 +208,10 @@ def transform_of(name: str, text: str) -> Transform:
 def _scoped(text: str) -> str:
     """An expression with MY for the schedd's ad and TARGET for the job's, however it names them."""
 
-    def scope(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0]
-        return ("TARGET" if found[1].upper() == "JOB" else "MY") + found[2]
+    def scope(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        return ("TARGET" if match[1].upper() == "JOB" else "MY") + match[2]
 
     return _SCOPES.sub(scope, text)
 
@@ -295,43 +295,43 @@ class Judge(Struct, frozen=True):
             return False
         changes = {self.spelled.get(name.lower(), name): text for name, text in job.changes().items()}
         self.noted.add(transform.name)
-        kept = may_be_submitted(changes, self.cluster, self.settings)
-        if kept is None:
+        accepted = may_be_submitted(changes, self.cluster, self.settings)
+        if accepted is None:
             return False
-        outcome.applied.append(TransformStep(done, kept, {name: text_in(before, name) for name in kept}))
+        outcome.applied.append(TransformStep(done, accepted, {name: text_in(before, name) for name in accepted}))
         return True
 
     def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> SubmitRefusal | None:
         """Why a job is refused; what it is only warned of comes to the warnings."""
         for requirement in self.policy.requirements:
             setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
-            asked = expression(requirement.text)
+            condition = expression(requirement.text)
             try:
-                value: object = ERROR if asked is None else asked.evaluate(self.schedd, job.ad, context)
+                value: object = ERROR if condition is None else condition.evaluate(self.schedd, job.ad, context)
             except EvaluationError:
                 value = ERROR
             if not isinstance(value, bool | int | float):
-                words = f"Submit requirement {requirement.name} evaluated to non-boolean.\n"
+                reason = f"Submit requirement {requirement.name} evaluated to non-boolean.\n"
             elif value:
                 continue
             else:
-                words = self._reason(requirement, job, context)
+                reason = self._reason(requirement, job, context)
                 if requirement.is_warning:
-                    warnings.append(words)
+                    warnings.append(reason)
                     continue
             evidence = None
-            if asked is not None:
+            if condition is not None:
                 from ..classad.evidence import unparsed, values_read  # few pools have requirements
 
-                read = values_read(asked, self.schedd, job.ad, context)
+                read = values_read(condition, self.schedd, job.ad, context)
                 evidence = Evaluation("", requirement.text, unparsed(value), read)
-            return SubmitRefusal(setting, words, evidence)
+            return SubmitRefusal(setting, reason, evidence)
         return None
 
     def _reason(self, requirement: Requirement, job: SubmittedJob, context: Context) -> str:
-        asked = expression(requirement.reason) if requirement.reason else None
+        meaning = expression(requirement.reason) if requirement.reason else None
         try:
-            value = None if asked is None else asked.evaluate(self.schedd, job.ad, context)
+            value = None if meaning is None else meaning.evaluate(self.schedd, job.ad, context)
         except EvaluationError:
             value = None
         return value if isinstance(value, str) else f"Submit requirement {requirement.name} not met.\n"
@@ -359,7 +359,7 @@ class SubmitPolicyResult(Struct, frozen=True):
 def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyResult:
     """Decide about the jobs of a submission."""
     of_all = _read(judge.policy.of_all, ad, columns)
-    found: list[AlikeJobs] = []
+    kinds: list[AlikeJobs] = []
     verdicts: list[tuple[int, SubmitRefusal | None, list[str]]] = []
     for procs in _alike(_read(judge.policy.of_transforms, ad, columns), columns, range(count)):
         proc = procs[0]
@@ -368,7 +368,7 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyRe
         own |= {"ProcId": str(proc), "JobStatus": status}
         job = SubmittedJob(judge.cluster, own, judge.cluster if judge.everything else ())
         outcome = judge.transform(job, proc)
-        found.append(AlikeJobs(procs, outcome))
+        kinds.append(AlikeJobs(procs, outcome))
         if outcome.refused is not None:
             verdicts.append((proc, outcome.refused, []))
         elif judge.policy.requirements:
@@ -378,9 +378,9 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyRe
     warnings: dict[str, None] = {}
     for proc, refused, said in verdicts:
         if refused is not None:
-            return SubmitPolicyResult(found, (), refused, proc)
+            return SubmitPolicyResult(kinds, (), refused, proc)
         warnings |= dict.fromkeys(said)
-    return SubmitPolicyResult(found, tuple(warnings))
+    return SubmitPolicyResult(kinds, tuple(warnings))
 
 
 def _required(
@@ -438,20 +438,20 @@ def _read(words: Words, ad: Ad, columns: Columns) -> frozenset[str]:
     return frozenset(known)
 
 
-def merged(found: Sequence[AlikeJobs], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
+def merged(kinds: Sequence[AlikeJobs], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
     """What the jobs' ads say after all: what they share, and what differs between them."""
     ad, out = dict(ad), dict(columns)
-    for name in dict.fromkeys(name for kind in found for name in kind.outcome.changes):
-        said = {kind.outcome.changes.get(name) for kind in found}
-        if len(said) == 1:
-            (text,) = said
+    for name in dict.fromkeys(name for kind in kinds for name in kind.outcome.changes):
+        values = {kind.outcome.changes.get(name) for kind in kinds}
+        if len(values) == 1:
+            (text,) = values
             assert text is not None
             ad[name] = text
             out.pop(name, None)
             continue
         before = columns.get(name) or [ad.get(name, "undefined")] * count
         texts = list(before)
-        for kind in found:
+        for kind in kinds:
             text = kind.outcome.changes.get(name)
             if text is not None:
                 for proc in kind.procs:

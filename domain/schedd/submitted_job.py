@@ -31,10 +31,10 @@ class SubmittedJob:
         self.changed_ever: set[str] = set()
         """Those that any transform did."""
 
-    def evaluated(self, asked: Expression, context: Context) -> object:
+    def evaluated(self, expression: Expression, context: Context) -> object:
         """The value of an expression in the job's ad; ``ERROR`` where it cannot be evaluated."""
         try:
-            value: object = asked.evaluate(self.ad, None, context)
+            value: object = expression.evaluate(self.ad, None, context)
         except EvaluationError:
             return ERROR
         return value

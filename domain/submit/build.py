@@ -197,7 +197,7 @@ class Builder:
     ) -> None:
         """Compute a section for all jobs; attributes that are the same for all go to ``ad``."""
         needed = _needed(section, chain)
-        names = sorted({command for one in needed for command in one.commands if command in self.varying})
+        names = sorted({command for need in needed for command in need.commands if command in self.varying})
         if needed == [section] and section.verbatim is not None and section.verbatim.decides(names):
             attribute = section.verbatim.attribute
             column = self.varying[section.verbatim.command]

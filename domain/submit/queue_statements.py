@@ -79,19 +79,19 @@ def read_queue(text: str, line: int | None, sources: ItemSources) -> Items:
         if not VALID_NAME.fullmatch(name):
             raise SubmitError(f"'{name}' cannot name a variable; names have letters, digits and _ only", line)
     how = keyword[1].lower()
-    asked, rest = _qualifiers(how, rest, line)
+    qualifiers, rest = _qualifiers(how, rest, line)
     table = listed(how, rest.strip(), line, sources)
     if how == "matching":
-        table = matching(table, asked.which if asked.named else sources.matching().directories, sources, line)
-    elif asked.table is not None:
-        headings, table = split_header(asked.table, table, line)
+        table = matching(table, qualifiers.which if qualifiers.named else sources.matching().directories, sources, line)
+    elif qualifiers.table is not None:
+        headings, table = split_header(qualifiers.table, table, line)
         names = headings or names
     names = names or ["Item"]
-    indexes = range(len(table))[asked.cut]
+    indexes = range(len(table))[qualifiers.cut]
     if count * len(indexes) > MAX_JOBS:
         raise SubmitError(f"{count * len(indexes)} jobs are more than one submission may have ({MAX_JOBS})", line)
-    chosen = table if asked.cut == slice(None) else table[asked.cut]
-    return Items(count, tuple(names), columns(chosen, len(names), asked.table), indexes)
+    chosen = table if qualifiers.cut == slice(None) else table[qualifiers.cut]
+    return Items(count, tuple(names), columns(chosen, len(names), qualifiers.table), indexes)
 
 
 def _count(text: str, line: int | None) -> int:

@@ -105,7 +105,7 @@ def _misspelt(command: str) -> Action:
 
 def _custom(command: str, tag: str) -> Section:
     near = close_names(command, _SPECIAL, 1, _ALIKE)
-    meant = f"Did you mean {near[0]}?" if near else ""
+    hint = f"Did you mean {near[0]}?" if near else ""
 
     def action(job: Job) -> None:
         if job.value(command) is None:
@@ -118,9 +118,9 @@ def _custom(command: str, tag: str) -> Section:
             if not near:
                 raise
             line = None if definition is None else definition.line
-            raise SubmitError(f"Unknown command {command}. {meant}", line) from None
+            raise SubmitError(f"Unknown command {command}. {hint}", line) from None
         if near:
-            job.warn(f"{command} asks for a resource of the site's own, {name}. {meant}")
+            job.warn(f"{command} asks for a resource of the site's own, {name}. {hint}")
 
     return Section(action, (command,), (f"Request{tag}", "Request*"))
 

@@ -208,11 +208,9 @@ class _SubmittedCluster:
             for name in likeliest:
                 bare = name.replace("_", "")
                 near[bare] = min(name, near.get(bare, name))
-            meant = f" Did you mean {' or '.join(near.values())}?" if near else ""
+            hint = f" Did you mean {' or '.join(near.values())}?" if near else ""
             value = definition.value if len(definition.value) <= 60 else f"{definition.value[:57]}..."
-            self.warn(
-                f"the line '{definition.name} = {value}' was unused by condor_submit{where}. Is it a typo?{meant}"
-            )
+            self.warn(f"the line '{definition.name} = {value}' was unused by condor_submit{where}. Is it a typo?{hint}")
 
 
 def is_command(name: str) -> bool:
