@@ -1,4 +1,4 @@
-"""Why jobs got nothing: of each kind of them what each condition left, and what else stood in the way."""
+"""Why jobs were rejected: the slots that each clause left for a kind of jobs, and the limits that stopped it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .waiting_submitters import WaitingSubmitters
 
 @frozen
 class _Counts:
-    """What the slots say to one kind of jobs, when the cycle has given away what it gives."""
+    """The slots for one kind of jobs after the cycle's matches."""
 
-    left: bool  #: whether any slot may still be had
+    left: bool  #: whether any slot is still available
     of_all: SlotCounts
     free: int  #: how many match and are free
 
 
 class Quota(NamedTuple):
-    """The quota that is in the way of jobs."""
+    """The group quota that stops jobs."""
 
     group: str
     allowed: float = 0.0  #: cores that the group may have
@@ -41,22 +41,22 @@ class Quota(NamedTuple):
 
 
 def _facts(one: Unmatched) -> tuple[object, ...]:
-    """What is told but for whose jobs they are, and how many, and how much the submitter's share is."""
+    """Return the facts of a reason, without the submitter, the number of jobs and the submitter's share."""
     reached = tuple([(limit.name, limit.most, limit.wanted) for limit in one.reached]) if one.reached else ()
     return one.taken, one.denied, one.limit, one.slots, one.refused_by_slot, one.clauses, reached, one.group
 
 
 def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
-    """Whether the log has this reason for a job of the submitter. That it holds for more or fewer jobs is no news, nor
-    how much the share is now."""
+    """Return whether the log has this reason for a job of the submitter. Another number of jobs or another share does
+    not make it a new reason."""
     if before is None or before.submitter != submitter or before.taken != reason.taken:
-        return False  # where all kinds have news, it is most often this
+        return False  # if all kinds have new reasons, this is the most frequent cause
     return _facts(before) == _facts(reason)
 
 
 @define
 class Reasons:
-    """What stood in the way in one cycle: of a submitter (under -1), or of one of its kinds of jobs."""
+    """What stopped a submitter (under -1), or one of its kinds of jobs, in one cycle."""
 
     chooser: Matchmaker
     kinds: AutoclusterCache
@@ -65,23 +65,23 @@ class Reasons:
     limits: CycleLimits
     log: ReportedRejections
     refused: Places = field(factory=lambda: np.zeros(0, np.int64))
-    """The places of submitters, with jobs of one kind each, who came when no slot was left."""
+    """The places of submitters, with jobs of one kind each, that no slot was left for."""
     spared: dict[str, None] | None = None
-    """If all members of the standings were refused but some: those."""
+    """If nearly all members of the groups were refused: the exceptions."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
-    slices: dict[str, float] = field(factory=dict)  #: the cores that each was to have at most in the last spin
-    quota_of: Callable[[CycleSubmitter], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
+    slices: dict[str, float] = field(factory=dict)  #: each submitter's slice in the last spin, in cores
+    quota_of: Callable[[CycleSubmitter], Quota] = lambda account: Quota("")  #: the quota that stops a submitter
     _barren: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
     _counts: dict[int, _Counts] = field(factory=dict)  #: by the kind's identity
     _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
-    """By which slots match: whether any of them may still be had, and how many are free. Most kinds match the same."""
-    _any_free: bool = True  #: whether any slot is free when the cycle has given away what it gives
-    _any_left: bool = True  #: whether any may still be had
-    _all_left: bool = False  #: whether all of them may
+    """For each set of matching slots: whether any is still available, and how many are free. Most kinds share one."""
+    _any_free: bool = True  #: whether any slot is free after the cycle's matches
+    _any_left: bool = True  #: whether any slot is still available
+    _all_left: bool = False  #: whether all slots are
 
     def told(self) -> Iterator[Unmatched]:
-        """One for each kind of jobs of which some have got nothing, if the log does not have it. No limit is in the way
-        of jobs that no slot is left for."""
+        """Yield a reason for each kind of jobs of which some were rejected, unless the log has it. Jobs that no slot is
+        left for are not stopped by a limit."""
         chooser, rejections = self.chooser, self.chooser.state.rejections
         left = chooser.free | chooser.held.mask
         self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
@@ -108,13 +108,12 @@ class Reasons:
                 if kinds is not None and number not in mine and not self.limits.names_any(number):
                     kind = kind or self.kinds.of(number, cluster, proc, user)
                     self._note_told(queue, number, kind, cluster.id, new)
-        for (
-            each
-        ) in self._barren:  # it holds from the next cycle on: in this one, others may have been denied what has gone
+        # These hold from the next cycle on: in this one, a submitter may have been denied a slot that others got.
+        for each in self._barren:
             self.kinds.keep_barren(*each)
 
     def _asked(self) -> dict[str, set[int]]:
-        """The kinds of jobs, by their submitters, for which the cycle has looked for a slot."""
+        """Return the kinds of jobs that the cycle looked for a slot for, by submitter."""
         requested: dict[str, set[int]] = {}
         for name, number in self.stopped:
             if number >= 0:
@@ -128,13 +127,13 @@ class Reasons:
     def _note_told(
         self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None
     ) -> None:
-        """Let a kind of jobs be passed over in later cycles, as far as nothing changes."""
+        """Let later cycles skip a kind of jobs until something changes."""
         line, reads = queue.lines.get(number), kind.planned.reads
         if line is not None and reads is not None and not self.requests.has_slots(line):
             self.log.told(queue, number, reads, self.chooser, cluster, new)
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:
-        """The kinds of jobs of those for whom no slot was left, each with the place of one of them."""
+        """Yield the kinds of jobs that no slot was left for, each with the place of one submitter."""
         if self.spared is not None:
             at = self.waiting.at
             yield from ((kind, at[name]) for kind, name in self.waiting.standings.kinds(self.spared))
@@ -146,14 +145,14 @@ class Reasons:
         yield from zip(distinct.tolist(), self.refused[first].tolist(), strict=True)
 
     def _number(self, kind: int, place: int) -> int:
-        """The number of what is told of a kind of jobs for which no slot was left."""
+        """Return the number of the reason for a kind of jobs that no slot was left for."""
         account = self.chooser.accounts.of(self.waiting.names[place])
         ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[account.name]).values()
         return self.waiting.number_of(kind, _facts(self._reason_of(account, kind, cluster, proc, count)[0]))
 
     def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
-        """The places of those who wait, in the order of all, without those of whom the log has what would be told; and
-        whether no slot was left for them."""
+        """Yield the places of the waiting submitters with new reasons, in the order of their records, and whether no
+        slot was left for them."""
         if self.spared is not None:
             return self._to_tell_of_standings(numbers, self.spared)
         rows, places = self.waiting.rows, self.waiting.in_turn()
@@ -169,7 +168,7 @@ class Reasons:
         return zip(places.tolist(), refused[places].tolist(), strict=True)
 
     def _to_tell_of_standings(self, numbers: dict[int, int], spared: dict[str, None]) -> Iterator[tuple[int, bool]]:
-        """The same where all but a few are known to have been refused: nobody else is looked at."""
+        """Do the same if nearly all members of the groups were refused: look only at the others."""
         waiting = self.waiting
         rows, standings = waiting.rows, waiting.standings
         names = {**standings.alone, **dict.fromkeys(name for name in spared if name in standings.members)}
@@ -186,8 +185,8 @@ class Reasons:
     def _reason_of(
         self, account: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
     ) -> tuple[Unmatched, ResourceRequest | None]:
-        """Why a submitter's jobs of a kind got nothing, and what is known of the kind; if an earlier cycle has found
-        that no slot is left for such jobs, as it was told there (None)."""
+        """Return why a submitter's jobs of a kind were rejected, and the kind's request. If an earlier cycle found that
+        no slot is left for such jobs, return its reason (and None)."""
         limits = self.limits.of(number, cluster, proc)
         reached = () if limits is None else limits.reached()
         barren = self.kinds.barren(number, cluster, proc)
@@ -204,7 +203,7 @@ class Reasons:
         return reason, kind
 
     def _counts_of(self, kind: ResourceRequest) -> _Counts:
-        """Count the slots; once for all submitters with such jobs."""
+        """Count the slots for a kind of jobs, once for all its submitters."""
         counts = self._counts.get(id(kind))
         if counts is None:
             chooser, pool = self.chooser, self.chooser.pool
@@ -221,7 +220,7 @@ class Reasons:
         return counts
 
     def _count(self, kind: ResourceRequest) -> SlotCounts:
-        """Count the slots for a kind of jobs, whoever has them."""
+        """Count the slots for a kind of jobs, claimed or not."""
         pool = self.chooser.pool
         counted = None if pool.counted.all() else pool.counted
         counts, left = kind.planned.plan.by_clause(counted)
@@ -254,7 +253,7 @@ class Reasons:
         )
 
     def _denied(self, account: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
-        """Of the slots that others have and that accept the job, why it may not have them."""
+        """Return why the job may not preempt the claimed slots that accept it."""
         chooser = self.chooser
         if not chooser.rules.consider_preemption:
             never = int(np.count_nonzero(kind.match & chooser.pool.held & chooser.pool.counted))

@@ -1,9 +1,9 @@
-"""The slots of a pool by column, as the negotiator sees them: what the log says of them, and nothing else.
+"""The slots of a pool by column, as the negotiator sees them. All values come from the log.
 
-A slot's row is its published ad (``ports.slot_ads``). Only those attributes have a column that anybody reads: a job, a
-slot's own conditions, the negotiator's expressions, and what these lead to. Rows follow the pool's order, which is that
-of the slots' births, and a slot's row is written again when an event has changed the slot (``State.slot_changes``);
-attributes that move by the clock are columns of instants.
+A slot's row is its published ad (``ports.slot_ads``). An attribute has a column only if something reads it: a job, a
+slot's own conditions, the negotiator's expressions, or what these refer to. Rows are in the order in which the slots
+were created. A row is written again when an event has changed the slot (``State.slot_changes``). Attributes that change
+with the clock are columns of instants.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CLOCKS = ("clockmin", "clockday")
 MOVING = _MOVES.union(
     _CLOCKS, EXPECTED, (key for key, one in FUNCTIONS.items() if one.needs is Needs.CONTEXT), ("currenttime", "random")
 )
-"""Names that make what an expression comes to depend on the time, or on chance."""
+"""Names that make an expression's value depend on the time, or on chance."""
 _WEIGHT = parse("SlotWeight")
 _CPUS = parse("Cpus")
 _NOBODY = ClassAd()
@@ -51,7 +51,7 @@ _NOBODY = ClassAd()
 
 @define
 class _Moving:
-    """A column of an attribute that moves by the clock: ``offset + rate * seconds`` where ``kinds`` says that it is."""
+    """A column of an attribute that changes with the clock: ``offset + rate * seconds`` where ``kinds`` is INTEGER."""
 
     name: str
     offsets: npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ def _zeros(count: int) -> npt.NDArray[Any]:
 
 
 class Exhausted(NamedTuple):
-    """Jobs alike that no slot is left for: among how many slots, and what was told of it."""
+    """Jobs alike that no slot is left for: among how many slots, and the logged reason."""
 
     signature: Signature
     slots: int
@@ -73,31 +73,30 @@ class Exhausted(NamedTuple):
 
 @frozen
 class SlotCounts:
-    """What the slots say to one kind of jobs."""
+    """How the slots match one kind of jobs."""
 
     slots: int
     clauses: tuple[Clause, ...]
     fits: int  #: how many slots match
-    refused: int  #: how many the jobs accept, but not these the jobs
+    refused: int  #: how many slots the jobs accept that reject the jobs
 
 
 @define(eq=False)
 class Planned:
-    """A kind of jobs, and what was found for it among the slots as they were ``as_of``."""
+    """A kind of jobs, and the slots that it matched as of the versions ``as_of``."""
 
     signature: Signature
     plan: Plan
-    as_of: object = None  #: the versions of what ``reads`` says; None: it is not kept
+    as_of: object = None  #: the versions of the attributes in ``reads``; None: the result is not kept
     reads: tuple[str, ...] | None = None
-    """The attributes of slots, in small letters, that decide which of them match. None: that may change without an
-    event of the slots."""
+    """The attributes of slots, in small letters, that decide which slots match. None: that may change without an event
+    of the slots."""
     match: Mask | None = None
     counts: SlotCounts | None = None
 
 
 class Ranked(NamedTuple):
-    """What an expression of the negotiator's comes to in each slot, and the attributes that it reads, as of which
-    versions."""
+    """The value of a negotiator expression for each slot, and the attributes that it reads, with their versions."""
 
     reads: tuple[str, ...]
     as_of: tuple[int, ...]
@@ -106,18 +105,18 @@ class Ranked(NamedTuple):
 
 @define
 class PublicAds:
-    """The slots at one instant. Made once for a state, and brought up to date for each cycle.
+    """The slots at one instant. Made once for a state, and updated for each cycle.
 
-    ``names`` and ``places`` are the slots' names and rows. ``free``: a match needs nobody to go. ``held``: somebody has
-    it, who may have to go. ``users``: who has it, as a number of ``submitters`` (-1: nobody). ``ranks``: the slot's
-    RANK of the job that it has. ``shared``: partitionable; ``counted``: told of in reasons, as dynamic slots are not.
+    ``names`` and ``places`` are the slots' names and rows. ``free``: a match preempts no job. ``held``: claimed, may be
+    preempted. ``users``: the claim's submitter, as a number of ``submitters`` (-1: none). ``ranks``: the slot's RANK of
+    its current job. ``shared``: partitionable; ``counted``: counted in rejection reasons (dynamic slots are not).
     ``retiring``: its job has retirement time left."""
 
-    ads: SlotAds = field(init=False)  #: the ads of which the rows are made
+    ads: SlotAds = field(init=False)  #: the ads that the rows are made from
     table: SlotTable = field(factory=SlotTable)
     names: list[str] = field(factory=list)
     slots: list[Slot] = field(factory=list)
-    """The slots of the rows: one that died and was born again under its name is another, and comes last."""
+    """The slots of the rows. A slot that is created again under its name is a new one, and comes last."""
     places: dict[str, int] = field(factory=dict)
     submitters: dict[str, int] = field(factory=dict)
     free: Mask = field(factory=lambda: np.zeros(0, bool))
@@ -129,17 +128,17 @@ class PublicAds:
     ranks: npt.NDArray[np.float64] = field(factory=lambda: np.zeros(0))
     weights: Places = field(factory=lambda: _zeros(0))
     texts: dict[int, tuple[Expression, str]] = field(factory=dict)
-    """What expressions look like, which are asked for in every cycle."""
+    """The texts of expressions that every cycle needs."""
     plans: dict[int, Planned] = field(factory=dict)
-    """What is known of kinds of jobs, by their numbers."""
+    """The plans of kinds of jobs, by their numbers."""
     barren: dict[int, Exhausted] = field(factory=dict)
-    """Kinds of jobs that no slot is left for, by their numbers. It holds as long as slots only go or are matched, the
-    settings stay, and no condition asks for the time."""
+    """Kinds of jobs that no slot is left for, by their numbers. Valid as long as slots only disappear or are matched,
+    the settings stay the same, and no condition reads the time."""
     given: Places = field(factory=lambda: _zeros(0))
-    """The places that the last cycle gave away: what is barren since then is so only if they went."""
+    """The places that the last cycle matched: what it found barren is valid only if these matches were made."""
     ranked: dict[str, Ranked] = field(factory=dict)
-    """The negotiator's own ranks, by the names that say what they depend on of a job."""
-    layout: int = 0  #: how often rows came or went
+    """The negotiator's own ranks, by names that include the job attributes that they depend on."""
+    layout: int = 0  #: how often rows were added or removed
     _wanted: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
     _spellings: dict[str, str] = field(factory=dict)
@@ -148,22 +147,23 @@ class PublicAds:
     _live: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
     _every: bool = False
     _watched: dict[str, None] = field(factory=dict)
-    """The slots whose rows are written anew in every cycle: time alone may change what their machines' drains allow, or
-    what they say of each other."""
+    """The slots whose rows are written again in every cycle: time alone may change what their machines' drains allow,
+    or what they publish about each other."""
     _rolled: bool = False
-    """Whether anybody reads what partitionable slots tell of dynamic ones: their rows are written anew then, too."""
+    """Whether anything reads what partitionable slots publish about dynamic ones: then their rows are written again
+    too."""
     _weighed: tuple[int, ...] = ()
     _configured: int = -1
     _cursors: tuple[int, int] = (-1, -1)
-    """How many changes of slots, and how many matches, the rows are as of."""
+    """How many changes of slots, and how many matches, the rows include."""
 
     def read(self) -> frozenset[str]:
-        """The attributes that anybody reads, in small letters."""
+        """Return the attributes that anything reads, in small letters."""
         return frozenset(self._wanted)
 
     @property
     def reads_anything(self) -> bool:
-        """Whether some expression makes names when it is evaluated: it may read any attribute of a job."""
+        """Return whether an expression makes names when it is evaluated: it may read any attribute of a job."""
         return self._every
 
     def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
@@ -172,7 +172,7 @@ class PublicAds:
         return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
     def text(self, expression: Expression) -> str:
-        """An expression as a text."""
+        """Return an expression as a text."""
         known = self.texts.get(id(expression))
         if known is None or known[0] is not expression:
             if len(self.texts) > 20_000:
@@ -180,10 +180,10 @@ class PublicAds:
             known = self.texts[id(expression)] = (expression, unparse(expression))
         return known[1]
 
-    # Bringing up to date
+    # Updates
 
     def update(self, state: Manager, now: int, context: Context, ads: SlotAds, asked: Iterable[str]) -> None:
-        """Be as the ads say; ``asked`` are further attributes, in small letters, that somebody reads."""
+        """Update the table to the ads; ``asked`` are further attributes, in small letters, that the cycle reads."""
         self.table.context, self.ads = context, ads
         see = _Seen(ads, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
@@ -196,23 +196,23 @@ class PublicAds:
         self._check_given()
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
-        """Return the slots that changed, and those that were matched, since the last time; None: that is not known."""
+        """Return the slots that changed and the slots that were matched since the last update; None: not known."""
         changed, matched = (
             log.since(seen) for log, seen in zip((state.slot_changes, state.slots_matched), self._cursors, strict=True)
         )
         return None if changed is None or matched is None else (changed, matched)
 
     def follows(self, state: Manager) -> bool:
-        """Return whether it is known what has changed since the last time."""
+        """Return whether the changes since the last update are known."""
         return self._changes(state) is not None
 
     def stale_machines(self, state: Manager) -> set[str]:
-        """Return the machines with slots of which anything has changed since the last time."""
+        """Return the machines of the slots that changed since the last update."""
         changed, matched = self._changes(state) or (state.slots, {})
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
 
     def _check_given(self) -> None:
-        """Forget what the last cycle found barren, if what it decided did not come about."""
+        """Forget what the last cycle found barren if its matches were not all made."""
         if (self.free[self.given] | self.held[self.given]).any():
             self.barren.clear()
         self.given = _zeros(0)
@@ -256,7 +256,7 @@ class PublicAds:
             column.offsets, column.rates, column.kinds = column.offsets[keep], column.rates[keep], column.kinds[keep]
 
     def _add(self, state: Manager, fresh: list[str]) -> None:
-        """Rows at the end, in the order of the slots' births."""
+        """Add rows at the end, in the order in which the slots were created."""
         self.layout += 1
         if len(fresh) == len(state.slots):
             fresh[:] = state.slots
@@ -277,7 +277,7 @@ class PublicAds:
             one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
 
     def _write(self, state: Manager, see: _Seen, slot: Slot, cells: bool) -> None:
-        """What is known of a slot apart from its ad, and with ``cells`` its row."""
+        """Write what is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
         m = see.snapshot(slot)
         see.spell(see.ads.names(m))
@@ -295,12 +295,12 @@ class PublicAds:
         else:
             self._watched.pop(slot.name, None)
         if cells:
-            self._note(found := {key: see.attribute(m, key) for key in self._said() if key not in self._moving})
-            self.table.put(place, found)
+            self._note(row := {key: see.attribute(m, key) for key in self._said() if key not in self._moving})
+            self.table.put(place, row)
             self._set_moving(see, slot, m, place, self._moving)
 
     def _said(self) -> list[str]:
-        """Those of the attributes wanted that any slot says: the others are words of other things."""
+        """Return the wanted attributes that any slot publishes; the other names refer to something else."""
         stamp = (len(self._wanted), len(self._spellings))
         if self._live[0] != stamp:
             live = [key for key in self._wanted if key in self.ads.live or key in self._spellings]
@@ -313,7 +313,7 @@ class PublicAds:
                 self._learn(cell)
 
     def _learn(self, expression: Expression) -> None:
-        """Take note of what an expression of a slot may read."""
+        """Note the names that an expression of a slot may read."""
         if id(expression) not in self._read:
             self._read.add(id(expression))
             self._seen |= {name for _, name in mentioned(expression)}
@@ -321,11 +321,11 @@ class PublicAds:
     # Columns
 
     def _want(self, state: Manager, see: _Seen, asked: Iterable[str]) -> None:
-        """Have a column for each of these, and for what they lead to."""
+        """Add a column for each of these attributes, and for the attributes that they refer to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
             if not self._every and not pending.isdisjoint(MAKES_NAMES):
-                self._every = True  # an expression makes names when it is evaluated: any may be read
+                self._every = True  # an expression that makes names when it is evaluated may read any attribute
             names = sorted(name for name in pending if name in see.ads.live or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
             self._rolled = self._rolled or any(map(see.ads.is_rolled, pending))
@@ -335,7 +335,7 @@ class PublicAds:
                 pending |= (self._spellings.keys() | see.ads.live.keys()) - self._wanted.keys()
 
     def _fill(self, state: Manager, see: _Seen, keys: list[str], names: list[str]) -> None:
-        """Write the cells of these attributes for these slots, which are all, or the last rows."""
+        """Write the cells of these attributes for these slots: all slots, or those of the last rows."""
         moments = [(state.slots[name], see.snapshot(state.slots[name])) for name in names] if keys else []
         complete = len(names) == len(self.names)
         for key in keys:
@@ -415,7 +415,7 @@ class PublicAds:
 
 
 def _told(text: str) -> int | None:
-    """What an owner's own sensor says in place of an attribute that moves by the clock, as a whole number."""
+    """Parse what the owner's own sensor publishes for an attribute that changes with the clock, as an integer."""
     if text.isdecimal():
         return int(text)
     parsed = expression(text)
@@ -425,7 +425,7 @@ def _told(text: str) -> int | None:
 class _Seen:
     """The slots' ads, for the columns that are read.
 
-    :param spellings: how attributes are written, by their names in small letters
+    :param spellings: the attributes' spellings, by their names in small letters
     """
 
     def __init__(self, ads: SlotAds, spellings: dict[str, str]) -> None:
@@ -434,7 +434,7 @@ class _Seen:
         self._known: set[str] = set(spellings.values())
 
     def spell(self, names: Set[str]) -> None:
-        """Take note of how attributes are written."""
+        """Note the spellings of attributes."""
         for name in names - self._known:
             self._known.add(name)
             if self.ads.is_published(name):
@@ -447,7 +447,7 @@ class _Seen:
 def public_ads_of(
     state: Manager, caches: Caches, now: int, context: Context, asked: Iterable[str], advertise: Advertise
 ) -> PublicAds:
-    """The pool's slots as of now: kept with the state, since little changes from one cycle to the next."""
+    """Return the pool's slots as of now. The table is kept with the state: little changes between two cycles."""
     known = caches.of(PublicAds)
     if not known.follows(state) or known.table.waste > 20 * len(state.slots) + 200_000:
         known = caches.renew(PublicAds)

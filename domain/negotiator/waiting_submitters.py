@@ -1,8 +1,8 @@
-"""The submitters whose jobs wait, by column: what a cycle needs to know of all of them, kept from one to the next.
+"""The submitters with idle jobs, by column: what a cycle needs to know of all of them, kept from cycle to cycle.
 
-Most of those who wait have used nothing for long: their priority is the best there is, and stays. Only whoever has
-changed since the last look (``_changed``, and the queue), or whose priority moves as time passes, is
-looked at again, so that in a cycle the others cost no more than a place in each column.
+Most waiting submitters have used nothing for a long time: they keep the best priority. A cycle evaluates again only
+the submitters that changed since the last one (``_changed``, and the queue) and those whose priority decays. Each of
+the others costs only a place in each column.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .group_demand import asked_by
 from .slot_table import Places
 
 _COLUMNS: Mapping[str, type] = {
-    "since": np.int64,  # what number of submission its first cluster was
+    "since": np.int64,  # the submission number of its first cluster
     "born": np.int64,  # its place among all submitters
     "spelled": np.int64,  # its place by name
     "priority": np.float64, "using": np.float64, "floor": np.float64, "ceiling": np.float64,  # as of its account
     "group": np.int64,  # the place of their accounting group in the tree
     "idle": np.int64,  # how many of its jobs wait
-    "asked": np.float64,  # how many cores these ask for, where there are accounting groups
-    "kind": np.int64,  # the number of their autocluster, if they are of one, else -1
-    "kinds": np.int64,  # of how many they are; -1: of some clusters it is not known
-    "told": np.int64,  # what number of a reason the log has for them (`number_of`); -1: it is not known
+    "asked": np.float64,  # how many cores these request, if there are accounting groups
+    "kind": np.int64,  # the number of their autocluster if they have only one, else -1
+    "kinds": np.int64,  # how many autoclusters they have; -1: not known for some clusters
+    "told": np.int64,  # the number of the reason that the log has for them (`number_of`); -1: not known
 }  # fmt: skip
 Column = npt.NDArray[Any]
 _DELETED = 1 << 62
-"""Behind all places: those who have jobs, but no record, come by their turns."""
+"""Added to the place of submitters with jobs but without a record: they come last, in the order of submission."""
 
 
 class Rows:
-    """A table of submitters. Each column is an array of its own: a cycle reads few of them, and these whole."""
+    """A table of submitters. Each column is a separate array: a cycle reads few columns, but all of their rows."""
 
     def __init__(self, columns: dict[str, Column]) -> None:
         self._columns = columns
@@ -57,26 +57,26 @@ class Rows:
         return self._columns[name]
 
     def followed_by(self, more: int, changing: Iterable[str]) -> Rows:
-        """These rows, and so many empty ones behind them: columns of their own for what will be changed in them."""
+        """Return these rows followed by ``more`` empty ones, with copies of the columns that are to change."""
         if more:
             return self.of(slice(None), more)
         return Rows(self._columns | {name: self._columns[name].copy() for name in changing})
 
     def of(self, places: Places | slice, more: int) -> Rows:
-        """The rows of these places, and so many empty ones behind them."""
+        """Return the rows of these places, followed by ``more`` empty ones."""
         ends: dict[str, Column] = {name: np.zeros(more, kind) for name, kind in _COLUMNS.items()}
         return Rows({name: np.concatenate([self._columns[name][places], end]) for name, end in ends.items()})
 
     def put(self, at: int, user: CycleSubmitter) -> None:
-        """Let the row of a submitter be as its account."""
+        """Write a submitter's account into its row."""
         columns = self._columns
         columns["priority"][at], columns["using"][at] = user.priority, user.using
         columns["floor"][at], columns["ceiling"][at], columns["group"][at] = user.floor, user.ceiling, user.group
 
 
 class WaitingSubmitters:
-    """Kept with the state. ``rows`` and ``names`` have a place for each that waits, and for some that do not any more
-    (``since`` 0)."""
+    """The waiting submitters of a state. ``rows`` and ``names`` have a place for each of them, and for some submitters
+    that no longer wait (``since`` 0)."""
 
     def __init__(self) -> None:
         self._restart(-1, 0)
@@ -86,11 +86,11 @@ class WaitingSubmitters:
         self.names: list[str] = []
         self.at: dict[str, int] = {}
         self.moving: dict[str, None] = {}
-        """Those who wait and whose account is another one at each instant."""
+        """Waiting submitters whose account changes as time passes."""
         self.standings = EqualPriorityGroups()
-        """All of them by their rights."""
+        """The waiting submitters, grouped by equal priority."""
         self.using: dict[str, None] = {}
-        """Those who have slots, or have used some since their priority was written down."""
+        """Submitters that have slots, or used some since their priority was logged."""
         self._born: dict[str, tuple[int, Submitter]] = {}
         self._numbers: dict[int, tuple[int, tuple[object, ...]]] = {}
         self._numbered = count()
@@ -102,7 +102,7 @@ class WaitingSubmitters:
     # Following
 
     def follow(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
-        """Be as the state says; ``accounts`` are as of now."""
+        """Update the table to the state; ``accounts`` are as of now."""
         changed = self._changed(state)
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
             self._restart(state.configured, queues.restarts)
@@ -119,19 +119,19 @@ class WaitingSubmitters:
             self.rows.put(self.at[name], accounts.of(name))
 
     def _changed(self, state: Manager) -> dict[str, None] | None:
-        """Return the submitters whose record may have changed, or why a job of theirs got nothing, since the last look;
-        None: that is not known."""
-        changed, told = state.submitter_changes.since(self._seen[0]), state.rejection_changes.since(self._seen[1])
-        if changed is None or told is None:
+        """Return the submitters whose record or rejection reasons may have changed since the last update; None: not
+        known."""
+        changed, rejected = state.submitter_changes.since(self._seen[0]), state.rejection_changes.since(self._seen[1])
+        if changed is None or rejected is None:
             return None
-        for number, _ in told:
+        for number, _ in rejected:
             cluster = state.clusters.get(number)
             if cluster is not None:
                 changed[cluster.submitter] = None
         return changed
 
     def _count(self, state: Manager, changed: Iterable[str]) -> None:
-        """Take note of where the submitters stand among all: new ones come last."""
+        """Number the submitters in the order of their records: new ones come last."""
         known, records, fresh = self._born, state.submitters, 0
         for name in changed:
             record, before = records.get(name), known.get(name)
@@ -152,7 +152,7 @@ class WaitingSubmitters:
         known.update((name, (number, records[name])) for number, name in enumerate(last, following))
 
     def _settle(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: CycleSubmitters) -> None:
-        """Look at a submitter anew."""
+        """Evaluate a submitter again."""
         uses = record is not None and (
             record.slots > 0 or record.weighted_in_use != 0 or record.weighted_usage != record.usage_accounted
         )
@@ -196,7 +196,7 @@ class WaitingSubmitters:
         return at
 
     def _make_room(self) -> None:
-        """Leave out whoever does not wait any more, and have place for as many again."""
+        """Drop submitters that no longer wait, and double the room."""
         rows = np.flatnonzero(self.rows["since"])
         self.rows, self._in_turn = self.rows.of(rows, len(rows) + 16), None
         self.names = [self.names[at] for at in rows.tolist()]
@@ -204,22 +204,21 @@ class WaitingSubmitters:
         self._spelled = min(self._spelled, len(self.names))
 
     def _spell(self) -> None:
-        """The order by names: some are new."""
+        """Sort the submitters by name again after new ones came."""
         order = sorted(range(len(self.names)), key=self.names.__getitem__)
         self.rows["spelled"][order] = np.arange(len(order))
         self._spelled = len(self.names)
 
-    # What is asked
-
+    # Queries
     def in_turn(self) -> Places:
-        """The places of those who wait, by whose first cluster was submitted first."""
+        """Return the places of the waiting submitters, by the submission of their first clusters."""
         if self._in_turn is None:
             rows = np.flatnonzero(self.rows["since"])
             self._in_turn = rows[np.argsort(self.rows["since"][rows], kind="stable")]
         return self._in_turn
 
     def aging(self, queues: IdleQueues) -> list[str]:
-        """Those whose priority may be another one than the log says, in the order of all."""
+        """Return the submitters whose logged priority may be out of date, in the order of their records."""
         return self.by_birth({*self.using, *self.moving, *queues.local_of})
 
     def waits(self, name: str) -> bool:
@@ -227,17 +226,17 @@ class WaitingSubmitters:
         return at is not None and bool(self.rows["since"][at])
 
     def by_birth(self, names: Iterable[str]) -> list[str]:
-        """These submitters, in the order of all; those without a record are left out."""
+        """Sort these submitters by the order of their records; drop submitters without one."""
         born = self._born
         return sorted((name for name in names if name in born), key=lambda name: born[name][0])
 
     def note_told(self, place: int, number: int) -> None:
-        """The log has what is told of the jobs of those at a place, which has a number."""
+        """Note that the log has the reason with this number for the jobs of the submitter at a place."""
         self.rows["told"][place] = number
         self.standings.note_told(self.names[place])
 
     def number_of(self, kind: int, facts: tuple[object, ...]) -> int:
-        """A number for what is told of a kind of jobs: the same for as long as the same is told."""
+        """Return a number for the reason of a kind of jobs. It stays the same as long as the facts do."""
         known = self._numbers.get(kind)
         if known is None or known[1] != facts:
             known = self._numbers[kind] = next(self._numbered), facts
@@ -252,12 +251,12 @@ def _set(names: dict[str, None], name: str, is_in: bool) -> None:
 
 
 def _moves(record: Submitter) -> bool:
-    """Whether time alone changes what a submitter that uses nothing is granted."""
+    """Return whether time alone changes the share of a submitter that uses nothing."""
     return record.priority != LEAST_PRIORITY or bool(record.leases)
 
 
 def waiting_submitters(state: Manager, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
-    """The submitters of this state whose jobs wait."""
+    """Return the submitters of this state that have idle jobs."""
     waiting = caches.of(WaitingSubmitters)
     waiting.follow(state, idle_queues(state, caches), accounts)
     return waiting
