@@ -1,7 +1,7 @@
-"""Which account of this machine a job runs as, where root serves the pool.
+"""Choose the account of this machine that a job runs as, where root serves the pool.
 
-Source: the manual's "User Accounts in HTCondor on Unix Platforms", and the settings that it names; what it leaves open
-(the names of dynamic slots, jobs of the local universe, root's rights), the starter's choice of its user.
+Source: the manual's "User Accounts in HTCondor on Unix Platforms" and the settings it names. The starter's choice of a
+user decides what the manual leaves open: the names of dynamic slots, jobs of the local universe, root's rights.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _AT_THE_ACCESS_POINT = frozenset({"7", "12"})  #: the universes scheduler and lo
 
 
 class NoAccount(Exception):
-    """There is no account to run a job as; the text says why. ``of_job``: the job is why, and not the machine."""
+    """No account can run a job; the text says why. ``of_job``: the cause is the job, not the machine."""
 
-    def __init__(self, words: str, of_job: bool = False) -> None:
-        super().__init__(words)
+    def __init__(self, reason: str, of_job: bool = False) -> None:
+        super().__init__(reason)
         self.of_job = of_job
 
 
 @frozen
 class JobAccountSettings:
-    """The settings that decide as whom jobs run. Without any, all run as their owners."""
+    """The settings that choose the user jobs run as. Without any, each job runs as its owner."""
 
     allow: Expression | None = None  #: STARTER_ALLOW_RUNAS_OWNER; None: it is true
     domain: str = field(default="", metadata=setting("UID_DOMAIN", str))  #: of the machine; empty: that of the pool
-    trusted: bool = True  #: whether the pool is believed to be of the domain that it claims
-    soft: bool = field(default=False, metadata=setting("SOFT_UID_DOMAIN", bool))  #: an owner need not be known here
+    trusted: bool = True  #: whether to trust the domain that the pool claims
+    soft: bool = field(default=False, metadata=setting("SOFT_UID_DOMAIN", bool))  #: owners may lack an account here
     slots: Mapping[str, str] = field(factory=dict)  #: SLOT<N>_USER, by the slot's name in capital letters
-    nobodys: tuple[str, ...] = ()  #: NOBODY_SLOT_USER, cut where the slot's name belongs; empty: it is not set
+    nobodys: tuple[str, ...] = ()  #: NOBODY_SLOT_USER, split where the slot's name goes; empty: not set
     dedicated: re.Pattern[str] | None = None  #: the accounts whose processes are all a job's
 
     @classmethod
     def configured(cls, configuration: Configuration) -> JobAccountSettings:
-        """Read a configuration. Raise `ConfigError` if something in it cannot be understood, or needs root's rights
-        and this process does not have them."""
+        """Read a configuration. Raise `ConfigError` if a value is invalid, or needs root's rights that this process
+        lacks."""
         get, slots = configuration.get, {}
         for name in configuration.names():
             if _SLOT_USER.fullmatch(name) and get(name):
@@ -78,13 +78,13 @@ class JobAccountSettings:
         )
 
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
-        """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if it is not one of this
-        machine's, or root's."""
-        found = self.of_owner(owner) if self.runs_as_owner(job, owner) else account_named(self.slot_user(slot))
-        return evolve(found, dedicated=self.dedicated is not None and self.dedicated.search(found.name) is not None)
+        """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if this machine does not
+        have it, or it is root's."""
+        account = self.owner_account(owner) if self.runs_as_owner(job, owner) else account_named(self.slot_user(slot))
+        return evolve(account, dedicated=self.dedicated is not None and self.dedicated.search(account.name) is not None)
 
-    def of_owner(self, owner: str) -> UnixAccount:
-        """Return the account of a job's owner, whose its files are. Raise `NoAccount`."""
+    def owner_account(self, owner: str) -> UnixAccount:
+        """Return the account of a job's owner, who owns the job's files. Raise `NoAccount`."""
         try:
             return account_named(owner)
         except NoAccount as none:
@@ -93,7 +93,7 @@ class JobAccountSettings:
             return UnixAccount(owner, int(owner), account_named(NOBODY).gid)
 
     def runs_as_owner(self, job: Ad, owner: str) -> bool:
-        """Tell whether a job runs as its owner. Raise `NoAccount` if the configuration's expression does not say."""
+        """Return True if a job runs as its owner. Raise `NoAccount` if the configured expression is not a Boolean."""
         if job.get("JobUniverse") in _AT_THE_ACCESS_POINT:
             return True
         if not self._allows(job) or job.get("RunAsOwner", "true").lower() == "false":
@@ -116,23 +116,23 @@ class JobAccountSettings:
         """Return the account of jobs that do not run as their owners, by the slot's name: slot1 or slot1_2."""
         name = slot.partition("@")[0]
         name = name if len(name) >= _SHORTEST_SLOT else "slot1"
-        found = self.slots.get(name.upper()) or name.join(self.nobodys)
-        return found if found not in ("", "root") else NOBODY
+        user = self.slots.get(name.upper()) or name.join(self.nobodys)
+        return user if user not in ("", "root") else NOBODY
 
 
 def account_named(name: str) -> UnixAccount:
-    """Return an account of this machine. Raise `NoAccount` if there is none of this name, or it has root's rights."""
+    """Return an account of this machine. Raise `NoAccount` if no account has this name, or it has root's rights."""
     try:
         user = pwd.getpwnam(name)
     except (KeyError, ValueError):
         raise NoAccount(f"there is no user {name} on this machine") from None
     if user.pw_uid == 0 or user.pw_gid == 0:
-        raise NoAccount(f"{name} has the rights of root, with which no job of others runs")
+        raise NoAccount(f"{name} has root's rights; jobs of other users never run with these")
     return UnixAccount(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)
 
 
 def group_of(account: UnixAccount, group: str) -> UnixAccount:
-    """Return the account with another one of its groups as its first. Raise `NoAccount` if it is not one of them."""
+    """Return the account with another of its groups as the primary one. Raise `NoAccount` if it is not a member."""
     try:
         gid = grp.getgrnam(group).gr_gid
     except (KeyError, ValueError):
@@ -143,8 +143,8 @@ def group_of(account: UnixAccount, group: str) -> UnixAccount:
 
 
 def _dedicated(configuration: Configuration) -> re.Pattern[str] | None:
-    """Return the pattern of dedicated accounts. The starter puts it between ^ and $ as it stands, parts of a choice
-    included."""
+    """Return the pattern of dedicated accounts. Like the starter, put it between ^ and $ unchanged, even if it has
+    alternatives."""
     pattern = configuration.get(_DEDICATED)
     if not pattern:
         return re.compile("") if configuration.boolean(_ALL_DEDICATED, False) else None
@@ -164,6 +164,6 @@ def _check_root(configuration: Configuration, names: list[str]) -> None:
 
 
 def _is_within(host: str, domain: str) -> bool:
-    """Tell whether a host's name says that it is of a domain."""
+    """Return True if a host's name is in a domain."""
     host, domain = host.lower(), domain.lower()
     return host == domain or host.endswith(domain if domain.startswith(".") else f".{domain}")

@@ -1,8 +1,8 @@
 """Benchmark this machine: MIPS and KFLOPS.
 
-``python -m poolbook.adapters.machine.benchmarks`` prints both, after about a second. They are figures of
-numpy's loops on one core: millions of integer operations and thousands of floating-point operations per second,
-comparable between machines that are measured in this way.
+``python -m poolbook.adapters.machine.benchmarks`` prints both, after about a second. They measure numpy's
+loops on one core: millions of integer operations and thousands of floating-point operations per second, comparable
+between machines that run this benchmark.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Callable
 
-SECONDS = 0.5  #: seconds that each kind of work is done, at least
+SECONDS = 0.5  #: the shortest time that each kind of work is measured
 _WORDS = 4096
 _RANK = 200
 
 
 def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
-    """Return the operations per second of ``work``, which returns how many it did. It is repeated for ``seconds``; the
-    fastest repetition counts, since others may use the machine meanwhile."""
+    """Return the operations per second of ``work``, which returns how many it did. Repeat it for ``seconds`` and take
+    the fastest repetition, since other processes may use the machine."""
     best, end = 0.0, time.perf_counter() + seconds
     while True:
         began = time.perf_counter()
@@ -34,11 +34,11 @@ def integers() -> int:
     """Run xorshift over a vector, sixteen times: shifts and exclusive ors of 32-bit integers that fit into a cache."""
     import numpy
 
-    words = numpy.arange(1, _WORDS + 1, dtype=numpy.uint32)
+    vector = numpy.arange(1, _WORDS + 1, dtype=numpy.uint32)
     for _ in range(16):
-        words ^= words << numpy.uint32(13)
-        words ^= words >> numpy.uint32(17)
-        words ^= words << numpy.uint32(5)
+        vector ^= vector << numpy.uint32(13)
+        vector ^= vector >> numpy.uint32(17)
+        vector ^= vector << numpy.uint32(5)
     return 16 * 6 * _WORDS
 
 
@@ -58,15 +58,15 @@ def main() -> None:
 
 
 def command() -> tuple[list[str], dict[str, str]]:
-    """Return the command and environment that run the benchmarks in a process of their own, on one core."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return [sys.executable, "-m", __name__], {**os.environ, **one}
+    """Return the command and environment that run the benchmarks in a separate process, on one core."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return [sys.executable, "-m", __name__], {**os.environ, **threads}
 
 
 def result(printed: str) -> tuple[int, int]:
     """Return the MIPS and KFLOPS that the benchmarks printed; zeros if they did not finish."""
-    words = printed.split()
-    return (int(words[0]), int(words[1])) if len(words) == 2 and all(map(str.isdigit, words)) else (0, 0)
+    numbers = printed.split()
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 and all(map(str.isdigit, numbers)) else (0, 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A process whose output is read as it comes, while the pool does other things."""
+"""A child process whose output the pool's loop reads as it arrives."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-Watch = Callable[[int, Callable[[], None]], None]  #: has a function called whenever a descriptor can be read
+Watch = Callable[[int, Callable[[], None]], None]  #: registers a function to call whenever a descriptor is readable
 Unwatch = Callable[[int], None]
-LONGEST = 1 << 20  #: bytes of a line, at most; a longer one is split
+LONGEST = 1 << 20  #: the most bytes of a line; a longer one is split
 _PIPE = 1 << 16  #: bytes that a pipe holds
 
 
 class Child:
-    """A process in a session of its own. ``heard`` is called with each line that it prints (the last one may lack its
-    line feed), ``ended`` when it is gone. Raises `OSError` if it cannot be started."""
+    """A process in its own session. It calls ``heard`` with each line that it prints (the last may lack its line feed)
+    and ``ended`` when it has exited. Raises `OSError` if it cannot be started."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Child:
         if self._gone:
             return
         if self._listening and self._readable():
-            self._read()  # all that it printed itself; what it started may go on printing for ever
+            self._read()  # its own output is complete; its descendants may still hold the pipe open
         if self._rest:
             self._heard(self._rest.decode(errors="replace"))
         self._leave()
@@ -96,13 +96,13 @@ class Child:
         self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and everything that it started."""
+        """Send a signal to its process group."""
         if not self._gone:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """Kill it, and drop the rest of its output."""
+        """Kill it and discard the rest of its output."""
         if not self._gone:
             self.signal(signal.SIGKILL)
             self._leave()

@@ -1,8 +1,8 @@
-"""The runtimes of containers on this machine: what a configuration says of them, and what its slots say that they can.
+"""The container runtimes of this machine: their settings, and what its slots advertise.
 
-A runtime is tried before a slot has it. Source: HTCondor 25.14's ``starter_v61_main.cpp``, ``docker-api.cpp`` and
-``singularity.cpp``. HTCondor brings images of its own for the trial; where they are not installed, docker counts if its
-server answers, and apptainer is tried with a program that is made for it.
+A runtime is tested before a slot advertises it. Source: HTCondor 25.14's ``starter_v61_main.cpp``, ``docker-api.cpp``
+and ``singularity.cpp``. HTCondor installs images for the test. Where they are missing, docker passes if its server
+answers, and apptainer is tested with a small generated program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...domain.settings_classes import setting
 from ...domain.state.job_ad import quoted
 
 _PATIENCE_S, _TRIAL_S = 120, 20
-_TRIAL_CODE = 37  #: the exit code of HTCondor's trials
+_TRIAL_CODE = 37  #: the exit code that HTCondor's test programs return
 _UNSUPPORTED = "20.10.4,"  #: a version of docker that HTCondor does not work with
 _EXPRESSIONS: Final = (
     "MOUNT_UNDER_SCRATCH", "DOCKER_DROP_ALL_CAPABILITIES", "DOCKER_SHM_SIZE", "SINGULARITY_JOB",
@@ -41,7 +41,7 @@ _TEXTS: Final = (
 
 @frozen
 class DockerVolume:
-    """A directory of DOCKER_MOUNT_VOLUMES: what is mounted where, and for which jobs (empty: for all)."""
+    """A volume of DOCKER_MOUNT_VOLUMES: SOURCE:TARGET, and the condition that a job must meet (empty: none)."""
 
     words: str
     condition: str = ""
@@ -49,11 +49,11 @@ class DockerVolume:
 
 @frozen
 class Containers:
-    """The starter's settings about containers."""
+    """The starter's settings for containers."""
 
-    docker: tuple[str, ...] = ()  #: how docker is called; empty: it is not
+    docker: tuple[str, ...] = ()  #: the command that runs docker; empty: there is none
     singularity: str = ""  #: the runtime's program
-    texts: Mapping[str, str] = field(factory=dict)  #: by name: expressions, and what is taken as it stands
+    texts: Mapping[str, str] = field(factory=dict)  #: by name: expressions, and literal texts
     volumes: tuple[DockerVolume, ...] = ()
     init: bool = field(default=True, metadata=setting("DOCKER_RUN_UNDER_INIT", bool))
     silent: bool = field(default=True, metadata=setting("DOCKER_LOG_DRIVER_NONE", bool))
@@ -67,7 +67,7 @@ class Containers:
 
     @classmethod
     def configured(cls, configuration: Configuration) -> Containers:
-        """Read the configuration. Raise `ConfigError` where a number or a truth value is none."""
+        """Read the configuration. Raise `ConfigError` if a number or a Boolean is invalid."""
         names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
         return cls(
             **configuration.values_of(cls),
@@ -81,33 +81,33 @@ class Containers:
 
 
 def _volume(configuration: Configuration, name: str) -> DockerVolume | None:
-    words = configuration.get(f"DOCKER_VOLUME_DIR_{name}")
-    if not words:
+    volume = configuration.get(f"DOCKER_VOLUME_DIR_{name}")
+    if not volume:
         return None
     return DockerVolume(
-        words if ":" in words else f"{words}:{words}", configuration.get(f"DOCKER_VOLUME_DIR_{name}_MOUNT_IF")
+        volume if ":" in volume else f"{volume}:{volume}", configuration.get(f"DOCKER_VOLUME_DIR_{name}_MOUNT_IF")
     )
 
 
 def faults(configuration: Configuration) -> list[str]:
-    """Return a sentence for each setting about containers that cannot be followed as it stands."""
+    """Return a sentence for each container setting that has no effect or a limited one."""
     names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
-    told = [
-        f"DOCKER_MOUNT_VOLUMES names {name}, and DOCKER_VOLUME_DIR_{name} is not set: it is left out"
+    problems = [
+        f"DOCKER_MOUNT_VOLUMES names {name}, but DOCKER_VOLUME_DIR_{name} is not set: the volume is ignored"
         for name in names
         if _volume(configuration, name) is None
     ]
-    for name, found in (("DOCKER", _docker(configuration)), ("SINGULARITY", _singularity(configuration))):
-        if not found and configuration.get(name) and configuration.source(name).kind != "default":
-            told.append(f"{name} = {configuration.get(name)}: there is no such program: no job runs in its containers")
+    for name, program in (("DOCKER", _docker(configuration)), ("SINGULARITY", _singularity(configuration))):
+        if not program and configuration.get(name) and configuration.source(name).kind != "default":
+            problems.append(f"{name} = {configuration.get(name)}: program not found: no job runs in its containers")
     name = "MOUNT_UNDER_SCRATCH"
     if configuration.source(name).kind != "default":
-        told.append(f"{name} counts for jobs in containers alone: all others find the machine's own directories")
-    return told
+        problems.append(f"{name} applies only to jobs in containers: other jobs use the machine's own directories")
+    return problems
 
 
 def _docker(configuration: Configuration) -> tuple[str, ...]:
-    """Return how docker is called: a program that is there, perhaps by sudo."""
+    """Return the command that runs docker, perhaps through sudo; empty: the program does not exist."""
     text = configuration.get("DOCKER")
     program = text.removeprefix("sudo ").strip()
     if not program or not os.path.exists(program):
@@ -120,16 +120,16 @@ def _singularity(configuration: Configuration) -> str:
     return program if program and os.path.exists(program) else ""
 
 
-# What slots say
+# What slots advertise
 
 
 def advertised(configuration: Configuration) -> Ad:
-    """Return what a machine's slots say of its runtimes; nothing of one that is not there or does not work."""
+    """Return the attributes of the runtimes for a machine's slots; a missing or broken runtime has none."""
     ad: Ad = {}
     if command := _docker(configuration):
-        ad |= _of_docker(command, _docker_trial(configuration))
+        ad |= _docker_ad(command, _docker_trial(configuration))
     if program := _singularity(configuration):
-        ad |= _of_singularity(
+        ad |= _singularity_ad(
             program,
             os.stat(program).st_mtime_ns,
             configuration.get("SINGULARITY_TEST_SANDBOX"),
@@ -144,11 +144,11 @@ def advertised(configuration: Configuration) -> Ad:
     return ad
 
 
-def _ran(words: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
-    """Return a program's exit code (-1: it could not be run, or took too long) and what it prints."""
+def _run(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
+    """Return a program's exit code (-1: it could not be run, or took too long) and its output."""
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
             check=False, text=True, errors="replace",
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
@@ -157,18 +157,18 @@ def _ran(words: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
 
 
 def _docker_trial(configuration: Configuration) -> tuple[str, str] | None:
-    """Return the file and the name of the image that docker is tried with; None: it is not tried."""
+    """Return the file and the name of the image that tests docker; None: there is no test."""
     path, name = configuration.get("DOCKER_TEST_IMAGE_PATH"), configuration.get("DOCKER_TEST_IMAGE_NAME")
-    wanted = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
-    return (path, name) if wanted else None
+    enabled = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
+    return (path, name) if enabled else None
 
 
-def _of_docker(command: tuple[str, ...], trial: tuple[str, str] | None) -> Ad:
-    code, version = _ran([*command, "-v"])
+def _docker_ad(command: tuple[str, ...], trial: tuple[str, str] | None) -> Ad:
+    code, version = _run([*command, "-v"])
     version = version.rstrip("\n")
     if code or not version or "\n" in version or len(version) > 1024 or "Jansens" in version:
         return {}
-    if _ran([*command, "info"])[0] or not _docker_runs(command, trial):
+    if _run([*command, "info"])[0] or not _docker_runs(command, trial):
         return {}
     ad = {"HasDocker": "true", "HasDockerURL": "true", "HasContainer": "true", "DockerVersion": quoted(version)}
     if _UNSUPPORTED in version:
@@ -180,34 +180,34 @@ def _docker_runs(command: tuple[str, ...], trial: tuple[str, str] | None) -> boo
     if trial is None:
         return True
     path, name = trial
-    _ran([*command, "load", "-i", path], _TRIAL_S)
-    code, _ = _ran([*command, "run", "--rm=true", name, "/exit_37"], _TRIAL_S)
-    _ran([*command, "rmi", name], _TRIAL_S)
+    _run([*command, "load", "-i", path], _TRIAL_S)
+    code, _ = _run([*command, "run", "--rm=true", name, "/exit_37"], _TRIAL_S)
+    _run([*command, "rmi", name], _TRIAL_S)
     return code == _TRIAL_CODE
 
 
 @cache
-def _of_singularity(program: str, _changed_ns: int, sandbox: str, sif: str, namespaces: str, seconds: int) -> Ad:
-    """Try the runtime, again only when it has changed."""
-    code, said = _ran([program, "--version"])
-    version = said.partition("\n")[0]
+def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif: str, namespaces: str, seconds: int) -> Ad:
+    """Test the runtime; test it again only after it has changed."""
+    code, output = _run([program, "--version"])
+    version = output.partition("\n")[0]
     if code or not version:
         return {}
     attempts = {"true": [True], "false": [False]}.get(namespaces, [True, False])
     with tempfile.TemporaryDirectory(prefix="poolbook-") as folder:
-        here = sandbox if os.path.exists(f"{sandbox}/exit_37") else _made(folder)
+        here = sandbox if os.path.exists(f"{sandbox}/exit_37") else _make_image(folder)
         packed = sif if os.path.exists(sif) else f"{folder}/exit_37.sif"
         if here and packed != sif:
-            _ran([program, "-q", "build", packed, here], seconds)
+            _run([program, "-q", "build", packed, here], seconds)
         last, works = "", {}
         for kind, image in (("HasSandboxImage", here), ("HasSIF", packed)):
             for own in list(attempts) if image and os.path.exists(image) else []:
-                code, said = _ran([program, "exec", *containment(own), image, "/exit_37"], seconds)
+                code, output = _run([program, "exec", *containment(own), image, "/exit_37"], seconds)
                 if code == _TRIAL_CODE:
                     works[kind] = "true"
                     attempts = [own]
                     break
-                last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), last)
+                last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), last)
     ad = {"SingularityVersion": quoted(version)}
     if works:
         able = dict.fromkeys(("HasSingularity", "HasContainer", "HasDockerURL"), "true")
@@ -217,7 +217,7 @@ def _of_singularity(program: str, _changed_ns: int, sandbox: str, sif: str, name
 
 
 def containment(namespaces: bool) -> list[str]:
-    """Return what keeps a container apart, with process numbers of its own or without."""
+    """Return the options that isolate a container, with or without its own PID namespace."""
     return ["-C"] if namespaces else ["--contain", "--ipc", "--cleanenv"]
 
 
@@ -231,9 +231,9 @@ _CODE = {
 }
 
 
-def _made(folder: str) -> str:
-    """Make the smallest image that can be tried: a directory with a program that ends with code 37; empty: there is
-    none for this machine."""
+def _make_image(folder: str) -> str:
+    """Make a minimal test image: a directory with a program that exits with code 37. Return its path; empty: this
+    processor is not supported."""
     if platform.machine() not in _CODE:
         return ""
     machine, code = _CODE[platform.machine()]

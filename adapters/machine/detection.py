@@ -1,4 +1,4 @@
-"""This machine as a member of the pool: what is detected on it, and what it offers under a configuration."""
+"""This machine as a member of the pool: its detected hardware, and what it offers under a configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .transfer_plugins import advertised
 
 # Describe this machine's processor as machine ads do, from what Linux reports.
 
-TOLD: Final = ("avx", "avx2", "avx512_vnni", "avx512dq", "avx512f", "sse4_1", "sse4_2", "ssse3")
+FEATURES: Final = ("avx", "avx2", "avx512_vnni", "avx512dq", "avx512f", "sse4_1", "sse4_2", "ssse3")
 """Features of a processor that ads have attributes for, as has_avx2."""
 LEVELS: Final = {
     "x86_64-v4": {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"},
@@ -37,10 +37,10 @@ LEVELS: Final = {
 _NUMBERS: Final = {"CpuFamily": "cpu family", "CpuModelNumber": "model", "CpuCacheSize": "cache size"}
 
 
-def processor_ad(told: str) -> Ad:
-    """Return a processor's ad. ``told`` is the text of /proc/cpuinfo; its first processor counts."""
-    facts = dict(re.findall(r"^([^:\n]+?)\s*:[ \t]*(.*)$", told.partition("\n\n")[0], flags=re.MULTILINE))
-    found = {
+def processor_ad(cpuinfo: str) -> Ad:
+    """Return a processor's ad, for the first processor in the text of /proc/cpuinfo."""
+    facts = dict(re.findall(r"^([^:\n]+?)\s*:[ \t]*(.*)$", cpuinfo.partition("\n\n")[0], flags=re.MULTILINE))
+    ad = {
         attribute: number[0]
         for attribute, name in _NUMBERS.items()
         if (number := re.match("[0-9]+", facts.get(name, "")))
@@ -48,8 +48,8 @@ def processor_ad(told: str) -> Ad:
     flags = set(facts.get("flags", "").split())
     level = next((level for level, features in LEVELS.items() if features <= flags), "")
     if level:
-        found["Microarch"] = quoted(level)
-    return found | {f"has_{flag}": "true" for flag in TOLD if flag in flags}
+        ad["Microarch"] = quoted(level)
+    return ad | {f"has_{flag}": "true" for flag in FEATURES if flag in flags}
 
 
 def system_names() -> Ad:
@@ -87,34 +87,34 @@ def volume(directory: Path) -> ExecuteVolume:
     existing = directory
     while not existing.exists():
         existing = existing.parent
-    found = os.statvfs(existing)
-    unit = found.f_frsize
-    return ExecuteVolume(str(existing.stat().st_dev), found.f_bavail * unit // 1024, found.f_blocks * unit // 1024)
+    usage = os.statvfs(existing)
+    unit = usage.f_frsize
+    return ExecuteVolume(str(existing.stat().st_dev), usage.f_bavail * unit // 1024, usage.f_blocks * unit // 1024)
 
 
 def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
-    """Return what this machine has; jobs run in ``execute`` unless the configuration names another directory. Raise
-    `SlotTypeError` if a custom resource's inventory command cannot be run."""
+    """Return this machine's hardware; jobs run in ``execute`` unless the configuration names another directory. Raise
+    `SlotTypeError` if a custom resource's inventory command fails."""
     import psutil
 
-    found = detected(execute)
+    resources = detected(execute)
     memory = psutil.virtual_memory().total
     named = execute_directories(configuration)
     volumes = {directory: volume(Path(directory)) for directory in named.values()}
     if 0 not in named:
         volumes = {"": volume(execute), **volumes}
-    told = {name: _told(name, command) for name, command in inventories(configuration).items()}
+    inventory = {name: _run_inventory(name, command) for name, command in inventories(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
     system = {**system, **system_names(), **advertised(configuration), **runtimes(configuration)}
-    return Equipment(found["Cpus"], found["Memory"], swap, volumes, system, told)
+    return Equipment(resources["Cpus"], resources["Memory"], swap, volumes, system, inventory)
 
 
-_PATIENCE = 60  #: seconds that an inventory command may take
+_PATIENCE = 60  #: the most seconds that an inventory command may take
 _GPU_DISCOVERY = "condor_gpu_discovery"
-"""HTCondor's program that `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
+"""The inventory program that `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
 
 
-def _told(name: str, command: str) -> str:
+def _run_inventory(name: str, command: str) -> str:
     import shlex
 
     try:
@@ -124,12 +124,12 @@ def _told(name: str, command: str) -> str:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         if isinstance(error, FileNotFoundError) and command.split()[0].endswith(f"/{_GPU_DISCOVERY}"):
             return "DetectedGPUs = 0\n"
-        raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: mend or drop it") from None
+        raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: fix or remove it") from None
     return done.stdout
 
 
 def missing_inventories(configuration: Configuration) -> list[str]:
-    """Return a sentence for each of HTCondor's inventory programs that is configured and not installed."""
+    """Return a sentence for each HTCondor inventory program that is configured but not installed."""
     return [
         f"MACHINE_RESOURCE_INVENTORY_{name}: {program} is not installed: this machine offers no {name}"
         for name, command in inventories(configuration).items()
@@ -138,18 +138,18 @@ def missing_inventories(configuration: Configuration) -> list[str]:
 
 
 def _distribution() -> Ad:
-    """Return HTCondor's attributes of the Linux distribution: "Debian12", "Debian", 12 ..."""
+    """Return the attributes of the Linux distribution: "Debian12", "Debian", 12 ..."""
     try:
-        found = platform.freedesktop_os_release()
+        release = platform.freedesktop_os_release()
     except OSError:
         return {}
-    name = found.get("NAME", "").split()[0] if found.get("NAME") else found["ID"].capitalize()
-    major = found.get("VERSION_ID", "").partition(".")[0]
+    name = release.get("NAME", "").split()[0] if release.get("NAME") else release["ID"].capitalize()
+    major = release.get("VERSION_ID", "").partition(".")[0]
     ad = {
         "OpSysAndVer": quoted(name + major),
         "OpSysName": quoted(name),
         "OpSysShortName": quoted(name),
-        "OpSysLongName": quoted(found.get("PRETTY_NAME", name)),
+        "OpSysLongName": quoted(release.get("PRETTY_NAME", name)),
     }
     if major.isdigit():
         ad |= {"OpSysMajorVer": major, "OpSysVer": str(int(major) * 100)}
@@ -157,7 +157,7 @@ def _distribution() -> Ad:
 
 
 def system_ad(domains: Mapping[str, str]) -> Ad:
-    """Return a machine's system attributes; ``domains`` are its pool's, used where its configuration sets none."""
+    """Return a machine's system attributes; ``domains`` are its pool's, for a machine whose configuration sets none."""
     return {
         "Arch": quoted(architecture()),
         "OpSys": quoted(operating_system()),
@@ -175,22 +175,22 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
 
 
 def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
-    """Return the configuration of a machine without one: HTCondor's defaults, with one partitionable slot or `static`
-    equal ones. `benchmarks`: measure its speed once, as by default; that takes a second of one core."""
+    """Return the default configuration: HTCondor's defaults, with one partitionable slot or `static` equal ones.
+    `benchmarks`: measure the machine's speed once, as by default; that takes a second of one core."""
     equal = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
     return read(("" if benchmarks else _UNMEASURED) + equal)
 
 
-def _made_up(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
+def _describe(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
     memory, volume = resources["Memory"], ExecuteVolume("", resources["Disk"], resources["Disk"])
     return Equipment(cpus, memory, memory * 1024, {"": volume}, {**system_ad(domains), **advertised()})
 
 
 def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, str]) -> Equipment:
-    """Return what a machine was added with, as its ads say, to apply another configuration to it."""
+    """Return a machine's hardware as its ads record it, to apply another configuration to it."""
     disk = max((int(slot.ad.get("DetectedDisk", "0")) for slot in slots), default=0)
     resources = {"Memory": int(machine.ad["DetectedMemory"]), "Disk": disk}
-    return _made_up(resources, domains, int(machine.ad["DetectedCpus"]))
+    return _describe(resources, domains, int(machine.ad["DetectedCpus"]))
 
 
 def machine(
@@ -202,11 +202,10 @@ def machine(
     attributes: Mapping[str, str] | None = None,
     configuration: Configuration | None = None,
 ) -> AddMachine:
-    """Return the command that adds a machine, under a configuration or under no policy of its own: then with one
-    partitionable slot, or with `static` equal slots, of which there may be more than cores. `attributes` override those
-    of its slots' ads; ``domains``: see ``system_ad``. Raise `ValueError` if the resources do not suffice for these
-    slots."""
-    here = _made_up(resources, domains, max(resources["Cpus"], static))
+    """Return the command that adds a machine under a configuration. Without one, it has one partitionable slot, or
+    `static` equal slots (there may be more slots than cores). `attributes` override those of its slots' ads; for
+    ``domains`` see ``system_ad``. Raise `ValueError` if the resources do not suffice for these slots."""
+    here = _describe(resources, domains, max(resources["Cpus"], static))
     joins = offer(id, name, plain(static) if configuration is None else configuration, here)
     if not attributes:
         return joins

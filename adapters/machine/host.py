@@ -8,7 +8,7 @@ import socket
 
 VERSION = "0.1.0"
 CONDOR_VERSION = f"$CondorVersion: 25.14.1 2026-10-16 BuildID: Poolbook-{VERSION} $"
-"""The version of HTCondor whose behaviour is implemented; submitted Requirements compare it."""
+"""The HTCondor version that Poolbook implements; jobs' Requirements may compare it."""
 
 ARCHITECTURES = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "aarch64", "arm64": "aarch64", "ppc64le": "ppc64le"}
 

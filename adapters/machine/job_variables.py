@@ -1,6 +1,6 @@
-"""The variables that the starter adds to a job's environment by the machine's configuration, and by its slot's ad.
+"""The variables that the starter adds to a job's environment, from the machine's configuration and the slot's ad.
 
-Source: the starter's PublishToEnv and SetEnvironmentForAssignedRes (starter.cpp, 25.14), and what these read.
+Source: the starter's PublishToEnv and SetEnvironmentForAssignedRes (starter.cpp, 25.14), and the settings they read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ INHERITS: Final = "JOB_INHERITS_STARTER_ENVIRONMENT"
 _NAMES: Final = "ENVIRONMENT_FOR_Assigned"
 _NONE: Final = "ENVIRONMENT_VALUE_FOR_UnAssigned"
 _DIGITS: Final = frozenset({"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"})
-"""Variables that have the numbers of what is assigned, where nothing says how its names become theirs."""
+"""Variables that get the numbers of the assigned devices, unless a pattern converts their names."""
 _UUIDS: Final = 'join(",", evalInEachContext({}, AvailableGPUs))'
-"""What NVIDIA's programs call the devices; a part of one (MIG) has the whole name already."""
+"""The names that NVIDIA's programs use for devices; a MIG instance already has its full name."""
 
 
 @frozen
@@ -36,12 +36,12 @@ class JobVariables:
     """The settings that add variables."""
 
     counts: tuple[str, ...] = CPU_COUNTS
-    """STARTER_NUM_THREADS_ENV_VARS: what has the number of cores, where the job sets nothing else."""
+    """STARTER_NUM_THREADS_ENV_VARS: variables set to the number of cores unless the job sets them."""
     chirps: str = field(default="Chirp*", metadata=setting("CHIRP_DELAYED_UPDATE_PREFIX", str))
     home: bool = field(default=True, metadata=setting("STARTER_SETS_HOME_ENV", bool))
-    inherits: Mapping[str, str] = field(factory=dict)  #: of this process's variables those that jobs inherit
+    inherits: Mapping[str, str] = field(factory=dict)  #: the variables of this process that jobs inherit
     assigned: Mapping[str, tuple[str, str]] = field(factory=dict)
-    """By a custom resource's name in small letters ENVIRONMENT_FOR_Assigned<name>, and its value where none is."""
+    """By a custom resource's name in lower case: ENVIRONMENT_FOR_Assigned<name>, and the value if none is assigned."""
     nvidia: bool = field(default=True, metadata=setting("AUTO_SET_NVIDIA_VISIBLE_DEVICES", bool))
 
     @classmethod
@@ -60,9 +60,8 @@ class JobVariables:
         )
 
     def of(self, slot: Ad) -> dict[str, str]:
-        """Return what a job gets on a slot, whatever it sets itself: the things of each custom resource that are
-        assigned to it."""
-        said = {"_CHIRP_DELAYED_UPDATE_PREFIX": self.chirps}
+        """Return the variables that override a job's own on a slot: the assigned devices of each custom resource."""
+        variables = {"_CHIRP_DELAYED_UPDATE_PREFIX": self.chirps}
         resources = unquoted(slot.get("MachineResources", "")).split()
         folded = {name.lower(): text for name, text in slot.items()} if len(resources) > _STANDARD else {}
         for name in resources:
@@ -71,14 +70,14 @@ class JobVariables:
             if things is None and not (names and name.lower() in folded):
                 continue
             ids = unquoted(things) if things is not None else nothing
-            said |= dict(variables_of(names, ids))
-            said[f"_CONDOR_Assigned{name}"] = ids
+            variables |= dict(variables_of(names, ids))
+            variables[f"_CONDOR_Assigned{name}"] = ids
         if self.nvidia and "gpus" in (name.lower() for name in resources):
-            said |= _devices(slot)
-        return said
+            variables |= _devices(slot)
+        return variables
 
 
-_STANDARD: Final = 3  #: resources that every machine has, and at most one more without assigned things
+_STANDARD: Final = 3  #: the resources that every machine has, and at most one more without assigned devices
 
 
 def _devices(slot: Ad) -> dict[str, str]:
@@ -101,8 +100,8 @@ def _text(ad: Ad, expression: str) -> str:
 
 
 def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
-    """Yield the variables that ENVIRONMENT_FOR_Assigned<name> makes of ids: ``NAME=/PATTERN/REPLACEMENT/`` for each, or
-    a name alone, which is the last. What follows something else is left out, as there."""
+    """Yield the variables that ENVIRONMENT_FOR_Assigned<name> computes from ids: ``NAME=/PATTERN/REPLACEMENT/`` for
+    each, or a name alone, which is the last. Like HTCondor, stop at any other text."""
     while text := text.lstrip():
         name, equals, rest = text.partition("=")
         if not equals:
@@ -115,7 +114,7 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
         pattern, replacement, text = parts
         text = text.removeprefix(",")
         try:
-            found = re.compile(pattern)
+            compiled = re.compile(pattern)
         except re.error:
             return
         plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
@@ -123,7 +122,7 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
             name,
             _digits(ids)
             if plain
-            else ",".join(_replaced(found, replacement, each) for each in ids.replace(",", " ").split()),
+            else ",".join(_replaced(compiled, replacement, each) for each in ids.replace(",", " ").split()),
         )
 
 
@@ -132,27 +131,27 @@ def _digits(ids: str) -> str:
 
 
 def _replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str:
-    """Replace the first match; ``$1`` stands for a group."""
-    found = pattern.search(text)
-    if found is None:
+    """Replace the first match; ``$1`` is a group."""
+    match = pattern.search(text)
+    if match is None:
         return text
-    groups = {str(number): group or "" for number, group in enumerate((found[0], *found.groups()))}
+    groups = {str(number): group or "" for number, group in enumerate((match[0], *match.groups()))}
     new = re.sub(r"\$(\d)", lambda at: groups.get(at[1], ""), replacement)
-    return f"{text[: found.start()]}{new}{text[found.end() :]}"
+    return f"{text[: match.start()]}{new}{text[match.end() :]}"
 
 
 def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that its patterns
-    name, and none that a pattern behind a ``!`` does."""
+    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that match its
+    patterns and no pattern after a ``!``."""
     if text.strip().lower() in _BOOLEANS:
         return dict(variables) if _BOOLEANS[text.strip().lower()] else {}
     patterns = re.split(r"[,;\s]+", text.lower())
     refused = [each[1:] for each in patterns if each.startswith("!")]
-    wanted = [each for each in patterns if each and not each.startswith("!")] or ["*"]
+    allowed = [each for each in patterns if each and not each.startswith("!")] or ["*"]
     return {
         name: value
         for name, value in variables.items()
-        if _is_one(name, wanted) and not _is_one(name, refused) and "\n" not in value
+        if _is_one(name, allowed) and not _is_one(name, refused) and "\n" not in value
     }
 
 

@@ -1,4 +1,4 @@
-"""This machine's time zone, as its C library has it: that of TZ, or of /etc/localtime, with its daylight saving."""
+"""This machine's time zone, as in its C library: from TZ or /etc/localtime, with daylight saving time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 class LocalTime(tzinfo):
-    """The local time of this process. A rule as TZ, which is in no database of zones, counts too."""
+    """The local time of this process. TZ may also be a rule that is not in the zone database."""
 
     def fromutc(self, dt: datetime) -> datetime:
         at = _wall(dt)
@@ -21,13 +21,13 @@ class LocalTime(tzinfo):
         return local.replace(fold=int(self._instant(local) != at))
 
     def _instant(self, local: datetime | None) -> int:
-        """The instant of a local time: of two the one that its fold says, of none the one behind the gap."""
+        """Return the instant of a local time: of two, the one its fold selects; in a gap, by the offset before."""
         wall = _wall(local or _EPOCH)
         before, behind = (time.localtime(wall + side).tm_gmtoff for side in (-DAY, DAY))
-        found = sorted({wall - east for east in (before, behind) if time.localtime(wall - east).tm_gmtoff == east})
-        if not found:
+        instants = sorted({wall - east for east in (before, behind) if time.localtime(wall - east).tm_gmtoff == east})
+        if not instants:
             return wall - before
-        return found[-1] if local is not None and local.fold else found[0]
+        return instants[-1] if local is not None and local.fold else instants[0]
 
     def utcoffset(self, dt: datetime | None) -> timedelta:
         return timedelta(seconds=_wall(dt or _EPOCH) - self._instant(dt))
@@ -41,10 +41,10 @@ class LocalTime(tzinfo):
 
 
 def _wall(local: datetime) -> int:
-    """The fields of a local time as seconds, as if it were UTC."""
+    """Return the fields of a local time in seconds, as if it were UTC."""
     return timegm(local.replace(tzinfo=None).timetuple())
 
 
 def local_time() -> tzinfo:
-    """Return this machine's zone; UTC itself where it is that, since that is the quickest to ask."""
+    """Return this machine's zone; UTC itself if it is that, since UTC is faster."""
     return LocalTime() if time.timezone or time.daylight else UTC

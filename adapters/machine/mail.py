@@ -1,8 +1,8 @@
-"""Mail, by the programs and the server that the configuration names: SENDMAIL, MAIL, SMTP_SERVER.
+"""Send mail with the programs or the server of the configuration: SENDMAIL, MAIL, SMTP_SERVER.
 
-Each mail is handed over by a process of its own, one after the other, while the pool does other things. One that takes
-longer than ``PATIENCE`` is killed; what comes within ``REST`` after that is given up at once, so that a program which
-hangs costs the pool nothing. Which programs run is never read from a log: another user may have written that.
+A separate process sends each mail, one after the other, while the pool continues. One that takes longer than
+``PATIENCE`` is killed; for ``PAUSE`` after that, mails fail immediately, so that a hanging program does not delay the
+pool. The programs are never taken from a log: another user may have written it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ...domain.config import Configuration
 from ...domain.ports.world import Mail
 from .children import Unwatch, Watch
 
-PATIENCE = 20.0  #: seconds that a mail may take
-REST = 60.0  #: seconds in which none is tried after one that took longer
+PATIENCE = 20.0  #: the most seconds that a mail may take
+PAUSE = 60.0  #: after a timeout, seconds without another try
 _ESCAPE = re.compile("^~", re.MULTILINE)
-"""How a line begins by which some programs like mail are told to run a command; who writes it is any user."""
-_SAID = 300  #: bytes that are told of what a program said when it failed
+"""The start of a line that makes some mail programs run a command; any user may write the text."""
+_QUOTED = 300  #: the most bytes of a failed program's output to report
 
 
 class MailSettings(Struct, frozen=True):
-    """How mail is sent: the first of these that there is."""
+    """How to send mail: by the first of these that is set."""
 
     smtp: str = ""  #: a server, HOST or HOST:PORT
-    sendmail: str = ""  #: a program like sendmail, which reads the addresses in the mail's head
+    sendmail: str = ""  #: a program like sendmail, which reads the addresses from the mail's header
     mail: str = ""  #: a program like mail, which takes subject and addresses as arguments
     sender: str = ""  #: the address of the sender
 
@@ -48,12 +48,12 @@ class MailSettings(Struct, frozen=True):
         return cls(server, _installed(sendmail), _installed(mail), sender)
 
     @classmethod
-    def usual(cls) -> MailSettings:
-        """HTCondor's defaults."""
+    def defaults(cls) -> MailSettings:
+        """Return HTCondor's defaults."""
         return cls("", _installed("sendmail"), _installed("/usr/bin/mail"))
 
     def command(self, mail: Mail) -> Sequence[str]:
-        """The program that sends a mail; empty: there is none."""
+        """Return the command that sends a mail; empty: there is none."""
         if self.smtp:
             return [sys.executable, "-m", f"{__package__}.smtp", self.smtp, self.sender, *mail.to]
         if self.sendmail:
@@ -62,7 +62,7 @@ class MailSettings(Struct, frozen=True):
         return [self.mail, "-s", mail.subject, *sender, *mail.to] if self.mail else []
 
     def content(self, mail: Mail) -> bytes:
-        """What such a program reads."""
+        """Return the program's standard input."""
         if self.mail and not (self.smtp or self.sendmail):
             return _ESCAPE.sub(" ~", mail.text).encode()
         heads = [("From", self.sender), ("Subject", mail.subject), ("To", ", ".join(mail.to))]
@@ -81,57 +81,57 @@ def _on_one_line(value: str) -> str:
 
 
 class _Running(Struct):
-    """A program that sends a mail."""
+    """A running program that sends a mail."""
 
     mail: Mail
     program: str
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
-    end: int  #: a descriptor that can be read when it has ended
+    output: IO[bytes]
+    end: int  #: a descriptor that is readable when it has ended
     until: float
 
 
 class Mailer(Struct):
-    """``done`` is called with each mail that was sent, or could not be, and why (empty: it was sent)."""
+    """Sends mails one after the other. It calls ``done`` with each mail and the error (empty: the mail was sent)."""
 
     watch: Watch
     unwatch: Unwatch
     done: Callable[[Mail, str], None]
-    settings: MailSettings = field(default_factory=MailSettings.usual)
+    settings: MailSettings = field(default_factory=MailSettings.defaults)
     patience: float = PATIENCE
     _waiting: deque[Mail] = field(default_factory=deque)
     _running: _Running | None = None
-    _rests_until: float = 0.0
+    _paused_until: float = 0.0
 
     def send(self, mail: Mail) -> None:
         self._waiting.append(mail)
-        self._go_on()
+        self._start_next()
 
     def next(self) -> float | None:
-        """In how many seconds ``turn`` has something to do; None: it has nothing to do until a program ends."""
+        """Return the seconds until ``turn`` has something to do; None: no program runs."""
         return None if self._running is None else max(0.0, self._running.until - time.monotonic())
 
     def turn(self) -> None:
-        """Kill a program that has had its time."""
+        """Kill a program that takes too long."""
         running = self._running
         if running is None or time.monotonic() < running.until:
             return
         with suppress(ProcessLookupError):
             os.killpg(running.process.pid, signal.SIGKILL)
         running.process.wait()
-        self._rests_until = time.monotonic() + REST
-        self._over(f"{running.program} did not end within {self.patience:.0f} s")
+        self._paused_until = time.monotonic() + PAUSE
+        self._finish(f"{running.program} did not end within {self.patience:.0f} s")
 
     def close(self) -> None:
-        """Leave the program that runs alone; what was not sent is still in the log."""
+        """Detach from the running program; mails that were not sent are still in the log."""
         if self._running is not None:
             self.unwatch(self._running.end)
             os.close(self._running.end)
-            self._running.said.close()
+            self._running.output.close()
             self._running = None
         self._waiting.clear()
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         while self._waiting and self._running is None:
             mail = self._waiting.popleft()
             failure = self._start(mail)
@@ -139,25 +139,25 @@ class Mailer(Struct):
                 self.done(mail, failure)
 
     def _start(self, mail: Mail) -> str:
-        """Start to send a mail; return why that cannot be."""
-        if time.monotonic() < self._rests_until:
-            return "the mail before it did not go out in time"
+        """Start to send a mail; return why that failed."""
+        if time.monotonic() < self._paused_until:
+            return "sending the previous mail timed out"
         if not mail.to or any(address.startswith("-") for address in mail.to):
-            return f"{', '.join(mail.to) or 'nothing'} is no address"
+            return f"invalid mail address: {', '.join(mail.to) or 'none'}"
         command = self.settings.command(mail)
         if not command:
-            return "there is no mail program: SENDMAIL, MAIL and SMTP_SERVER name none that is installed"
-        said = tempfile.TemporaryFile()  # noqa: SIM115  # until the program has ended
+            return "no mail program: install one, or set SENDMAIL, MAIL or SMTP_SERVER"
+        output = tempfile.TemporaryFile()  # noqa: SIM115  # closed after the program has ended
         try:
             with tempfile.TemporaryFile() as content:
                 content.write(self.settings.content(mail))
                 content.seek(0)
-                process = subprocess.Popen(command, stdin=content, stdout=said, stderr=said, start_new_session=True)
+                process = subprocess.Popen(command, stdin=content, stdout=output, stderr=output, start_new_session=True)
         except (OSError, ValueError) as error:
-            said.close()
+            output.close()
             return f"{command[0]}: {error}"
         end = os.pidfd_open(process.pid)
-        self._running = _Running(mail, command[0], process, said, end, time.monotonic() + self.patience)
+        self._running = _Running(mail, command[0], process, output, end, time.monotonic() + self.patience)
         self.watch(end, self._ended)
         return ""
 
@@ -165,15 +165,15 @@ class Mailer(Struct):
         running = self._running
         assert running is not None
         status = running.process.wait()
-        running.said.seek(0)
-        said = running.said.read(_SAID).decode(errors="replace").strip()
-        self._over("" if status == 0 else f"{running.program} ended with {status}{f': {said}' if said else ''}")
+        running.output.seek(0)
+        output = running.output.read(_QUOTED).decode(errors="replace").strip()
+        self._finish("" if status == 0 else f"{running.program} ended with {status}{f': {output}' if output else ''}")
 
-    def _over(self, failure: str) -> None:
+    def _finish(self, failure: str) -> None:
         running, self._running = self._running, None
         assert running is not None
         self.unwatch(running.end)
         os.close(running.end)
-        running.said.close()
+        running.output.close()
         self.done(running.mail, failure)
-        self._go_on()
+        self._start_next()

@@ -1,9 +1,8 @@
 """The sensors of this machine: when it was last used, and its load, for the policy of its slots.
 
-A login terminal is read by its access time. The file utmp says who is logged in where; without one every terminal
-counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES by their access times, and /dev/input, whose
-devices are read: their input is noticed and discarded.
-"""
+A login terminal's access time is its last use. The file utmp lists the terminals with a login; without it every
+terminal counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES, by their access times, and /dev/input,
+whose input is read and discarded."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from ...domain.ports.sensor_readings import Readings
 
 # The load of each slot's jobs: the cores that they kept busy over the last minute.
 #
-# HTCondor's rule: the mean over a minute of the CPU time of a job's processes, at most the machine's own load.
+# Rule: the mean over a minute of the CPU time of a job's processes, at most the machine's load, as in HTCondor.
 
-WINDOW = 60_000_000  #: microseconds over which the mean is taken
+WINDOW = 60_000_000  #: the length of the mean, in microseconds
 
 
-class _Used(Struct):
-    """A job's CPU time (microseconds) at the instants of its measurements, ascending."""
+class _CpuTimes(Struct):
+    """A job's CPU time (microseconds) at its measurements, in order."""
 
     slot: str
     samples: deque[tuple[int, int]] = field(default_factory=deque)
@@ -39,7 +38,7 @@ class _Used(Struct):
             self.samples.popleft()
 
     def cores(self, now: int) -> float:
-        """Return the mean over the window: the time before the first measurement counts as idle."""
+        """Return the mean over the window; the time before the first measurement counts as idle."""
         first, last = self.samples[0], self.samples[-1]
         return max(0, last[1] - first[1]) / max(WINDOW, now - first[0], 1)
 
@@ -47,15 +46,15 @@ class _Used(Struct):
 class CondorLoad(Struct):
     """The load of the slots' jobs, from their measured usage."""
 
-    _jobs: dict[str, _Used] = field(default_factory=dict)
+    _jobs: dict[str, _CpuTimes] = field(default_factory=dict)
 
     def began(self, key: str, slot: str, at: int) -> None:
         """Add an activation that has started."""
-        self._jobs[key] = _Used(slot)
+        self._jobs[key] = _CpuTimes(slot)
         self._jobs[key].add(at, 0)
 
     def measured(self, key: str, at: int, used: int) -> None:
-        """Record the microseconds of CPU time that an activation has used in all."""
+        """Record the total CPU time of an activation, in microseconds."""
         if key in self._jobs:
             self._jobs[key].add(at, used)
 
@@ -89,7 +88,7 @@ class Sensors(Struct, frozen=True):
 
 
 def machine_load() -> float:
-    """Return the machine's load average over a minute; 0 where the system has none."""
+    """Return the machine's load average over a minute; 0 if the system has none."""
     try:
         return os.getloadavg()[0]
     except OSError:
@@ -97,7 +96,7 @@ def machine_load() -> float:
 
 
 _UTMP = struct.Struct("=hxxi32s4s32s256shhiii4i20x")
-"""One record of glibc's utmp: its kind, the process, the line; the rest is skipped."""
+"""A record of glibc's utmp: its kind, the process, the line; the rest is skipped."""
 _USER_PROCESS = 7
 
 
@@ -107,8 +106,8 @@ def logged_in(utmp: Path) -> list[str] | None:
         data = utmp.read_bytes()
     except OSError:
         return None
-    whole = len(data) - len(data) % _UTMP.size
-    lines = [record[2] for record in _UTMP.iter_unpack(data[:whole]) if record[0] == _USER_PROCESS]
+    complete = len(data) - len(data) % _UTMP.size
+    lines = [record[2] for record in _UTMP.iter_unpack(data[:complete]) if record[0] == _USER_PROCESS]
     return [line.partition(b"\0")[0].decode(errors="replace") for line in lines]
 
 
@@ -118,26 +117,26 @@ def terminals(devices: Path) -> Iterator[str]:
 
 
 def last_access(devices: Path, names: Iterable[str]) -> int | None:
-    """Return the latest instant, in microseconds, at which any of these devices was read. Non-devices, and devices that
-    are /dev/null, do not count."""
+    """Return the latest access time of these devices, in microseconds. Skip files that are not devices, and
+    /dev/null."""
     nothing = _major(devices / "null")
     latest = 0
     for name in names:
         if not name or name.startswith("unix:"):
             continue
         with suppress(OSError):
-            found = os.stat(os.path.join(devices, name))
-            if nothing is None or os.major(found.st_rdev) != nothing:
-                latest = max(latest, found.st_atime_ns // 1000)
+            info = os.stat(os.path.join(devices, name))
+            if nothing is None or os.major(info.st_rdev) != nothing:
+                latest = max(latest, info.st_atime_ns // 1000)
     return latest or None
 
 
 def _major(path: Path) -> int | None:
     try:
-        found = os.stat(path)
+        info = os.stat(path)
     except OSError:
         return None
-    return os.major(found.st_rdev) if found.st_rdev else None
+    return os.major(info.st_rdev) if info.st_rdev else None
 
 
 class InputDevices:
@@ -147,9 +146,9 @@ class InputDevices:
         self._folder = folder
         self._open: dict[str, int] = {}
 
-    def stirred(self) -> bool:
-        """Tell whether any of them had input since the last call."""
-        found = False
+    def had_input(self) -> bool:
+        """Return True if any of them had input since the last call."""
+        had_input = False
         present = {path.name for path in self._folder.glob("event*")}
         for name in [name for name in self._open if name not in present]:
             os.close(self._open.pop(name))
@@ -160,8 +159,8 @@ class InputDevices:
         for descriptor in self._open.values():
             with suppress(OSError):
                 while os.read(descriptor, 65536):
-                    found = True
-        return found
+                    had_input = True
+        return had_input
 
     def close(self) -> None:
         for descriptor in self._open.values():
@@ -185,7 +184,7 @@ class Idle:
         time in the future counts as now."""
         lines = None if self._bad_utmp else logged_in(self._utmp)
         typed = last_access(self._devices, terminals(self._devices) if lines is None else lines)
-        if self._input.stirred():
+        if self._input.had_input():
             self._touched = now
         console = _latest(last_access(self._devices, self._console), self._touched)
         self._seen = _latest(self._seen, typed, console)

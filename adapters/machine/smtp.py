@@ -1,4 +1,4 @@
-"""Hand a mail to an SMTP server: the mail on standard input, the server, the sender and the addresses as arguments."""
+"""Send a mail to an SMTP server: the mail is standard input; server, sender and addresses are arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import smtplib
 import socket
 import sys
 
-_TIMEOUT = 15.0  #: seconds that the server may take to answer
+_TIMEOUT = 15.0  #: seconds to wait for the server's answer
 
 
 def main() -> int:

@@ -1,10 +1,10 @@
-"""The pool's spool: a directory for each job of which something is kept until it leaves the queue.
+"""The pool's spool: a directory for each job whose files are kept until it leaves the queue.
 
-The supervisor's movers fill them (``execution/supervisor/spool.py``). They stand in HTCondor's layout, so that neither
-clusters nor jobs of one become too many for a directory: CLUSTER % 10000, PROC % 10000, clusterN.procM.subproc0. The
-spool is ``spool`` in the pool's folder; where SPOOL names a directory, a link to this pool's own part of that. That is
-closed to others: where root serves the jobs of other users, the movers have these users' rights, and each user has a
-directory in one beside the folder, which is passable.
+The supervisor's movers fill them (``execution/supervisor/spool.py``). HTCondor's layout limits the entries of each
+directory: CLUSTER % 10000, PROC % 10000, clusterN.procM.subproc0. The spool is ``spool`` in the pool's folder or, if
+SPOOL names a directory, a link to this pool's own directory in that. Other users cannot enter it. So if root serves the
+jobs of other users, each user has a directory in a separate one next to the folder, which all users may enter, and the
+movers fill it with these users' rights.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ...domain.state_machines.job_rows import LEFT
 from .execution import UnixAccount
 from .execution.supervisor.rights import UserIds, acting
 from .execution.supervisor.scratch import remove_now
-from .starter import make_execute, own_part
+from .starter import make_own_directory, make_private_directory
 
 SPOOL: Final = "SPOOL"
-_WIDTH: Final = 10_000  #: directories in one, at most
+_WIDTH: Final = 10_000  #: the most entries of a directory
 _OF_A_JOB: Final = re.compile(r"cluster([0-9]{1,10})\.proc([0-9]{1,10})\.subproc0(?:\.tmp|\.swap)?", re.ASCII)
 
 
 class Spool:
-    """The spool in a pool's folder. Directories are removed by a thread: one may hold many files."""
+    """The spool in a pool's folder. A thread removes directories, since one may have many files."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "spool"
@@ -43,20 +43,20 @@ class Spool:
         self._remover: Thread | None = None
 
     def configure(self, configuration: Configuration) -> None:
-        """Use the directory that SPOOL names. Raise `ConfigError` if it cannot be used, or files are kept in another
-        one."""
+        """Use the directory that SPOOL names. Raise `ConfigError` if it cannot be used, or another one still has
+        files."""
         if configuration.source(SPOOL).kind == "default":
             return
         named = configuration.get(SPOOL)
         try:
-            own = own_part(named, self.root.parent)
+            own = make_own_directory(named, self.root.parent)
             self._place(own)
         except OSError as error:
-            words = f"{SPOOL} = {named}: {error.strerror}: jobs' files are kept below it; make it, or name another"
-            raise configuration.error(SPOOL, words) from None
+            problem = f"{SPOOL} = {named}: {error.strerror}: it must exist for jobs' files; create it or name another"
+            raise configuration.error(SPOOL, problem) from None
 
     def _place(self, own: str) -> None:
-        """Make the spool a link to this directory, unless it is that already. Raise `OSError`."""
+        """Make the spool a link to this directory, unless it already is. Raise `OSError`."""
         if os.path.realpath(self.root) == os.path.realpath(own):
             return
         if self.root.is_symlink():
@@ -70,8 +70,8 @@ class Spool:
         self.root.symlink_to(own)
 
     def path(self, cluster: int, proc: int, user: UnixAccount | None = None) -> str:
-        """Return a job's directory, which there need not be. ``user``: whose its files are, if not this process's
-        user's; there is a directory for what is that user's. Raise `ValueError` if that cannot be made."""
+        """Return a job's directory, which need not exist. ``user``: the owner of its files, if not this process's user;
+        create that user's part of the spool. Raise `ValueError` if that fails."""
         root = self.root if user is None else self._of_user(user)
         name = f"cluster{cluster}.proc{proc}.subproc0"
         return str(root / str(cluster % _WIDTH) / str(proc % _WIDTH) / name)
@@ -80,7 +80,7 @@ class Spool:
         own = self.of_users / str(user.uid)
         if user.uid not in self._users:
             try:
-                make_execute(str(self.of_users), passable=True)
+                make_private_directory(str(self.of_users), passable=True)
                 if not own.is_dir():
                     os.mkdir(own, 0o700)
                     os.chown(own, user.uid, user.gid)
@@ -93,35 +93,35 @@ class Spool:
         return [str(self.root), *_entries(self.of_users)]
 
     def jobs(self) -> Iterator[tuple[int, int, str]]:
-        """Yield the cluster, the process number and the path of each directory, those that a killed process has left
-        half made included."""
+        """Yield the cluster, the process number and the path of each directory, including incomplete ones that a killed
+        process left."""
         for root in self._roots():
             for bucket in _entries(root):
-                yield from self._in(bucket)
+                yield from self._jobs_in(bucket)
 
-    def _in(self, bucket: str) -> Iterator[tuple[int, int, str]]:
+    def _jobs_in(self, bucket: str) -> Iterator[tuple[int, int, str]]:
         for procs in _entries(bucket):
             for path in _entries(procs):
-                if found := _OF_A_JOB.fullmatch(os.path.basename(path)):
-                    yield int(found[1]), int(found[2]), path
+                if match := _OF_A_JOB.fullmatch(os.path.basename(path)):
+                    yield int(match[1]), int(match[2]), path
 
     def follow(self, _: int, events: Sequence[Event]) -> None:
-        """Take the events that were appended: what is kept of jobs that leave the queue is removed."""
+        """Remove the directories of the jobs that leave the queue with these events."""
         for event in events:
             if isinstance(event, JobsTransitioned) and event.target == LEFT:
-                self.left(event.cluster, event.procs)
+                self.remove_jobs(event.cluster, event.procs)
 
-    def left(self, cluster: int, procs: Procs) -> None:
-        """Jobs have left the queue: nothing is kept of them any longer."""
+    def remove_jobs(self, cluster: int, procs: Procs) -> None:
+        """Remove the directories of jobs that have left the queue."""
         for root in self._roots():
             self._discard(
                 path
-                for number, proc, path in self._in(f"{root}/{cluster % _WIDTH}")
+                for number, proc, path in self._jobs_in(f"{root}/{cluster % _WIDTH}")
                 if number == cluster and any(first <= proc <= last for first, last in procs)
             )
 
     def sweep(self, in_queue: Callable[[int, int], bool]) -> None:
-        """Remove what belongs to jobs that are not in the queue: a pool that was killed did not come to it."""
+        """Remove the directories of jobs that are not in the queue, as after the pool was killed."""
         self._discard(path for cluster, proc, path in self.jobs() if not in_queue(cluster, proc))
 
     def _discard(self, paths: Iterable[str]) -> None:
@@ -136,21 +136,21 @@ class Spool:
             self.remove(self._waste.get())
 
     def remove(self, path: str) -> None:
-        """Remove a job's directory, and those around it that are empty then: with the rights of the user whose it is,
-        who may have put links into its path."""
+        """Remove a job's directory, and its parents if they are empty then. Use the rights of its owner, who may have
+        put links into its path."""
         with suppress(OSError), acting(self._rights_for(path)):
             remove_now(path)
             for above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-                os.rmdir(above)  # fails if another job's stands there
+                os.rmdir(above)  # fails if it has another job's directory
 
     def _rights_for(self, path: str) -> UserIds | None:
-        """Return whose rights a directory is removed with; None: those of this process."""
+        """Return the user whose rights remove a directory; None: this process's."""
         try:
             own = self.of_users / Path(path).relative_to(self.of_users).parts[0]
         except ValueError:
             return None
-        found = own.stat(follow_symlinks=False)
-        return UserIds(found.st_uid, found.st_gid) if found.st_uid != os.geteuid() else None
+        info = own.stat(follow_symlinks=False)
+        return UserIds(info.st_uid, info.st_gid) if info.st_uid != os.geteuid() else None
 
 
 def _entries(folder: str | Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Read the starter's part of a machine's configuration: the jobs' niceness, and each slot's execute directory."""
+"""Read the starter's settings from a machine's configuration, such as JOB_RENICE_INCREMENT and EXECUTE."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .transfer_plugins import ENABLED, plugins_by_method
 RENICE: Final = "JOB_RENICE_INCREMENT"
 _NICEST = 19
 _CLOSED, _PASSABLE = 0o700, 0o711
-_NO_NUMBER = 10  #: the increment where the expression gives no number, as in HTCondor
+_NO_NUMBER = 10  #: the increment if the expression is not a number, as in HTCondor
 
 
 _PLAIN_CHIRP: Final = Chirp(True, ("Chirp*",), 100, tuple(sorted(unsettable({}))))
@@ -56,27 +56,27 @@ class Starter:
     """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""
     urls: bool = field(default=True, metadata=setting(ENABLED, bool))
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
-    """By schemes of URLs the commands that move their files."""
+    """By URL scheme: the plugin's command."""
     plugin_seconds: int = field(default=72_000, metadata=setting("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", int))
-    accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: as whom jobs run
-    containers: Containers = field(factory=Containers)  #: in what they run
-    variables: JobVariables = field(factory=JobVariables)  #: what it adds to jobs' environments
+    accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: the users jobs run as
+    containers: Containers = field(factory=Containers)
+    variables: JobVariables = field(factory=JobVariables)  #: additions to jobs' environments
     chirp: Chirp | None = _PLAIN_CHIRP
-    """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: it is not answered."""
+    """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: nothing."""
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:
-        """Read the configuration of a pool that keeps its processes in ``folder``, and make the directories. Raise
+        """Read the configuration of a pool whose supervisor uses ``folder``, and create the directories. Raise
         `ConfigError` if an expression cannot be parsed, or a directory is missing or not writable."""
         renice = configuration.expression(RENICE) if configuration.source(RENICE).kind != "default" else None
         execute = {}
         for number, directory in execute_directories(configuration).items():
             name = f"SLOT{number}_{EXECUTE}" if number else EXECUTE
             try:
-                execute[number] = own_part(directory, folder)
+                execute[number] = make_own_directory(directory, folder)
             except OSError as error:
-                words = f"{name} = {directory}: {error.strerror}: jobs run below it; make it, or name another directory"
-                raise configuration.error(name, words) from None
+                problem = f"{name} = {directory}: {error.strerror}: jobs run below it; create it, or name another"
+                raise configuration.error(name, problem) from None
         return cls(
             **configuration.values_of(cls),
             renice=renice,
@@ -99,31 +99,31 @@ class Starter:
         return max(0, min(int(value), _NICEST)) if isinstance(value, int | float) else _NO_NUMBER
 
     def directory(self, slot: int) -> str:
-        """Return the execute directory of a slot; empty: none was configured."""
+        """Return the execute directory of a slot; empty: none is configured."""
         return self.execute.get(slot) or self.execute.get(0, "")
 
 
-def own_part(directory: str, folder: Path) -> str:
-    """Make the pool's own directory, readable to its user alone, in a directory that others may share. Raise `OSError`
-    if the parent is missing, it cannot be made, or another user made it."""
+def make_own_directory(directory: str, folder: Path) -> str:
+    """Create the pool's own directory, readable only to its user, in a directory that others may share. Raise `OSError`
+    if the parent is missing, or it cannot be created, or belongs to another user."""
     if not directory.startswith("/"):
-        raise OSError(0, "it is no absolute path")
+        raise OSError(0, "the path is not absolute")
     os.stat(directory)
     digest = hashlib.blake2b(os.fsencode(folder.absolute()), digest_size=8).hexdigest()
     own = f"{directory.rstrip('/')}/poolbook-{digest}"
-    make_execute(own)
+    make_private_directory(own)
     return own
 
 
-def make_execute(own: str, passable: bool = False) -> None:
-    """Make a directory for jobs' scratch directories, which nobody else may read or write. ``passable``: others may go
-    through it, to what is theirs in it. Raise `OSError` if that cannot be, or another user made it."""
+def make_private_directory(own: str, passable: bool = False) -> None:
+    """Create a directory for jobs that no other user may read or write. ``passable``: others may enter it, to reach
+    their own files. Raise `OSError` if that fails, or it belongs to another user."""
     try:
         os.mkdir(own, _PASSABLE if passable else _CLOSED)
     except FileExistsError:
-        found = os.lstat(own)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077 & ~_PASSABLE:
-            raise OSError(0, f"{own} is not a directory of this user's alone") from None
+        info = os.lstat(own)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077 & ~_PASSABLE:
+            raise OSError(0, f"{own} is not a private directory of this user") from None
         if not os.access(own, os.W_OK | os.X_OK):
             raise OSError(0, f"{own} cannot be written") from None
     if passable:

@@ -16,7 +16,7 @@ from ..machine import execution
 from ..machine.accounts import JobAccountSettings, NoAccount, account_named, group_of
 from ..machine.execution.supervisor.rights import acting
 from ..machine.host import user_name
-from ..machine.starter import make_execute
+from ..machine.starter import make_private_directory
 from .hold_reasons import NOT_ROOTS, rights_in
 
 NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
@@ -48,7 +48,7 @@ class JobUsers:
         try:
             if launch.owner == user_name():
                 return self._roots(launch, accounts), None
-            files = accounts.of_owner(launch.owner)
+            files = accounts.owner_account(launch.owner)
             account = accounts.account_of(launch.job_ad, launch.slot, launch.owner)
         except NoAccount as none:
             if none.of_job:
@@ -79,7 +79,7 @@ class JobUsers:
         the pool's own folder, which is closed to them. Raise `NotRun` if they cannot go through it."""
         place = configured or str(self._folder.with_name(self._folder.name.removesuffix(".d") + ".execute"))
         try:
-            make_execute(place, passable=True)
+            make_private_directory(place, passable=True)
         except OSError as error:
             raise NotRun(NO_SCRATCH, f"{place} cannot be used: {error.strerror}") from None
         return place
@@ -102,7 +102,7 @@ def rights_of(owner: str) -> AbstractContextManager[None]:
     if os.geteuid() != 0 or owner in ("", user_name()):
         return acting(None)
     try:
-        account = JobAccountSettings(soft=True).of_owner(owner)
+        account = JobAccountSettings(soft=True).owner_account(owner)
     except NoAccount as none:
         raise PermissionError(1, str(none)) from None
     return acting(rights_in(account))

@@ -46,7 +46,7 @@ def bring(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, s
         make_private(folder)
         shutil.rmtree(staging, ignore_errors=True)
         os.makedirs(f"{staging}/files", 0o700)
-        _succeed(transfer.bring(order, f"{staging}/files"))
+        _succeed(transfer.transfer_inputs(order, f"{staging}/files"))
         os.rename(f"{staging}/{CATALOG}", f"{staging}/files/{BROUGHT}")
         shutil.rmtree(place, ignore_errors=True)
         os.rename(f"{staging}/files", place)
@@ -123,7 +123,7 @@ def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, s
             "destination": "",
         }
         try:
-            _succeed(transfer.take_back(order, f"{outer}/files", failed=False))
+            _succeed(transfer.transfer_outputs(order, f"{outer}/files", failed=False))
         except OSError as error:
             raise SpoolError(f"{error.filename or place}: {error.strerror}") from None
     return {"StageOutStart": str(began), "StageOutFinish": str(int(time.time()))}

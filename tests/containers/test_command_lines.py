@@ -226,7 +226,7 @@ def test_what_this_machine_cannot_run_is_refused(job: dict[str, str], config: st
 
 
 def test_the_image_of_the_trial_is_one_that_runs(tmp_path: Path) -> None:
-    from poolbook.adapters.machine.containers import _made
+    from poolbook.adapters.machine.containers import _make_image
 
-    program = f"{_made(str(tmp_path))}/exit_37"
+    program = f"{_make_image(str(tmp_path))}/exit_37"
     assert os.waitstatus_to_exitcode(os.spawnv(os.P_WAIT, program, [program]) << 8) == 37

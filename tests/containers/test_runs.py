@@ -139,4 +139,4 @@ def test_a_machine_says_what_its_runtimes_can_and_a_job_in_a_container_waits_whe
         machine.wait_for(lambda: "HasDocker" in machine.call("why", "1.0"))
         server.terminate()
         told = server.stdout.read() if server.stdout is not None else ""
-    assert "DOCKER = /no/docker: there is no such program: no job runs in its containers" in told
+    assert "DOCKER = /no/docker: program not found: no job runs in its containers" in told

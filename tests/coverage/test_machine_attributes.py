@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook import Behaviour, ConfigWarning, Pool
-from poolbook.adapters.machine.detection import TOLD, system_ad, system_names
+from poolbook.adapters.machine.detection import FEATURES, system_ad, system_names
 from poolbook.adapters.simulation.scenario_machines import system
 from poolbook.domain.coverage.attributes import ability, listed, unadvertised
 
@@ -48,7 +48,7 @@ def test_an_ability_that_a_program_gives_a_machine_is_warned_of() -> None:
 
 
 def test_every_attribute_of_the_manual_is_named_by_the_code_or_known_as_unadvertised() -> None:
-    features = {f"has_{flag}".lower() for flag in TOLD} | {"has_avx512dnni"}  # the manual's word for avx512_vnni
+    features = {f"has_{flag}".lower() for flag in FEATURES} | {"has_avx512dnni"}  # the manual's word for avx512_vnni
     rest = [name for name in MANUAL if "<" not in name and name.lower() not in features and not unadvertised(name)]
     assert [name for name in rest if not code.names(name)] == []
 

@@ -79,7 +79,7 @@ def test_the_name_of_the_slot_can_be_the_account() -> None:
 
 # Who has no account, or root's: a job of theirs does not run.
 REFUSED: list[tuple[str, str, dict[str, str], str]] = [
-    ("", "root", {}, "has the rights of root"),
+    ("", "root", {}, "has root's rights"),
     ("", "no-such-user", {}, "there is no user no-such-user"),
     ("", "4711", {}, "there is no user 4711"),
     ("SOFT_UID_DOMAIN = true", "0", {}, "there is no user 0"),

@@ -54,10 +54,10 @@ def test_a_job_is_what_its_settings_say(said: str, job: CronJob) -> None:
     ("said", "complaint"),
     [
         ("PERIOD = 1", "EXECUTABLE: the job has no executable"),
-        ("EXECUTABLE = /bin/a", "PERIOD: nothing is no period"),
-        ("EXECUTABLE = /bin/a\nPERIOD = 0", "PERIOD: 0 is no period"),
-        ("EXECUTABLE = /bin/a\nPERIOD = 3d", "PERIOD: 3d is no period"),
-        ("EXECUTABLE = /bin/a\nMODE = Sometimes", "MODE: Sometimes is no mode; there are Periodic, WaitForExit"),
+        ("EXECUTABLE = /bin/a", "PERIOD: '' is not a valid period"),
+        ("EXECUTABLE = /bin/a\nPERIOD = 0", "PERIOD: '0' is not a valid period"),
+        ("EXECUTABLE = /bin/a\nPERIOD = 3d", "PERIOD: '3d' is not a valid period"),
+        ("EXECUTABLE = /bin/a\nMODE = Sometimes", "MODE: unknown mode Sometimes; use Periodic, WaitForExit"),
         ("EXECUTABLE = /bin/a\nPERIOD = 1\nARGS = \"'", "ARGS: "),
         ("EXECUTABLE = /bin/a\nPERIOD = 1\nKILL = perhaps", "KILL: perhaps is neither true nor false"),
     ],
@@ -116,7 +116,7 @@ def test_expressions_stay_expressions_and_what_is_none_is_left_out_and_told_once
     sensed.wait_for(lambda: (sensed.folder / "sensor.sh").exists() and bool(sensed.read()))
     assert sensed.read() == {"X": "SlotID + 1", "Last": "true"}
     sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
-    assert [text.partition("'")[0] for text in sensed.told] == ["STARTD_CRON_A printed "]
+    assert [text.partition("'")[0] for text in sensed.told] == ["STARTD_CRON_A printed an invalid line "]
 
 
 def test_a_record_for_single_slots_is_left_out_and_that_is_told(sensed: Sensed) -> None:
@@ -130,7 +130,7 @@ def test_an_ability_that_no_slot_has_is_left_out_and_that_is_told(sensed: Sensed
     sensed.run('echo "HasVM = true"; echo "X = 1"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.read()))
     assert sensed.read() == {"X": "1"}
-    assert "HasVM, which is left out" in sensed.told[0]
+    assert "HasVM, which is ignored" in sensed.told[0]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_program_that_floods_is_ended_and_nothing_of_its_record_counts(sensed:
     pid = (sensed.folder / "pid").read_text().strip()
     sensed.wait_for(lambda: not Path(f"/proc/{pid}").exists())
     assert sensed.read() == {"Y": "1"}
-    assert ["more than 1048576 signs" in text for text in sensed.told] == [True]
+    assert ["more than 1048576 characters" in text for text in sensed.told] == [True]
 
 
 def test_what_a_program_leaves_running_is_not_heard_for_ever(sensed: Sensed) -> None:
@@ -161,7 +161,7 @@ def test_of_wrong_lines_the_first_is_told_and_no_more_than_its_beginning(sensed:
     sensed.run("i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done; echo 'Y = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: bool(sensed.read()))
     (said,) = sensed.told
-    assert said.startswith("STARTD_CRON_A printed '0', which is left out")
+    assert said.startswith("STARTD_CRON_A printed an invalid line '0'")
     sensed.run("head -c 300000 /dev/zero | tr '\\0' '('; echo; echo 'Z = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: "Z" in sensed.read())
     assert [len(text) < 250 and "\n" not in text for text in sensed.told] == [True, True]

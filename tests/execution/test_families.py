@@ -191,7 +191,7 @@ def test_signals_to_a_job_that_has_ended_do_nothing(bench: Bench, how: str) -> N
 
 def test_an_unknown_signal_is_refused_in_words(bench: Bench) -> None:
     with pytest.raises(
-        ValueError, match="signalled 'gently': choose one of soft, hold, remove, hard, suspend, continue"
+        ValueError, match="unknown signal 'gently': use one of soft, hold, remove, hard, suspend, continue"
     ):
         bench.supervisor.signal("1", "gently")  # type: ignore[arg-type]
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Started, Transferring
-from poolbook.adapters.machine.execution.supervisor.mover import Hands, Mover, Movers, Task
+from poolbook.adapters.machine.execution.supervisor.mover import Mover, Movers, Task, TransferUsers
 from poolbook.adapters.machine.execution.supervisor.rights import UserIds
 
 from .bench import Bench, runs, state, wait
 
 SECOND_US = 1_000_000
-OWN = Hands(None, None)
+OWN = TransferUsers(None, None)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def movers() -> Iterator[Movers]:
     poll.close()
 
 
-def worked(movers: Movers, folder: Path, hands: Hands = OWN) -> Mover:
+def worked(movers: Movers, folder: Path, hands: TransferUsers = OWN) -> Mover:
     """Who has done a task: a transfer of nothing."""
     (folder / "scratch").mkdir(exist_ok=True)
     transfer = {"executable": False, "inputs": [], "brought": [], "preserve": False, "max_input_mb": None}
@@ -178,12 +178,12 @@ def test_who_has_rested_for_long_ends_and_so_do_those_who_are_too_many(movers: M
     found = [worked(movers, tmp_path) for _ in range(3)]
     assert len({mover.pid for mover in found}) == 3
     for second, mover in enumerate(found):
-        movers.rest(mover, second * SECOND_US)
+        movers.set_idle(mover, second * SECOND_US)
     assert worked(movers, tmp_path) is found[2]  # the last that came to rest
-    movers.rest(found[2], 3 * SECOND_US)
-    movers.tire(30 * SECOND_US)
+    movers.set_idle(found[2], 3 * SECOND_US)
+    movers.end_idle(30 * SECOND_US)
     assert gone(found[0]) and movers.of(found[1].talk.fileno()) is found[1]
-    movers.tire(60 * SECOND_US)
+    movers.end_idle(60 * SECOND_US)
     assert gone(found[1]) and gone(found[2])
     assert worked(movers, tmp_path) not in found
 
@@ -202,7 +202,7 @@ def test_none_serves_two_users(movers: Movers, passable: Path) -> None:
     hands = {}
     for user in (one, other):
         rights = UserIds(user.pw_uid, user.pw_gid, (user.pw_gid,))
-        hands[user.pw_name] = Hands(rights, rights)
+        hands[user.pw_name] = TransferUsers(rights, rights)
     found = {}
     for name, theirs in (*hands.items(), ("", OWN)):
         folder = passable / (name or "root")
@@ -211,10 +211,10 @@ def test_none_serves_two_users(movers: Movers, passable: Path) -> None:
             if name:
                 os.chown(path, theirs.files.uid, theirs.files.gid)  # type: ignore[union-attr]
         found[name] = worked(movers, folder, theirs)
-        movers.rest(found[name], 0)
-        assert found[name].lasts
+        movers.set_idle(found[name], 0)
+        assert found[name].reusable
     assert len({mover.pid for mover in found.values()}) == 3
     assert worked(movers, passable / "games", hands["games"]) is found["games"]
-    apart = worked(movers, passable / "news", Hands(hands["news"].files, hands["games"].account))
-    assert apart not in found.values() and not apart.lasts and gone(apart)
-    movers.tire(60 * SECOND_US)
+    apart = worked(movers, passable / "news", TransferUsers(hands["news"].files, hands["games"].account))
+    assert apart not in found.values() and not apart.reusable and gone(apart)
+    movers.end_idle(60 * SECOND_US)

@@ -15,7 +15,7 @@ from poolbook.adapters.machine.execution import FileTransfer, LaunchRequest, cli
 from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
 from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
 from poolbook.adapters.machine.execution.supervisor.chirp_requests import Session
-from poolbook.adapters.machine.execution.supervisor.chirp_writes import Desk
+from poolbook.adapters.machine.execution.supervisor.chirp_writes import Sender
 from poolbook.adapters.machine.execution.supervisor.records import Journal
 from poolbook.adapters.machine.spool import Spool
 from poolbook.adapters.runtime import spooled_files
@@ -89,7 +89,7 @@ def test_a_power_cut_leaves_what_was_kept_before_or_what_is_kept_now(
 
     for where, is_done in cuts(job.disk, prepare, act):
         found = {}
-        if spool.settled(str(job.spool)):
+        if spool.recover(str(job.spool)):
             found = files(job.spool)
             names = json.loads(found.pop(spool.KEPT))
             assert {name for name in names if not name.endswith("/")} == set(found), where
@@ -114,7 +114,7 @@ def test_a_power_cut_leaves_each_output_whole_and_the_recorded_end_of_a_job_has_
 
     def act() -> None:
         job.runs(outputs)
-        result = transfer.take_back(job.order, str(job.scratch), False, moves=moves)
+        result = transfer.transfer_outputs(job.order, str(job.scratch), False, moves=moves)
         assert "failure" not in result
         Journal(str(job.disk / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
@@ -157,7 +157,7 @@ def test_outputs_on_another_disk_than_the_record_of_the_jobs_end_are_there_after
 
     def act() -> None:
         job.runs(FEW)
-        assert "failure" not in transfer.take_back(job.order, str(job.scratch), False, moves=True)
+        assert "failure" not in transfer.transfer_outputs(job.order, str(job.scratch), False, moves=True)
         Journal(str(tmp_path / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
     for where, is_done in cuts(job.disk, lambda: None, act):
@@ -188,7 +188,7 @@ def test_a_file_that_a_job_puts_with_chirp_is_whole_after_a_power_cut(memory: Pa
         with ours, theirs:
             ours.sendall(b"cookie c\nputfile a 420 4\nnew\n")
             ours.shutdown(socket.SHUT_WR)
-            desk = Desk("", {"updates": False, "delayed": (), "most": 0, "refused": ()}, theirs)
+            desk = Sender("", {"updates": False, "delayed": (), "most": 0, "refused": ()}, theirs)
             Session(theirs, "c", str(disk), desk).run()
 
     for where, _ in cuts(disk, lambda: fill(disk, {"a": "earlier\n"}), act):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.machine.execution.supervisor.records import NOBODY, ActivationClaim, Claims, Journal
+from poolbook.adapters.machine.execution.supervisor.records import UNHELD, ActivationClaim, Claims, Journal
 from poolbook.adapters.machine.execution.supervisor.scratch import Scratch
 
 FIXED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
@@ -104,7 +104,7 @@ def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]
                     claims.take(key)
             else:
                 descriptor = claims.take(key)
-                assert claims.read(key) == NOBODY
+                assert claims.read(key) == UNHELD
                 claims.note(descriptor, CLAIM)
                 held.add(key)
             assert claims.all() == held

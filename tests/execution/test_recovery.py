@@ -233,9 +233,9 @@ def test_the_last_handle_is_the_pool_and_those_before_are_told(bench: Bench) -> 
     bench.until(lambda: bench.of("1", Started))
     with Supervisor(bench.folder) as second:
         assert isinstance(second.recover(["1"])["1"], Running)
-        with pytest.raises(ReplacedError, match="two pools must not serve one log"):
+        with pytest.raises(ReplacedError, match="only one pool may serve a log"):
             bench.until(lambda: False)
-        with pytest.raises(ReplacedError, match="used by another process"):
+        with pytest.raises(ReplacedError, match="another process now uses the supervisor"):
             bench.start("2", "/bin/true")
         second.signal("1", "hard")
         ends: list[Exited] = []

@@ -103,7 +103,7 @@ def becomes(rights: UserIds) -> str:
 
 @pytest.mark.parametrize("rights", [UserIds(0, USER.pw_gid, GROUPS), UserIds(USER.pw_uid, 0, GROUPS)])
 def test_no_process_becomes_root_for_others(rights: UserIds) -> None:
-    assert "nothing is run for others with the rights of root" in in_a_process(lambda: becomes(rights))
+    assert "programs of other users never run with root's rights" in in_a_process(lambda: becomes(rights))
 
 
 def test_what_is_done_as_a_user_is_done_with_the_users_groups_and_with_roots_again_afterwards(place: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_change_that_was_killed_is_undone_or_finished(tmp_path: Path, moment: 
     for name, text in ((place + whole, "whole"), (place + other, "other")):
         os.makedirs(name)
         (Path(name) / "file").write_text(text)
-    assert supervisor_spool.settled(place)
+    assert supervisor_spool.recover(place)
     assert files(tmp_path) == {"spool/file": "whole"}
 
 

@@ -201,7 +201,7 @@ TOO_LARGE = "arguments and environment are larger than this system takes"
         ({"stdout": "no/where"}, "stdout", errno.ENOENT, 7, f"{{home}}/no/where: {NOT_THERE}"),
         ({"stdout": "plain/out"}, "stdout", errno.ENOTDIR, 7, "{home}/plain/out: Not a directory"),
         ({"stderr": "folder"}, "stderr", errno.EISDIR, 7, "{home}/folder: Is a directory"),
-        ({"stdout": "fifo"}, "stdout", errno.ENXIO, 7, "nobody reads from this FIFO"),
+        ({"stdout": "fifo"}, "stdout", errno.ENXIO, 7, "no process reads from this FIFO"),
         ({"stdout": "a\0b"}, "stdout", 0, 7, "embedded null byte"),
         ({"job_ad": "\ud800"}, "scratch", 0, 6, "an ad cannot be written"),
         ({"iwd": "/a\0b", "run_in_iwd": True}, "iwd", 0, 14, "embedded null byte"),
@@ -234,7 +234,7 @@ def test_what_only_its_owner_may_read_is_the_folder(bench: Bench) -> None:
 
 @together("key", ["", "../x", "a/b", ".", "-x", "a b", "x" * 201])
 def test_a_key_that_means_something_in_a_path_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="take the position of the event that began it"):
+    with pytest.raises(ValueError, match="take the position of the event that started it"):
         LaunchRequest(key=key, job="1.0", slot="s", executable="/bin/true", iwd="/")
 
 
@@ -254,6 +254,6 @@ def test_a_folder_may_have_a_path_longer_than_a_socket_may(tmp_path: Path) -> No
 def test_a_folder_that_cannot_be_made_is_an_error_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        SupervisorError, match=r"no supervisor can be reached in .*Not a directory.*a folder of your own"
+        SupervisorError, match=r"no supervisor can be reached in .*Not a directory.*you must own this folder"
     ):
         Supervisor(tmp_path / "file" / "pool").start([])

@@ -69,7 +69,7 @@ def test_slots_say_what_the_plugins_can_and_say(programs: Path) -> None:
 
 
 FAULTS = {
-    "none": "No such file or directory: it is left out",
+    "none": "No such file or directory: it is ignored",
     "old": "it moves one file at a time (protocol 1)",
     "mute": "its -classad names no SupportedMethods",
     "rubbish": "its -classad names no SupportedMethods",

@@ -404,9 +404,9 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
     monkeypatch.setattr(processes, "close_all_but", takes_its_time)
     monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
     held, let_go = os.pipe()
-    began = mover.fork(mover.Task("input", {}, "/", 0), mover.Hands(None, None))
+    began = mover.fork(mover.Task("input", {}, "/", 0), mover.TransferUsers(None, None))
     os.close(let_go)
-    began.stands_alone()
+    began.wait_until_detached()
     os.kill(began.pid, signal.SIGSTOP)
     alone, _, _ = select.select([held], [], [], 5)  # the end of a pipe whose other end nobody has
     os.kill(began.pid, signal.SIGKILL)

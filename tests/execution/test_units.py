@@ -51,7 +51,11 @@ def test_a_job_moves_so_many_mebibytes_and_no_byte_more(
     order = client._start(
         LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how), "1"
     )["order"]
-    result = transfer.bring(order, str(place)) if way == "input" else transfer.take_back(order, str(place), False)
+    result = (
+        transfer.transfer_inputs(order, str(place))
+        if way == "input"
+        else transfer.transfer_outputs(order, str(place), False)
+    )
     assert ("failure" in result) is too_large
     if too_large:
         assert result["failure"]["code"] == (32 if way == "input" else 33)

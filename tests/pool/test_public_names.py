@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
-    "_CannotRun": "a container's keeper catches it: the job is held",
-    "_EndsEarly": "a container's keeper catches it: it ends",
+    "_CannotRun": "a container's shim catches it: the job is held",
+    "_KilledEarly": "a container's shim catches it: it ends",
     "NeedsPreEvaluation": "the server catches it: it asks the jobs, and decides again",
     "CannotExpandError": "the schedd catches it: the job is held",
     "CircleError": "the readers of submit descriptions and configurations catch it",

@@ -126,7 +126,7 @@ def test_jobs_have_their_directories_below_execute_where_nobody_else_looks_in(tm
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("nowhere", "nowhere: No such file or directory: jobs run below it; make it, or name another directory"),
+        ("nowhere", "nowhere: No such file or directory: jobs run below it; create it, or name another"),
         ("file", "file: Not a directory"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_directory_that_cannot_be_used_is_told_before_any_job_is_started(
         Pool.open(f"{tmp_path}/pool.db", execute=True, config=f"EXECUTE = {tmp_path}/{name}")
     with Pool.open(f"{tmp_path}/pool.db", execute=True, config=PLAIN) as pool:
         pool.add_machine("here")
-        with pytest.raises(ConfigError, match="SLOT1_EXECUTE = slot1: it is no absolute path"):
+        with pytest.raises(ConfigError, match="SLOT1_EXECUTE = slot1: the path is not absolute"):
             pool.reconfigure("here", "SLOT1_EXECUTE = slot1")
 
 
@@ -149,5 +149,5 @@ def test_a_directory_that_somebody_else_made_is_not_used(tmp_path: Path) -> None
     own = Path(Starter.configured(config, folder).directory(1))
     own.rmdir()
     own.symlink_to(tmp_path)
-    with pytest.raises(ConfigError, match="is not a directory of this user's alone"):
+    with pytest.raises(ConfigError, match="is not a private directory of this user"):
         Starter.configured(config, folder)

@@ -1,10 +1,10 @@
 """The pool's side: a handle on the supervisor of one folder, started on first use.
 
-A killed supervisor is replaced: the handle connects to a new one, asks about each job that it had started, and reports
-the answers as usual.
+If the supervisor is killed, the handle starts a new one, asks about each job that it had started, and reports the
+answers as usual.
 
-The pool's keys are positions of its log. The supervisor has each activation under the reference of log and position, so
-that another log in the same place (of a pool that was removed and begun again) has nothing under the same name.
+The pool's keys are positions of its log. The supervisor names each activation after its log and position. So another
+log in the same place (of a pool that was removed and created again) shares no name with this one.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed
 _VERSION = 3
 _HOWS = get_args(How)
 PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
-_CONNECT_S = 15.0  #: how long to try for a supervisor: it may be busy ending what a predecessor left
+_CONNECT_S = 15.0  #: how long to wait for a supervisor: it may be busy killing its predecessor's jobs
 _AGAIN_S = 0.01
-_TRIES = 5  #: how often a supervisor may hang up on the first words before it is taken to be broken
+_TRIES = 5  #: how often a supervisor may disconnect during the handshake before it counts as broken
 
 
 class SupervisorError(PoolbookError, RuntimeError):
-    """There is no supervisor, and none can be started; the message says why."""
+    """No supervisor is running and none can be started; the message says why."""
 
 
 class ReplacedError(SupervisorError):
@@ -56,9 +56,9 @@ class _Begun:
 
 
 class Supervisor:
-    """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories. One handle in one
-    thread uses it at a time: one that connects replaces the one before, which from then on raises ReplacedError.
-    ``log``: the id that was chosen for the pool's log; empty: it has none, and its positions alone are the names."""
+    """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories. Only one handle, in
+    one thread, may use it: a new one replaces the previous one, which from then on raises ReplacedError. ``log``: the
+    id of the pool's log; empty: it has none, and the positions alone are the names."""
 
     def __init__(self, folder: Path, log: str = "") -> None:
         self._folder = folder.absolute()
@@ -75,9 +75,9 @@ class Supervisor:
         self._poll.register(self._ready, select.EPOLLIN)
 
     def start(self, activations: Sequence[LaunchRequest]) -> None:
-        """Start these jobs; reports follow for each. A key that was claimed before is not started again. For such a key
-        its present state is reported once more: Started, or its end. Raise `SupervisorError` if there is no supervisor:
-        none of them is started. If it is lost on the way, ``poll`` goes on with them."""
+        """Start these jobs; reports follow for each. A key that was claimed before is not started again: its current
+        state is reported instead (Started, or its end). Raise `SupervisorError` if there is no supervisor; then none
+        of them starts. If the supervisor dies meanwhile, ``poll`` resumes with a new one."""
         fresh = [activation for activation in activations if activation.key not in self._begun]
         again = [activation for activation in activations if activation.key in self._begun]
         self._connected()
@@ -87,14 +87,14 @@ class Supervisor:
         except ReplacedError:
             raise
         except SupervisorError:
-            return  # a supervisor that comes later is asked about them
+            return  # the next supervisor is asked about them
 
     def signal(self, key: str, how: How) -> None:
-        """Signal a job; do nothing if it runs no more. Soft, hold and remove send its kill signal for that to the job's
-        own process, which is continued first if it is suspended; hard sends SIGKILL, suspend SIGSTOP and continue
-        SIGCONT to all its processes."""
+        """Signal a job; do nothing if it has ended. Soft, hold and remove send the kill signal configured for them to
+        the job's own process, and continue it first if it is suspended. Hard sends SIGKILL to all its processes,
+        suspend SIGSTOP and continue SIGCONT."""
         if how not in _HOWS:
-            raise ValueError(f"a job cannot be signalled {how!r}: choose one of {', '.join(_HOWS)}")
+            raise ValueError(f"unknown signal {how!r}: use one of {', '.join(_HOWS)}")
         self._send([{"do": "signal", "key": self.name(key), "how": how}])
 
     def poll(self, timeout: float) -> list[Report]:
@@ -109,12 +109,12 @@ class Supervisor:
         return reports
 
     def fileno(self) -> int:
-        """Return a descriptor for selectors: readable when ``poll`` has something to do, the same for the handle's
-        life."""
+        """Return a descriptor for selectors, readable when ``poll`` has something to do. It never changes."""
         return self._poll.fileno()
 
     def acknowledge(self, keys: Iterable[str]) -> None:
-        """Allow the removal of records, claims and scratch directories of these ends, now durable in the pool's log."""
+        """Allow the removal of the records, claims and scratch directories of these jobs: the pool's log has their
+        end."""
         names = list(map(self.name, keys))
         if names:
             self._send([{"do": "acknowledge", "keys": names}])
@@ -125,8 +125,8 @@ class Supervisor:
         return frozenset(filter(None, map(self._key, os.listdir(folder)))) if folder.is_dir() else frozenset()
 
     def recover(self, keys: Sequence[str]) -> dict[str, Known]:
-        """Return the state of these activations; "unknown" was never begun. Requests of a killed pool are settled
-        first. ``poll`` reports the ends of those that run, and nothing more of those that have ended."""
+        """Return the state of these activations; "unknown" means never started. The supervisor completes the requests
+        of a killed pool first. Later, ``poll`` reports the end of each running one, and nothing for the others."""
         known = self._ask(keys)
         for key, what in known.items():
             if isinstance(what, Transferring | Running):
@@ -134,7 +134,7 @@ class Supervisor:
             else:
                 self._begun.pop(key, None)
         self._reports = deque(report for report in self._reports if report.key not in known)
-        self._hear_all()  # what came after the answer is news
+        self._hear_all()  # messages after the answer are new reports
         self._signal_ready()
         return known
 
@@ -157,7 +157,7 @@ class Supervisor:
     def _connected(self) -> Lines:
         if self._replaced:
             raise ReplacedError(
-                f"the supervisor in {self._folder} is used by another process now: two pools must not serve one log"
+                f"another process now uses the supervisor in {self._folder}: only one pool may serve a log"
             )
         for _ in range(_TRIES):
             if self._lines is not None:
@@ -168,7 +168,7 @@ class Supervisor:
             except ConnectionError:
                 self._disconnect()
         if self._lines is None:
-            raise SupervisorError(f"the supervisor in {self._folder} hangs up at once{self._tail()}")
+            raise SupervisorError(f"the supervisor in {self._folder} disconnects immediately{self._tail()}")
         return self._lines
 
     def _connect(self) -> None:
@@ -183,7 +183,7 @@ class Supervisor:
                     raise SupervisorError(f"no supervisor answers in {self._folder}: {error}{self._tail()}") from None
             except OSError as error:
                 raise SupervisorError(
-                    f"no supervisor can be reached in {self._folder}: {error}; it must be a folder of your own"
+                    f"no supervisor can be reached in {self._folder}: {error}; you must own this folder"
                 ) from error
             if launched:
                 time.sleep(_AGAIN_S)
@@ -194,7 +194,7 @@ class Supervisor:
         self._poll.register(connection, select.EPOLLIN)
 
     def _launch(self) -> None:
-        """Start a supervisor if there is none; it leaves this process's session and all its descriptors."""
+        """Start a supervisor unless one runs. It leaves this process's session and closes its descriptors."""
         import subprocess  # needed once, if at all
 
         try:
@@ -214,12 +214,12 @@ class Supervisor:
         except OSError as error:
             raise SupervisorError(f"no supervisor can be started in {self._folder}: {error}") from error
         if done.returncode != 0:
-            said = done.stdout.decode(errors="replace").strip()
-            why = f": {said}" if said else f", which ended with code {done.returncode}{self._tail()}"
+            output = done.stdout.decode(errors="replace").strip()
+            why = f": {output}" if output else f", which exited with code {done.returncode}{self._tail()}"
             raise SupervisorError(f"no supervisor can be started in {self._folder}{why}")
 
     def _log(self) -> int:
-        """Open the supervisor's own log; on a disk that has no room for it, there is none."""
+        """Open the supervisor's own log; use /dev/null if the disk has no room for it."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(self._folder / "supervisor.log", flags, 0o600)
@@ -228,19 +228,19 @@ class Supervisor:
 
     def _tail(self) -> str:
         try:
-            said = (self._folder / "supervisor.log").read_text(errors="replace").strip()
+            text = (self._folder / "supervisor.log").read_text(errors="replace").strip()
         except OSError:
             return ""
-        return f"; the last that it said: {said.splitlines()[-1]}" if said else ""
+        return f"; its last message: {text.splitlines()[-1]}" if text else ""
 
     def _resume(self) -> None:
-        """Agree on the version, and exchange which jobs were begun."""
+        """Check the protocol version, and ask about the jobs that were started."""
         self._write([{"do": "hello", "version": _VERSION}])
         hello = self._answer("hello")
         if hello["version"] != _VERSION:
             raise SupervisorError(
-                f"the supervisor in {self._folder} (pid {hello['pid']}) speaks version {hello['version']}, this"
-                f" Poolbook version {_VERSION}: let its jobs end with the Poolbook that began them"
+                f"the supervisor in {self._folder} (pid {hello['pid']}) uses protocol version {hello['version']}, this"
+                f" Poolbook version {_VERSION}: let its jobs end under the Poolbook that started them"
             )
         if not self._begun:
             return
@@ -257,7 +257,7 @@ class Supervisor:
             elif what != "unknown":
                 self._take(what)
             elif begun.activation is None or begun.started:
-                self._take(Lost(key, "its claim was removed by somebody else", time.time_ns() // 1000))
+                self._take(Lost(key, "another process removed its claim", time.time_ns() // 1000))
             else:
                 again.append(_start(begun.activation, self.name(key)))
         self._write(again)
@@ -277,7 +277,7 @@ class Supervisor:
                 self._write(messages)
                 return
             except ConnectionError:
-                # It may have said why before it hung up.
+                # It may have sent the reason before it disconnected.
                 self._receive()
                 self._disconnect()
 
@@ -297,10 +297,10 @@ class Supervisor:
         self._write([{"do": "recover", "keys": list(map(self.name, keys))}])
         jobs: dict[str, dict[str, Any] | None] = self._answer("known")["jobs"]
         answers = ((key, jobs[self.name(key)]) for key in keys)
-        return {key: "unknown" if said is None else _report(said, key) for key, said in answers}
+        return {key: "unknown" if answer is None else _report(answer, key) for key, answer in answers}
 
     def _answer(self, name: str) -> dict[str, Any]:
-        """Wait for the answer of this name. Take in what came before it; leave what came after it."""
+        """Wait for the answer of this name. Handle the messages before it; leave those after it queued."""
         while True:
             while self._messages:
                 message = self._messages.popleft()
@@ -310,7 +310,7 @@ class Supervisor:
             self._read(0)
 
     def _receive(self) -> None:
-        """Take in messages without waiting; connect again if the supervisor is gone."""
+        """Receive messages without waiting; reconnect if the supervisor is gone."""
         try:
             if self._lines is not None:
                 self._read(socket.MSG_DONTWAIT)
@@ -326,7 +326,7 @@ class Supervisor:
             self._hear(self._messages.popleft())
 
     def _read(self, flags: int) -> None:
-        """Take in some messages. Raise `ConnectionError` if the connection is over."""
+        """Receive some messages. Raise `ConnectionError` if the connection has ended."""
         assert self._lines is not None
         self._messages.extend(map(json.loads, self._lines.receive(flags)))
 
@@ -346,7 +346,7 @@ class Supervisor:
         self._signal_ready()
 
     def _signal_ready(self) -> None:
-        """Make the counter tell whether reports wait."""
+        """Make the descriptor readable if, and only if, reports wait."""
         if self._reports:
             os.eventfd_write(self._ready, 1)
         else:
@@ -356,11 +356,11 @@ class Supervisor:
     # Names
 
     def name(self, key: str) -> str:
-        """Return the name under which the supervisor has an activation of this log."""
+        """Return the supervisor's name for an activation of this log."""
         return str(LogPosition(self._log_id, int(key))) if self._log_id else key
 
     def _key(self, name: str) -> str | None:
-        """Return the key of the activation that the supervisor has under a name; None if it is another log's."""
+        """Return the key of the activation that the supervisor gave this name; None if it belongs to another log."""
         try:
             log, position = LogPosition.parse(name)
         except ValueError:
@@ -376,5 +376,5 @@ def _start(activation: LaunchRequest, name: str) -> dict[str, Any]:
     return {"do": "start", "order": {**order, "key": name}}
 
 
-def _report(said: Mapping[str, Any], key: str) -> Any:
-    return REPORTS[said["say"]](**{name: value for name, value in said.items() if name != "say"} | {"key": key})
+def _report(message: Mapping[str, Any], key: str) -> Any:
+    return REPORTS[message["say"]](**{name: value for name, value in message.items() if name != "say"} | {"key": key})

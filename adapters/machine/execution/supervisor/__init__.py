@@ -1,9 +1,9 @@
 """The supervisor process: starts jobs, watches them and all their descendants, and records their ends.
 
-It imports only the standard library, this folder and ``adapters/sockets``: it has to start at once, stay small (its
-memory is the floor under every job's measured peak) and go on while the package around it is replaced. ``run`` is the
+It imports only the standard library, this folder and ``adapters/sockets``: it must start quickly, stay small (its
+memory is the minimum of every job's measured peak) and keep running while the package is upgraded. ``run`` is the
 program, ``server`` its loop, ``supervised_jobs`` a job's life, ``process_trees`` maps processes to jobs, ``processes``
 reads /proc, ``launch`` starts a job, ``scratch`` has the directories, ``mover`` the processes that move files,
-``transfer`` says which files go where, ``spool`` has what is kept of a job, ``chirp_requests`` answers a job that asks
-for files, ``records`` has the state on disk.
+``transfer`` decides which files go where, ``spool`` keeps a job's checkpoints and outputs, ``chirp_requests`` answers a
+job's condor_chirp, ``records`` has the state on disk.
 """

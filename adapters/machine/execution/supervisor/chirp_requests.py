@@ -1,10 +1,10 @@
 """Answer a job's condor_chirp: files of its initial directory, and the attributes of its ad.
 
-A process of its own serves a job, with the rights of the user whose its files are, on a port of the loopback interface.
-``.chirp.config`` in the scratch directory has the port and a cookie, with which each connection begins. Nothing outside
-of the initial directory is touched, whatever links lead there.
+A separate process serves each job on a port of the loopback interface, with the rights of the owner of the job's files.
+``.chirp.config`` in the scratch directory has the port and a cookie, which each connection sends first. Nothing outside
+the initial directory can be reached, not even through links.
 
-Source: the chirp protocol as HTCondor's client speaks it (chirp_client.c, io_proxy_handler.cpp).
+Source: the chirp protocol of HTCondor's client (chirp_client.c, io_proxy_handler.cpp).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from . import processes
-from .chirp_writes import Desk, refusal
+from .chirp_writes import Sender, refusal
 from .scratch import STAGING, remove_now
 
 CONFIG = ".chirp.config"
 VERSION = 2
-_LINE = 5120  #: bytes of a request's line, at most
+_LINE = 5120  #: the most bytes of a request's line
 _MOST = 1 << 26  #: bytes that one request may read or write
 _ERRORS = {
     errno.EPERM: -2, errno.EACCES: -2, errno.ENOENT: -3, errno.EEXIST: -4, errno.EFBIG: -5, errno.ENOSPC: -6,
@@ -36,7 +36,7 @@ _NOT_AUTHENTICATED, _TOO_BIG, _INVALID, _UNKNOWN = -1, -5, -8, -127
 
 
 def listen(scratch: str) -> tuple[socket.socket, str]:
-    """Begin to listen, and write into the scratch directory where, and the cookie; return both. Raise `OSError`."""
+    """Listen, and write address and cookie into the scratch directory. Return socket and cookie. Raise `OSError`."""
     listener = socket.create_server(("127.0.0.1", 0))
     cookie = os.urandom(16).hex()
     path = f"{scratch}/{CONFIG}"
@@ -52,38 +52,38 @@ def listen(scratch: str) -> tuple[socket.socket, str]:
     return listener, cookie
 
 
-def serve(listener: socket.socket, cookie: str, iwd: str, desk: Desk) -> None:
+def serve(listener: socket.socket, cookie: str, iwd: str, sender: Sender) -> None:
     """Answer until this process is killed; each connection has a thread."""
-    from threading import Thread  # the supervisor itself has no need of it
+    from threading import Thread  # the supervisor itself does not need it
 
     while True:
         with contextlib.suppress(OSError):
             connection, _ = listener.accept()
-            Thread(target=Session(connection, cookie, iwd, desk).run, daemon=True).start()
+            Thread(target=Session(connection, cookie, iwd, sender).run, daemon=True).start()
 
 
 def fork(
-    listener: socket.socket, cookie: str, iwd: str, desk: Callable[[socket.socket], Desk], become: Callable[[], None]
+    listener: socket.socket, cookie: str, iwd: str, make: Callable[[socket.socket], Sender], become: Callable[[], None]
 ) -> tuple[int, socket.socket]:
-    """Start the process that serves, with the rights that ``become`` takes; return its pid, and where it says what the
-    job writes. Raise `OSError`."""
+    """Start the process that serves, with the rights that ``become`` takes. Return its pid and the socket on which it
+    reports what the job writes. Raise `OSError`."""
     parent = os.getpid()
 
-    def answer(way: socket.socket) -> None:
+    def answer(channel: socket.socket) -> None:
         become()
         processes.end_with(parent)
-        serve(listener, cookie, iwd, desk(way))
+        serve(listener, cookie, iwd, make(channel))
 
     return processes.fork(answer, listener.fileno())
 
 
 class Session:
-    """One connection: its open files, and what it asks."""
+    """One connection: its requests and its open files."""
 
-    def __init__(self, connection: socket.socket, cookie: str, iwd: str, desk: Desk) -> None:
+    def __init__(self, connection: socket.socket, cookie: str, iwd: str, sender: Sender) -> None:
         self._stream = connection.makefile("rwb")
         self._connection = connection
-        self._cookie, self._desk = cookie, desk
+        self._cookie, self._sender = cookie, sender
         self._home = os.path.realpath(iwd)
         self._files: dict[int, BinaryIO] = {}
 
@@ -94,11 +94,11 @@ class Session:
                 if len(line) > _LINE:
                     self._say(_TOO_BIG)
                     break
-                words = _words(os.fsdecode(line))
+                request = _words(os.fsdecode(line))
                 if known:
-                    self._answer(words)
+                    self._answer(request)
                     continue
-                known = len(words) == 2 and words[0] == "cookie" and words[1] == self._cookie
+                known = len(request) == 2 and request[0] == "cookie" and request[1] == self._cookie
                 if not known:
                     time.sleep(1)
                 self._say(0 if known else _NOT_AUTHENTICATED)
@@ -109,31 +109,31 @@ class Session:
         self._stream.write(b"%d\n" % number + more)
         self._stream.flush()
 
-    def _answer(self, words: list[str]) -> None:
-        known = _COMMANDS.get(words[0]) if words else None
+    def _answer(self, request: list[str]) -> None:
+        known = _COMMANDS.get(request[0]) if request else None
         try:
-            if known is None or len(words) - 1 != len(known[1]):
+            if known is None or len(request) - 1 != len(known[1]):
                 raise ValueError
-            values = [int(word) if kind == "d" else word for kind, word in zip(known[1], words[1:], strict=True)]
-            said = known[0](self, *values)
+            values = [int(word) if kind == "d" else word for kind, word in zip(known[1], request[1:], strict=True)]
+            answer = known[0](self, *values)
         except OSError as error:
             self._say(_ERRORS.get(error.errno or 0, _UNKNOWN))
         except (ValueError, OverflowError):
             self._say(_INVALID)
         else:
-            if isinstance(said, bytes):
-                self._say(len(said), said)
-            elif said is not _SAID:
-                self._say(*said if isinstance(said, tuple) else (said or 0,))
+            if isinstance(answer, bytes):
+                self._say(len(answer), answer)
+            elif answer is not _SAID:
+                self._say(*answer if isinstance(answer, tuple) else (answer or 0,))
 
     # Paths and files
 
     def _at(self, path: str, follow: bool = True) -> str:
-        """Return where a path leads. Raise `OSError` if that is not in the initial directory; without ``follow`` the
-        last part of it may be a link."""
-        whole = os.path.join(self._home, path)
-        folder, name = os.path.split(whole)
-        true = os.path.realpath(whole)
+        """Resolve a path. Raise `OSError` if the target is outside the initial directory. Without ``follow``, do not
+        resolve a link in the last component."""
+        joined = os.path.join(self._home, path)
+        folder, name = os.path.split(joined)
+        true = os.path.realpath(joined)
         if not follow and name not in ("", os.curdir, os.pardir):
             true = f"{os.path.realpath(folder)}/{name}"
         if os.path.commonpath((self._home, true)) != self._home:
@@ -164,13 +164,13 @@ class Session:
         self._files.pop(number).close()
 
     def sread(self, number: int, length: int, offset: int, piece: int, skip: int) -> bytes:
-        found = b""
+        contents = b""
         for at, part in _pieces(length, offset, piece, skip):
             data = os.pread(self._file(number), part, at)
-            found += data
+            contents += data
             if len(data) < part:
                 break
-        return found
+        return contents
 
     def _taken(self, length: int) -> bytes:
         data = self._stream.read(_bounded(length))
@@ -179,7 +179,7 @@ class Session:
         return data
 
     def write(self, number: int, length: int, *offset: int) -> int:
-        data = self._taken(length)  # in any case: what follows it is the next request
+        data = self._taken(length)  # read even if the write fails: the next request comes after it
         file = self._file(number)
         return os.pwrite(file, data, *offset) if offset else os.write(file, data)
 
@@ -193,17 +193,17 @@ class Session:
         with open(self._at(path), "rb", opener=_never_waiting) as file:
             size = os.fstat(file.fileno()).st_size
             self._say(size)
-            left = size
-            while left and (data := file.read(min(left, 1 << 20))):
+            remaining = size
+            while remaining and (data := file.read(min(remaining, 1 << 20))):
                 self._stream.write(data)
-                left -= len(data)
-        if left:
-            raise _BrokenError  # it was cut meanwhile: the client must not take what follows for the rest
+                remaining -= len(data)
+        if remaining:
+            raise _BrokenError  # the file shrank: the client must not take the next answer for the rest
         self._stream.flush()
         return _SAID
 
     def putfile(self, path: str, mode: int, length: int) -> int:
-        """Take a whole file: it gets its name when all of it is there."""
+        """Receive a file; rename it to its name once it is complete."""
         target = self._at(path)
         if os.path.isdir(target):
             raise refusal(errno.EISDIR)
@@ -211,13 +211,13 @@ class Session:
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode & 0o777)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                left = length
-                if left:
+                remaining = length
+                if remaining:
                     self._say(0)
-                while left and (data := self._stream.read(min(left, 1 << 20))):
+                while remaining and (data := self._stream.read(min(remaining, 1 << 20))):
                     file.write(data)
-                    left -= len(data)
-                if left:
+                    remaining -= len(data)
+                if remaining:
                     raise _BrokenError
                 file.flush()
                 os.fsync(descriptor)
@@ -265,11 +265,11 @@ class Session:
         return name[: _bounded(length)]
 
 
-_SAID = (-1, b"")  #: of an answer that was given already
+_SAID = (-1, b"")  #: the answer was sent already
 
 
 class _BrokenError(Exception):
-    """The connection cannot go on: its two ends would not agree on what follows."""
+    """The connection must end: client and server have lost the message boundary."""
 
 
 def _never_waiting(path: str, flags: int) -> int:
@@ -283,7 +283,7 @@ def _bounded(length: int) -> int:
 
 
 def _pieces(length: int, offset: int, piece: int, skip: int) -> list[tuple[int, int]]:
-    """Return where the pieces of a strided access stand, and how long each is."""
+    """Return the offset and the length of each piece of a strided access."""
     if piece <= 0 or skip < piece:
         raise refusal(errno.EINVAL)
     starts = range(0, _bounded(length), piece)
@@ -291,7 +291,7 @@ def _pieces(length: int, offset: int, piece: int, skip: int) -> list[tuple[int, 
 
 
 def _words(line: str) -> list[str]:
-    """Cut a request at its blanks; a backslash takes their meaning from what follows it."""
+    """Split a request at white space; a backslash escapes the next character."""
     words, word, escaped = [], "", False
     begun = False
     for letter in line.rstrip("\r\n"):
@@ -305,21 +305,21 @@ def _words(line: str) -> list[str]:
     return [*words, word] if begun else words
 
 
-def _stat(found: os.stat_result) -> bytes:
+def _stat(info: os.stat_result) -> bytes:
     numbers = (
-        found.st_dev, found.st_ino, found.st_mode, found.st_nlink, found.st_uid, found.st_gid, found.st_rdev,
-        found.st_size, found.st_blksize, found.st_blocks, int(found.st_atime), int(found.st_mtime), int(found.st_ctime),
+        info.st_dev, info.st_ino, info.st_mode, info.st_nlink, info.st_uid, info.st_gid, info.st_rdev,
+        info.st_size, info.st_blksize, info.st_blocks, int(info.st_atime), int(info.st_mtime), int(info.st_ctime),
     )  # fmt: skip
     return " ".join(map(str, numbers)).encode() + b"\n"
 
 
-def _statfs(found: os.statvfs_result) -> bytes:
-    numbers = (0, found.f_bsize, found.f_blocks, found.f_bfree, found.f_bavail, found.f_files, found.f_ffree)
+def _statfs(info: os.statvfs_result) -> bytes:
+    numbers = (0, info.f_bsize, info.f_blocks, info.f_bfree, info.f_bavail, info.f_files, info.f_ffree)
     return " ".join(map(str, numbers)).encode() + b"\n"
 
 
 _Answer = int | bytes | tuple[int, bytes] | None
-"""A number; bytes, behind their length; a number with bytes behind it; or nothing, which is 0."""
+"""A number; bytes, sent after their length; a number and bytes; or None, sent as 0."""
 _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "open": (Session.open, "ssd"),
     "close": (Session.close, "d"),
@@ -357,12 +357,12 @@ _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "lchown": (lambda self, path, uid, gid: os.lchown(self._own(path), uid, gid), "sdd"),
     "truncate": (lambda self, path, length: os.truncate(self._at(path), length), "sd"),
     "utime": (lambda self, path, access, change: os.utime(self._at(path), (access, change)), "sdd"),
-    "get_job_attr": (lambda self, name: os.fsencode(self._desk.value(name) or "UNDEFINED"), "s"),
-    "get_job_attr_delayed": (lambda self, name: os.fsencode(self._desk.delayed_value(name)), "s"),
-    "set_job_attr": (lambda self, name, text: self._desk.set(name, text), "ss"),
-    "set_job_attr_delayed": (lambda self, name, text: self._desk.set_delayed(name, text), "ss"),
-    "ulog": (lambda self, text: self._desk.note(text), "s"),
+    "get_job_attr": (lambda self, name: os.fsencode(self._sender.value(name) or "UNDEFINED"), "s"),
+    "get_job_attr_delayed": (lambda self, name: os.fsencode(self._sender.delayed_value(name)), "s"),
+    "set_job_attr": (lambda self, name, text: self._sender.set(name, text), "ss"),
+    "set_job_attr_delayed": (lambda self, name, text: self._sender.set_delayed(name, text), "ss"),
+    "ulog": (lambda self, text: self._sender.note(text), "s"),
     "whoami": (Session.whoami, "d"),
     "version": (lambda self: VERSION, ""),
 }
-"""By its name each request, and of its words whether they are numbers (d) or texts (s)."""
+"""By request name: the handler, and the types of its arguments: numbers (d) or texts (s)."""

@@ -1,10 +1,10 @@
-"""What a job writes with condor_chirp, attributes of its ad and lines for its log, on the way to the pool.
+"""Pass on what a job writes with condor_chirp: attributes of its ad, and lines for its log.
 
-The process that answers the job (``Desk``) checks each and hands it to the supervisor (``Writes``), which reports it
-every second, and all of it again with the job's end and to a pool that comes back. Each write has a number, so that
-nothing counts twice. The process at the other end has the job's rights: what it says is checked again.
+The process that answers the job (``Sender``) checks each write and sends it to the supervisor (``Receiver``).
+The supervisor reports new writes every second, and all of them when the job ends or a pool reconnects. Each write has a
+number, so that none counts twice. The sending process has the job's rights, so the supervisor checks each write again.
 
-Source: set_job_attr_delayed and ulog in io_proxy_handler.cpp, recordDelayedUpdate in jic_shadow.cpp of the reference.
+Source: set_job_attr_delayed and ulog in HTCondor's io_proxy_handler.cpp, recordDelayedUpdate in jic_shadow.cpp.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any
 
-_LONGEST = 993  #: characters of an attribute's value, at most
-_NOTE = 128  #: characters of a line for the log; the rest is cut off
-_MOST_NOTES = 1000  #: lines that a run may write into its log
-_MOST = 1 << 26  #: characters that a run may write in all, each write counted with so many more:
+_LONGEST = 993  #: the most characters of an attribute's value
+_NOTE = 128  #: the most characters of a log line; the rest is cut off
+_MOST_NOTES = 1000  #: the most log lines of a run
+_MOST = 1 << 26  #: the most characters that a run may write in all, with this overhead for each write:
 _OVERHEAD = 128
 _PACKET = 1 << 16
-_AT_ONCE = 1000  #: writes that are taken in at a time: more than the socket holds
+_AT_ONCE = 1000  #: the most writes to receive at a time: more than the socket holds
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _LITERAL = re.compile(
     r"""-?\d{1,18} | -?\d{1,15}\.\d{1,15}(?:[eE][+-]?\d{1,2})? | true | false | undefined
@@ -34,15 +34,15 @@ _LITERAL = re.compile(
 )
 
 Write = tuple[str, str, str]
-"""``set`` or ``delayed``, the attribute's name, its value; or ``note``, nothing, the line."""
+"""``set`` or ``delayed``, the attribute's name, its value; or ``note``, an empty string, the line."""
 
 
 def refusal(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def _is_sound(write: Any) -> bool:
-    """Whether this is a write: of few, plain characters."""
+def _is_valid(write: Any) -> bool:
+    """Return True if this is a valid write: short, with literal values only."""
     if not (isinstance(write, list) and len(write) == 3 and all(isinstance(word, str) for word in write)):
         return False
     kind, name, text = write
@@ -56,10 +56,10 @@ def _is_sound(write: Any) -> bool:
     return kind in ("set", "delayed") and bool(_NAME.fullmatch(name) and value)
 
 
-class Desk:
-    """What the connections of a job share: its ad with what it has set since, and the way to the supervisor."""
+class Sender:
+    """What the connections of a job share: its ad with the attributes set since, and the channel to the supervisor."""
 
-    def __init__(self, ad: str, rules: dict[str, Any], way: socket.socket) -> None:
+    def __init__(self, ad: str, rules: dict[str, Any], channel: socket.socket) -> None:
         self._attributes = {}
         for line in ad.splitlines():
             name, _, text = line.partition(" = ")
@@ -71,14 +71,14 @@ class Desk:
         self._set: set[str] = set()
         self._notes = 0
         self._spent = 0
-        self._way, self._lock = way, Lock()
+        self._channel, self._lock = channel, Lock()
 
     def value(self, name: str) -> str | None:
         return self._attributes.get(name.lower())
 
     def delayed_value(self, name: str) -> str:
-        """The same, for those who may set it with delay. Raise `OSError` if there is none, `ValueError` if nobody may
-        ask."""
+        """Return the same for a delayed update. Raise `OSError` if the attribute is missing, `ValueError` if delayed
+        updates are off."""
         if not self._prefixes:
             raise ValueError
         text = self.value(name)
@@ -87,14 +87,14 @@ class Desk:
         return text
 
     def set(self, name: str, text: str) -> None:
-        """Set an attribute. Raise `OSError` if it may not be set or has no room, `ValueError` for what is no name, no
-        value, or not to be asked."""
+        """Set an attribute. Raise `OSError` if it may not be set or a limit is reached, `ValueError` if name or value
+        is invalid or updates are off."""
         if not self._updates:
             raise ValueError
         self._write("set", name, text)
 
     def set_delayed(self, name: str, text: str) -> None:
-        """The same for one of the names that CHIRP_DELAYED_UPDATE_PREFIX lets be set so."""
+        """Set an attribute with a delay, if CHIRP_DELAYED_UPDATE_PREFIX allows its name. Raise as ``set``."""
         if not self._prefixes:
             raise ValueError
         if not any(fnmatchcase(name.lower(), prefix) for prefix in self._prefixes):
@@ -104,7 +104,7 @@ class Desk:
     def _write(self, kind: str, name: str, text: str) -> None:
         if len(text) > _LONGEST:
             raise refusal(errno.EFBIG)
-        if not _is_sound([kind, name, text]):
+        if not _is_valid([kind, name, text]):
             raise ValueError
         key = name.lower()
         if key in self._refused:
@@ -112,56 +112,56 @@ class Desk:
         with self._lock:
             if key not in self._set and len(self._set) >= self._most:
                 raise refusal(errno.ENOSPC)
-            self._tell((kind, name, text))
+            self._send((kind, name, text))
             self._set.add(key)
             self._attributes[key] = text
 
     def note(self, text: str) -> None:
-        """Write a line into the job's log. Raise as ``set``."""
+        """Write a line to the job's log. Raise as ``set``."""
         write = ("note", "", text[:_NOTE])
-        if not (self._updates and _is_sound(list(write))):
+        if not (self._updates and _is_valid(list(write))):
             raise ValueError
         with self._lock:
             if self._notes >= _MOST_NOTES:
                 raise refusal(errno.ENOSPC)
-            self._tell(write)
+            self._send(write)
             self._notes += 1
 
-    def _tell(self, write: Write) -> None:
+    def _send(self, write: Write) -> None:
         self._spent += len(write[2]) + _OVERHEAD
         if self._spent > _MOST:
             raise refusal(errno.ENOSPC)
-        self._way.send(json.dumps(write).encode())
+        self._channel.send(json.dumps(write).encode())
 
 
-class Writes:
-    """The supervisor's end: what a job has written in this run, the last of each attribute."""
+class Receiver:
+    """The supervisor's end: what a job has written in this run, with the last value of each attribute."""
 
-    def __init__(self, way: socket.socket, most: int) -> None:
-        way.setblocking(False)
-        self._way, self._most = way, most
+    def __init__(self, channel: socket.socket, most: int) -> None:
+        channel.setblocking(False)
+        self._channel, self._most = channel, most
         self._number = 0
         self._notes = self._spent = 0
         self._all: dict[str, list[Any]] = {}
 
-    def heard(self) -> list[list[Any]]:
-        """Return what is new since the last call: number, kind, name and text of each."""
-        news = []
+    def receive(self) -> list[list[Any]]:
+        """Return the writes since the last call: number, kind, name and text of each."""
+        writes = []
         with contextlib.suppress(OSError):
-            for _ in range(_AT_ONCE):  # then other jobs have their turn; the rest waits
-                data = self._way.recv(_PACKET)
+            for _ in range(_AT_ONCE):  # then other jobs are served; the rest waits
+                data = self._channel.recv(_PACKET)
                 if not data:
-                    break  # whoever answered the job is gone
-                if (write := self._taken(data)) is not None:
-                    news.append(write)
-        return news
+                    break  # the process that answered the job has ended
+                if (write := self._accepted(data)) is not None:
+                    writes.append(write)
+        return writes
 
-    def _taken(self, data: bytes) -> list[Any] | None:
+    def _accepted(self, data: bytes) -> list[Any] | None:
         try:
             write = json.loads(data)
         except ValueError:
             return None
-        if not _is_sound(write):
+        if not _is_valid(write):
             return None
         kind, name, text = write
         self._spent += len(text) + _OVERHEAD
@@ -181,4 +181,4 @@ class Writes:
         return list(self._all.values())
 
     def close(self) -> None:
-        self._way.close()
+        self._channel.close()

@@ -1,9 +1,9 @@
-"""The process that stands for a job in a container: it makes the container ready, waits for it, and ends as it ended.
+"""The process that represents a job in a container: it prepares the container, waits for it, and exits as it exited.
 
-It is forked from the supervisor and leads a session of its own, as a job's process does. A container of docker is no
-descendant of anything here, so it is noted on disk before it is made, and its note goes when it is removed: what notes
-are left, when their keeper is gone, are swept. How signals come to it is said through a socket: ``kill 15``, ``pause``,
-``unpause``. What it says comes back as JSON: ``usage``, or ``failed``, before it ends.
+It is forked from the supervisor and leads its own session, as a job's process does. A docker container is not a
+descendant of the supervisor, so a note on disk is written before it is created and deleted after it is removed. A
+container whose note remains when its shim is gone is swept. The supervisor sends signals through a socket: ``kill 15``,
+``pause``, ``unpause``. The shim answers in JSON: ``usage``, or ``failed``, before it ends.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .docker import DockerContainer
 from .launch import Order, StartError, close, open_streams
 from .rights import UserIds
 
-_SWEEP_S = 20  #: for so long a supervisor that begins waits for containers to be removed
+_SWEEP_S = 20  #: how long a starting supervisor waits for the removal of old containers
 _MOST = 1 << 16
 _PAUSE_S = 0.02
 
 
 class ContainerShim:
-    """A keeper at work, as the supervisor sees it. ``alone``: the container's processes are its descendants, and are
-    signalled as any job's; else it is told what to do."""
+    """The supervisor's handle on a shim. ``alone``: the container's processes are its descendants and get signals like
+    any job's; else the shim receives commands."""
 
     def __init__(self, pid: int, talk: socket.socket | None, note: str) -> None:
         self.pid, self.note = pid, note
@@ -38,37 +38,37 @@ class ContainerShim:
         self.usage: dict[str, int] = {}
         self.failed: dict[str, Any] = {}
         self._sweeper: Sweeper | None = None
-        self.killed = False  #: whether it was told to kill the container
+        self.killed = False  #: whether a kill command was sent
 
     @property
     def alone(self) -> bool:
         return not self.note
 
-    def tell(self, words: str) -> None:
+    def tell(self, command: str) -> None:
         if self._talk is not None:
             with contextlib.suppress(OSError):
-                self._talk.send(words.encode())
+                self._talk.send(command.encode())
 
     def listen(self) -> None:
-        """Take in what it has said."""
+        """Receive its messages."""
         while self._talk is not None:
             try:
-                said = self._talk.recv(_MOST)
+                data = self._talk.recv(_MOST)
             except BlockingIOError:
                 return
             except OSError:
-                said = b""
-            if not said:
+                data = b""
+            if not data:
                 self._talk.close()
                 self._talk = None
                 return
-            message = json.loads(said)
+            message = json.loads(data)
             self.usage = message.get("usage", self.usage)
             self.failed = message.get("failed", self.failed)
 
     def sweep(self) -> Sweeper | None:
-        """Remove what is left of its container, now that it has ended, without waiting. Return who does so, if somebody
-        has begun; ``left`` tells when nothing is."""
+        """Remove its container after it has ended, without waiting. Return the sweeper if one has just started;
+        ``remains`` is False once the container is gone."""
         if self._sweeper is None:
             self._sweeper = begin_sweeping(self.note)
             return self._sweeper
@@ -80,21 +80,21 @@ class ContainerShim:
         return None
 
     @property
-    def left(self) -> bool:
-        """Whether a container of it may be there."""
+    def remains(self) -> bool:
+        """Return True if its container may still exist."""
         return bool(self.note) and os.path.exists(self.note)
 
 
 def fork(order: Order, number: int, scratch: str, variables: dict[str, str], notes: str) -> ContainerShim:
-    """Start a keeper. ``notes``: the directory of notes. Raise `StartError` if there can be none."""
+    """Start a shim. ``notes``: the directory of notes. Raise `StartError` if that fails."""
     spec = order["container"] = {**order["container"], "name": f"{order['container']['name']}_PID{os.getpid()}"}
     docker = spec["runtime"] == "docker"
     note = f"{notes}/{order['key']}" if docker else ""
     streams = open_streams(order, scratch)
 
-    def keep(talk: socket.socket) -> None:
+    def run_shim(talk: socket.socket) -> None:
         try:
-            _keep(order, scratch, variables, streams, talk, note)
+            _run_shim(order, scratch, variables, streams, talk, note)
         except BaseException as error:
             _say(talk, failed={"part": "container", "errno": 0, "reason": f"{type(error).__name__}: {error}"})
 
@@ -103,21 +103,21 @@ def fork(order: Order, number: int, scratch: str, variables: dict[str, str], not
             os.makedirs(notes, exist_ok=True)
             with open(note, "w", encoding="utf-8", errors="surrogateescape") as file:
                 json.dump({"command": spec["command"], "name": spec["name"]}, file)
-        processes.bequeath(number)
-        pid, talk = processes.fork(keep, *streams, outlives=True)
+        processes.mark_children(number)
+        pid, talk = processes.fork(run_shim, *streams, outlives=True)
     except OSError as error:
         if note:
             forget(note)
-        raise StartError("scratch", error.errno or 0, f"the container's keeper: {error}", machine=True) from None
+        raise StartError("scratch", error.errno or 0, f"the container's shim: {error}", machine=True) from None
     finally:
         close(streams)
     return ContainerShim(pid, talk, note)
 
 
-def _keep(
+def _run_shim(
     order: Order, scratch: str, variables: dict[str, str], streams: list[int], talk: socket.socket, note: str
 ) -> None:
-    """Be the keeper."""
+    """Run as the shim."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
@@ -147,79 +147,79 @@ def _say(talk: socket.socket, **message: Any) -> None:
 
 
 def _end(status: int) -> None:
-    """End as the container's program ended: by its exit code, or by its signal. HTCondor takes an exit code above 128
-    for a signal, as shells do."""
+    """Exit as the container's program did: with its exit code, or by its signal. Like shells, HTCondor takes an exit
+    code above 128 for a signal."""
     number = status - 128
     if number in signal.valid_signals():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.kill(os.getpid(), number)
-        signal.pause()  # a signal that ends nothing
+        signal.pause()  # a signal that does not terminate
     os._exit(status & 255)
 
 
-# Containers without a keeper.
+# Containers without a shim.
 
 
 class Sweeper:
-    """The removal of a container with its anonymous volumes, at work: a child of the supervisor's, which reaps it."""
+    """A running removal of a container and its anonymous volumes: a child that the supervisor reaps."""
 
     def __init__(self, note: str) -> None:
-        """Raise `OSError` if the runtime is not there."""
+        """Raise `OSError` if the runtime is not installed."""
         try:
             with open(note, encoding="utf-8", errors="surrogateescape") as file:
                 noted = json.load(file)
-            self._name, words = str(noted["name"]), [*noted["command"], "rm", "-f", "-v", noted["name"]]
-        except (ValueError, KeyError):  # a torn note: its container was not begun
-            self._name, words = "", ["/bin/true"]
-        self._said, tell = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._said, False)
-        self._text = b""
-        processes.bequeath(0)
+            self._name, argv = str(noted["name"]), [*noted["command"], "rm", "-f", "-v", noted["name"]]
+        except (ValueError, KeyError):  # an incomplete note: its container was never created
+            self._name, argv = "", ["/bin/true"]
+        self._output, tell = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._output, False)
+        self._read = b""
+        processes.mark_children(0)
         try:
             self.pid = os.posix_spawn(
-                words[0], words, os.environ,
+                argv[0], argv, os.environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, tell, 1), (os.POSIX_SPAWN_DUP2, tell, 2)],
             )  # fmt: skip
         except OSError:
-            os.close(self._said)
+            os.close(self._output)
             raise
         finally:
             os.close(tell)
 
     def done(self) -> bool | None:
-        """Return whether the container is gone; None: that is not known yet."""
+        """Return whether the container is gone; None: not known yet."""
         try:
-            while part := os.read(self._said, _MOST):
-                self._text += part
+            while part := os.read(self._output, _MOST):
+                self._read += part
         except BlockingIOError:
             return None
-        os.close(self._said)
-        said = self._text.decode(errors="replace")
-        return self._name in said.split() or "no such container" in said.lower()
+        os.close(self._output)
+        output = self._read.decode(errors="replace")
+        return self._name in output.split() or "no such container" in output.lower()
 
 
 def sweep(notes: str) -> None:
-    """Remove the containers that a killed supervisor left. What cannot be removed in time stays noted."""
+    """Remove the containers that a killed supervisor left. Keep the note of one that is not removed in time."""
     try:
-        left = {f"{notes}/{name}" for name in os.listdir(notes)}
+        remaining = {f"{notes}/{name}" for name in os.listdir(notes)}
     except OSError:
         return
     until = time.monotonic() + _SWEEP_S
-    while left and time.monotonic() < until:
-        at_work = {note: sweeper for note in left if (sweeper := begin_sweeping(note))}
-        while at_work and time.monotonic() < until:
-            for note, sweeper in list(at_work.items()):
+    while remaining and time.monotonic() < until:
+        running = {note: sweeper for note in remaining if (sweeper := begin_sweeping(note))}
+        while running and time.monotonic() < until:
+            for note, sweeper in list(running.items()):
                 gone = sweeper.done()
                 if gone is not None:
-                    del at_work[note]
+                    del running[note]
                 if gone:
                     forget(note)
             time.sleep(_PAUSE_S)
-        left = {note for note in left if os.path.exists(note)}
+        remaining = {note for note in remaining if os.path.exists(note)}
 
 
 def begin_sweeping(note: str) -> Sweeper | None:
-    """Begin to remove a container; None: its runtime is not there any more, and neither is what it ran."""
+    """Start to remove a container; None: its runtime is no longer installed, so the container is gone, too."""
     try:
         return Sweeper(note)
     except OSError:

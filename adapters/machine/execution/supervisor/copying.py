@@ -1,7 +1,7 @@
-"""Copy files and directories, with their rights, and make durable what was copied.
+"""Copy files and directories with their permissions, and make the copies durable.
 
-The kernel moves the bytes, from one descriptor to the other. A file is whole when it is as long as was announced; until
-then it has another name, or stands in a directory that goes if the transfer does.
+The kernel moves the bytes from one descriptor to the other. Until a file is complete it has another name, or is in a
+directory that is removed if the transfer fails.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import NamedTuple
 
 from .usage_meter import UsageMeter, unreadable, unwritable
 
-SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
+SYNCED_ALONE = 64  #: up to this many files are synced one by one; for more, their whole disk is
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_AT_ONCE = 1 << 30  #: bytes that the kernel is asked to move in one call, at most
-_SMALL = 1 << 16  #: bytes of a file that is read and written by ourselves, in two calls
+_AT_ONCE = 1 << 30  #: the most bytes that the kernel moves in one call
+_SMALL = 1 << 16  #: a file below this many bytes is copied with one read and one write
 _ELSEWHERE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
-"""What copy_file_range(2) answers where it cannot be used: sendfile(2) can."""
+"""The errors of copy_file_range(2) where it cannot be used and sendfile(2) can."""
 
 
 class File(NamedTuple):
-    """A file or directory to be copied; ``name`` may have directories in it, which are made."""
+    """A file or directory to copy; directories in ``name`` are created."""
 
     source: str
     name: str
     is_directory: bool = False
-    on_the_way: bool = False  #: a directory of which not all is wanted
+    on_the_way: bool = False  #: a directory of which only a part is copied
 
 
 def make_directory(path: str, like: str = "") -> None:
-    """Make a directory that is missing, with the rights of another one, and those above it. Raise `OSError`."""
+    """Create a missing directory, with the permissions of another one, and its parents. Raise `OSError`."""
     if os.path.isdir(path):
         return
     missing = [path]
@@ -46,8 +46,8 @@ def make_directory(path: str, like: str = "") -> None:
         os.chmod(path, stat.S_IMODE(os.stat(like).st_mode) & 0o777 | 0o700)
 
 
-def copy_in(file: File, folder: str, made: set[str], tally: UsageMeter, sync: bool = False) -> None:
-    """Copy a file into a directory; ``made``: the directories that are there. Raise `TransferError`."""
+def copy_in(file: File, folder: str, made: set[str], meter: UsageMeter, sync: bool = False) -> None:
+    """Copy a file into a directory; ``made``: the directories that exist. Raise `TransferError`."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
     if parent not in made:
@@ -57,26 +57,26 @@ def copy_in(file: File, folder: str, made: set[str], tally: UsageMeter, sync: bo
             raise unwritable(target, error) from None
         made.add(parent)
     if not file.is_directory:
-        copy(file.source, target, tally, sync)
+        copy(file.source, target, meter, sync)
 
 
-def copy(source: str, target: str, tally: UsageMeter, sync: bool) -> None:
-    """Copy a file and its mode. Raise `TransferError`, which tells the end that failed."""
+def copy(source: str, target: str, meter: UsageMeter, sync: bool) -> None:
+    """Copy a file and its mode. Raise `TransferError`, which names the end that failed."""
     try:
         reader = os.open(source, os.O_RDONLY | NEVER_WAIT)
     except OSError as error:
         raise unreadable(source, error) from None
     try:
-        found = os.fstat(reader)
-        tally.admit(source, found.st_size)
+        info = os.fstat(reader)
+        meter.admit(source, info.st_size)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | NEVER_WAIT
         try:
             writer = os.open(target, flags, 0o600)
         except OSError as error:
             raise unwritable(target, error) from None
         try:
-            size = carry(reader, writer) if stat.S_ISREG(found.st_mode) else 0  # a device has no size
-            os.fchmod(writer, stat.S_IMODE(found.st_mode) & 0o777)
+            size = carry(reader, writer) if stat.S_ISREG(info.st_mode) else 0  # a device has no size
+            os.fchmod(writer, stat.S_IMODE(info.st_mode) & 0o777)
             if sync:
                 os.fsync(writer)
         except OSError as error:
@@ -85,12 +85,12 @@ def copy(source: str, target: str, tally: UsageMeter, sync: bool) -> None:
             os.close(writer)
     finally:
         os.close(reader)
-    tally.files += 1
-    tally.size += size
+    meter.files += 1
+    meter.size += size
 
 
 def carry(source: int, target: int) -> int:
-    """Bring all bytes of an open file into another, empty one; return how many. Raise `OSError`."""
+    """Copy all bytes of an open file to another, empty one; return how many. Raise `OSError`."""
     data = os.read(source, _SMALL)
     size = done = len(data)
     write_all(target, data)
@@ -114,7 +114,7 @@ def write_all(target: int, data: bytes) -> None:
 
 
 def sync_disks(folders: Iterable[str]) -> None:
-    """Make all durable that is on the disks of these directories (syncfs(2))."""
+    """Sync the file systems of these directories (syncfs(2))."""
     library = ctypes.CDLL(None)
     for folder in folders:
         with contextlib.suppress(OSError):

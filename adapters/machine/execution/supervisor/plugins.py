@@ -1,11 +1,11 @@
-"""Move files by file transfer plugins: programs that know the URLs of some schemes.
+"""Move files with file transfer plugins: programs that handle the URLs of some schemes.
 
 A plugin is called once for all the files of its schemes: ``PLUGIN -infile FILE -outfile FILE [-upload]``. It reads an
-ad for each file, with ``Url`` and ``LocalFileName``, and writes one, with ``TransferSuccess`` and what went wrong. One
-that takes too long is killed with all that it has started. It runs as a child of the mover, and is gone with it.
+ad for each file, with ``Url`` and ``LocalFileName``, and writes one, with ``TransferSuccess`` and any error. One that
+takes too long is killed with its process group. It runs as a child of the mover, and ends with it.
 
-Source: the manual's "File Transfer Plug-Ins" (its protocol 2); for the words and subcodes of failures, the reference's
-file_transfer.cpp and a real pool's runs.
+Source: the manual's "File Transfer Plug-Ins" (its protocol 2); for the messages and subcodes of failures, HTCondor's
+file_transfer.cpp and runs of a real pool.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ from typing import NamedTuple, TypeAlias
 from .launch import Order
 
 NOT_FOUND, NOT_STARTED, NOTHING_SAID = -1001, -1003, -1004
-"""HoldReasonSubCode of failures for which a job is not held but tried again elsewhere: there is no plugin for a URL, it
-could not be started, it failed without a word. (HTCondor's CONDOR_HOLD_SUBCODE.)"""
+"""HoldReasonSubCode of failures after which a job is tried again elsewhere instead of held: a URL has no plugin, the
+plugin could not be started, it failed without a message. (HTCondor's CONDOR_HOLD_SUBCODE.)"""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*)://.")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
-_LARGEST = 1 << 53  #: bytes that a plugin may say it has moved
-_LONGEST_ANSWER = 16 << 20  #: characters of a plugin's answer that are read
-_ROOM = b" " * (16 << 10)  #: what the answer's file has from the start: a full disk leaves room for a report
+_LARGEST = 1 << 53  #: the most bytes that a plugin may report as moved
+_LONGEST_ANSWER = 16 << 20  #: the most characters of a plugin's output file to read
+_ROOM = b" " * (16 << 10)  #: reserves space in the output file, so that a plugin can report a full disk
 
 
 class PluginTransfer(NamedTuple):
-    """A file that a plugin is to move: from its URL to a path, or back."""
+    """A file for a plugin to move from its URL to a path, or back."""
 
     url: str
     path: str
 
 
 class Moved(NamedTuple):
-    """What a plugin reports of one file: the protocol that it used, and how many bytes."""
+    """A plugin's report on one file: the protocol that it used, and how many bytes."""
 
     protocol: str
     size: int
 
 
 class PluginError(Exception):
-    """A plugin has failed: the subcode, what happened, and the protocol if it is about one file."""
+    """A plugin has failed: the subcode, the reason, and the protocol if one file failed."""
 
-    def __init__(self, subcode: int, words: str, protocol: str = "") -> None:
-        super().__init__(words)
-        self.subcode, self.words, self.protocol = subcode, words, protocol
+    def __init__(self, subcode: int, reason: str, protocol: str = "") -> None:
+        super().__init__(reason)
+        self.subcode, self.reason, self.protocol = subcode, reason, protocol
 
 
 def scheme(name: str) -> str:
-    """Return a URL's scheme in lower case, of chtc+https the last part; empty for any other name."""
-    found = _SCHEME.match(name)
-    return re.split(r"[.+-]", found[1])[-1].lower() if found else ""
+    """Return a URL's scheme in lower case (the last part of chtc+https); empty for any other name."""
+    match = _SCHEME.match(name)
+    return re.split(r"[.+-]", match[1])[-1].lower() if match else ""
 
 
 def file_name(url: str) -> str:
-    """Return the name that a URL's file has where it arrives."""
+    """Return the name of a URL's file at its destination."""
     return os.path.basename(url.partition("?")[0])
 
 
@@ -75,99 +75,99 @@ class Plugins:
         self._requests: dict[tuple[str, ...], list[PluginTransfer]] = {}
 
     def add(self, url: str, path: str) -> None:
-        """Have a file moved with the others. Raise `PluginError` if no plugin can."""
-        words = self._by_scheme.get(scheme(url))
-        if words is None:
+        """Add a file to move. Raise `PluginError` if no plugin handles its scheme."""
+        command = self._by_scheme.get(scheme(url))
+        if command is None:
             kind = scheme(url)
             raise PluginError(NOT_FOUND, f"FILETRANSFER: plugin for type {kind} not found!", kind)
-        self._requests.setdefault(tuple(words), []).append(PluginTransfer(url, path))
+        self._requests.setdefault(tuple(command), []).append(PluginTransfer(url, path))
 
     def move(self) -> Iterator[tuple[list[Moved], PluginError | None]]:
-        """Call each plugin; yield what it has moved, and why it failed."""
-        for words, requests in self._requests.items():
-            yield self._moved(words, requests)
+        """Call each plugin; yield its moved files, and its failure if it failed."""
+        for command, requests in self._requests.items():
+            yield self._moved(command, requests)
 
-    def _moved(self, words: tuple[str, ...], requests: list[PluginTransfer]) -> tuple[list[Moved], PluginError | None]:
-        label = words[-1]
+    def _moved(self, argv: tuple[str, ...], requests: list[PluginTransfer]) -> tuple[list[Moved], PluginError | None]:
+        label = argv[-1]
         stem = f"{self._scratch}/.{os.path.basename(label)}"
-        program = [f"{self._scratch}/{words[0]}", *words[1:]] if "/" not in words[0] else list(words)
+        program = [f"{self._scratch}/{argv[0]}", *argv[1:]] if "/" not in argv[0] else list(argv)
         try:
-            with _files(stem, requests) as (asked, told):
-                options = ["-infile", asked, "-outfile", told, *(["-upload"] if self._upload else [])]
+            with _files(stem, requests) as (infile, outfile):
+                options = ["-infile", infile, "-outfile", outfile, *(["-upload"] if self._upload else [])]
                 status = self._run(label, [*program, *options])
-                with open(told, encoding="utf-8", errors="surrogateescape") as file:
+                with open(outfile, encoding="utf-8", errors="surrogateescape") as file:
                     ads = read_ads(file.read(_LONGEST_ANSWER))
         except OSError as error:
             return [], PluginError(NOT_STARTED, f"FILETRANSFER: Failed to execute {label}: {error.strerror}")
         moved = [Moved(_protocol(ad), _size(ad)) for ad in ads]
         return moved, self._failure(label, f"{stem}.out", status, ads, requests)
 
-    def _run(self, label: str, words: list[str]) -> int | None:
+    def _run(self, label: str, command: list[str]) -> int | None:
         """Run a plugin; return its wait status, None if it was killed for taking too long. Raise `OSError`."""
         os.chdir(self._scratch)
         null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-        pid = os.posix_spawn(words[0], words, self._environment(label), file_actions=null, setsid=True)
+        pid = os.posix_spawn(command[0], command, self._environment(label), file_actions=null, setsid=True)
         watched = os.pidfd_open(pid)
         try:
             in_time = select.select([watched], [], [], self._seconds)[0]
         finally:
             os.close(watched)
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)  # what it has left behind, too, is to write nothing more
+                os.killpg(pid, signal.SIGKILL)  # its remaining processes must not write either
         status = os.waitpid(pid, 0)[1]
         return status if in_time else None
 
     def _environment(self, label: str) -> dict[str, str]:
-        """Return the supervisor's environment, the places of the job's ads, and those of the job's variables that begin
-        with the plugin's name."""
+        """Return the supervisor's environment, the paths of the job's ads, and the job's variables that begin with the
+        plugin's name."""
         name = re.split(r"_plugin|\.", os.path.basename(label))[0].upper()
         own = {key: text for key, text in self._order["environment"].items() if name and key.startswith(f"{name}_")}
         ads = {"_CONDOR_JOB_AD": f"{self._scratch}/.job.ad", "_CONDOR_MACHINE_AD": f"{self._scratch}/.machine.ad"}
         return {**os.environ, **own, **ads}
 
     def _failure(
-        self, label: str, told: str, status: int | None, ads: list[Ad], requests: list[PluginTransfer]
+        self, label: str, outfile: str, status: int | None, ads: list[Ad], requests: list[PluginTransfer]
     ) -> PluginError | None:
-        """Return why a plugin's files are not there; None: they are."""
+        """Return why a plugin failed; None: it succeeded."""
         by_signal = status is not None and os.WIFSIGNALED(status)
         number = errno.ETIME if status is None else os.WTERMSIG(status) if by_signal else os.WEXITSTATUS(status)
         subcode = number if status is None or by_signal else number << 8
         ended = f"({'signal' if by_signal else 'exit code'} {number})"
         if not ads:
-            words = f"file transfer plugin {label} exited {ended}, no valid classads in output file {told}"
-            return PluginError(subcode if status is None or by_signal else NOTHING_SAID, words)
+            reason = f"file transfer plugin {label} exited {ended}, no valid classads in output file {outfile}"
+            return PluginError(subcode if status is None or by_signal else NOTHING_SAID, reason)
         for ad in reversed(ads):
             if ad.get("transfersuccess") is not True:
                 url = _text(ad, "transferurl")
                 silent = f"File transfer plugin {label} exited unexpectedly without producing an error message "
-                words = f"{_text(ad, 'transfererror', silent)} ( URL file = {url} )"
-                return PluginError(subcode, words, _protocol(ad))
+                reason = f"{_text(ad, 'transfererror', silent)} ( URL file = {url} )"
+                return PluginError(subcode, reason, _protocol(ad))
         if status is None:
             return PluginError(subcode, f"File transfer plugin {label} timed out after {self._seconds} seconds.")
         if number:
-            words = f"failed unexpectedly with exit code {number}, did not report a TransferError message."
-            return PluginError(subcode, f"File transfer plugin {label} {words}")
+            reason = f"failed unexpectedly with exit code {number}, did not report a TransferError message."
+            return PluginError(subcode, f"File transfer plugin {label} {reason}")
         unsaid = {request.url for request in requests} - {_text(ad, "transferurl") for ad in ads}
         if unsaid:
             url = min(unsaid)
-            words = f"File transfer plugin {label} exited without producing a TransferSuccess result ({url})"
-            return PluginError(0, words, scheme(url))
+            reason = f"File transfer plugin {label} exited without producing a TransferSuccess result ({url})"
+            return PluginError(0, reason, scheme(url))
         return None
 
 
 @contextlib.contextmanager
 def _files(stem: str, requests: Iterable[PluginTransfer]) -> Iterator[tuple[str, str]]:
-    """Have the two files of a call. Raise `OSError` if they cannot be made."""
-    asked, told = f"{stem}.in", f"{stem}.out"
+    """Create the two files of a call. Raise `OSError` if that fails."""
+    infile, outfile = f"{stem}.in", f"{stem}.out"
     ads: list[Ad] = [{"Url": request.url, "LocalFileName": request.path} for request in requests]
     try:
-        for path, data in ((asked, write_ads(ads).encode("utf-8", "surrogateescape")), (told, _ROOM)):
+        for path, data in ((infile, write_ads(ads).encode("utf-8", "surrogateescape")), (outfile, _ROOM)):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with open(descriptor, "wb") as file:
                 file.write(data)
-        yield asked, told
+        yield infile, outfile
     finally:
-        for path in (asked, told):
+        for path in (infile, outfile):
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
@@ -178,9 +178,9 @@ def _text(ad: Ad, name: str, default: str = "") -> str:
 
 
 def _protocol(ad: Ad) -> str:
-    """Return the protocol that a plugin says it used; of what is no word, that of the URL."""
-    said = _text(ad, "transferprotocol")
-    return said if _WORD.fullmatch(said) else scheme(_text(ad, "transferurl"))
+    """Return the protocol that a plugin reports; if it is not a word, the URL's scheme."""
+    protocol = _text(ad, "transferprotocol")
+    return protocol if _WORD.fullmatch(protocol) else scheme(_text(ad, "transferurl"))
 
 
 def _size(ad: Ad) -> int:
@@ -188,9 +188,8 @@ def _size(ad: Ad) -> int:
     return int(min(max(value, 0), _LARGEST)) if isinstance(value, int | float) and value == value else 0
 
 
-# The ads that plugins read and write: ClassAds in the new form, one behind the other. Only values that a plugin reports
-# are understood: strings, numbers, true and false. An attribute with any other expression, a list or an inner ad has no
-# value here.
+# The ads that plugins read and write: a sequence of ClassAds in the new syntax. Only the values that a plugin reports
+# are parsed: strings, numbers, true and false. Any other expression, a list or a nested ad reads as None.
 
 
 Value: TypeAlias = str | int | float | bool | None
@@ -223,7 +222,7 @@ def _written(value: Value) -> str:
 
 
 def read_ads(text: str) -> list[Ad]:
-    """Return the ads of a text, up to the first thing that belongs to none."""
+    """Parse the ads of a text, up to the first token outside an ad."""
     tokens = _tokens(text)
     ads: list[Ad] = []
     while next(tokens, ("", ""))[1] == "[":
@@ -235,16 +234,16 @@ def read_ads(text: str) -> list[Ad]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and text of each token; end at what is none."""
+    """Yield kind and text of each token; stop at the first invalid character."""
     place = 0
-    while place < len(text) and (found := _TOKEN.match(text, place)):
-        place = found.end()
-        if found.lastgroup:
-            yield found.lastgroup, found[found.lastgroup]
+    while place < len(text) and (match := _TOKEN.match(text, place)):
+        place = match.end()
+        if match.lastgroup:
+            yield match.lastgroup, match[match.lastgroup]
 
 
 def _ad(tokens: Iterator[tuple[str, str]]) -> Ad | None:
-    """Return the ad that has just been opened; None if it is not closed."""
+    """Parse the ad whose bracket was just read; None if it is not closed."""
     ad: dict[str, Value] = {}
     line: list[tuple[str, str]] = []
     depth = 0
@@ -279,6 +278,6 @@ def _value(tokens: Sequence[tuple[str, str]]) -> Value:
     return None
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1]
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
     return chr(int(code, 8)) if code.isdigit() else _ESCAPED.get(code, code)

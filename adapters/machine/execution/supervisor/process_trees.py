@@ -1,14 +1,14 @@
-"""Map processes to jobs: every descendant of every job, daemons in sessions of their own included.
+"""Map processes to jobs: every descendant of every job, including daemons in separate sessions.
 
-The supervisor is a subreaper, so a process descends from a job exactly if its line of parents leads here. Its job is
-found by the first of these that applies:
+The supervisor is a subreaper, so a process descends from a job if, and only if, its chain of parents leads here. The
+first of these rules that applies finds its job:
 
 1. the parent's job;
-2. session or process group: a job's own process leads one of its own;
-3. the number that its processes bear, if it is a process of a user of that job: every process may give itself another
-number, and that of every job can be read;
-4. none: an orphan that took a session and gave itself another number. It is a *stray* of all jobs of its user that ran
-when it began (of all jobs, if none of them is its user's), and is killed with the last of them.
+2. session or process group: a job's own process leads its own;
+3. the number that marks the job's processes, if the process runs as a user of that job: any process may set another
+number for itself, and every process can read a job's number;
+4. none: an orphan that created a session and changed its number. It is a *stray* of all jobs of its user that ran when
+it started (of all jobs, if none of them is its user's), and is killed with the last of them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from . import processes
 from .processes import Process
 from .records import ActivationClaim
 
-_NUMBERS = 10**9  #: how many jobs one supervisor can number
-_TRIES = 4  #: vanished processes that a walk up the line of parents may meet before it is given up until the next look
+_NUMBERS = 10**9  #: the most jobs of one supervisor
+_TRIES = 4  #: how often to restart a walk up the parents when one vanishes, before the next refresh
 
 
 class ProcessTrees:
-    """The processes of the running jobs. Call ``look`` before asking."""
+    """The processes of the running jobs. Call ``refresh`` before a query."""
 
     def __init__(self, own: int) -> None:
         self._own = own
-        # Supervisors can be each other's descendants, by a job that is a pool: the pid sets their numbers apart.
+        # A job may run a pool with another supervisor: the pid keeps their numbers apart.
         self._next = own * _NUMBERS
         self._numbers: dict[int, str] = {}
         self._mains: dict[int, str] = {}
         self._jobs: dict[str, tuple[int, int, int]] = {}  # each job's own process: pid, start time and number
-        self._users: dict[str, frozenset[int]] = {}  # of each job: as whom its processes run
+        self._users: dict[str, frozenset[int]] = {}  # of each job: the users its processes run as
         self._members: dict[int, tuple[int, str]] = {}
         self._of: dict[str, set[int]] = {}
         self._strays: dict[int, tuple[int, set[str]]] = {}
-        # Looked at once and found to be nobody's; by start time, since pids are used again.
+        # Processes that belong to no job; with their start time, since pids are reused.
         self._foreign: dict[int, int] = {}
         if (process := processes.read(own)) is not None:
             self._foreign[own] = process.started
@@ -50,8 +50,8 @@ class ProcessTrees:
         return self._next
 
     def begin(self, key: str, pid: int, started: int, number: int, users: frozenset[int]) -> None:
-        """Add a job's own process, which bears this number, in the place of one that it had before; ``users``: as whom
-        its processes run."""
+        """Add a job's own process, marked with this number, in place of its previous one; ``users``: the users its
+        processes run as."""
         if key in self._jobs:
             self.end(key)
         self._forget(pid)
@@ -63,7 +63,7 @@ class ProcessTrees:
         self._join(pid, started, key)
 
     def leave_alone(self, pid: int, started: int) -> None:
-        """A child of one's own is no job's process, or none any more."""
+        """Ignore a child of the supervisor: it is not, or no longer, a job's process."""
         self._forget(pid)
         self._foreign[pid] = started
 
@@ -73,7 +73,7 @@ class ProcessTrees:
             del self._members[pid]
         main, _, number = self._jobs.pop(key)
         del self._numbers[number], self._users[key]
-        if self._mains[main] == key:  # else its pid is another job's by now
+        if self._mains[main] == key:  # else another job has its pid now
             del self._mains[main]
         for pid, (started, keys) in list(self._strays.items()):
             keys.discard(key)
@@ -96,15 +96,15 @@ class ProcessTrees:
             self._place(pid)
 
     def living(self, key: str) -> list[Process]:
-        """Return the living processes of a job, as of the last look."""
-        found = []
+        """Return the living processes of a job, as of the last refresh."""
+        living = []
         for pid in list(self._of.get(key, ())):
             process = processes.read(pid)
             if process is None or process.started != self._members[pid][0]:
                 self._forget(pid)
             elif not process.dead:
-                found.append(process)
-        return found
+                living.append(process)
+        return living
 
     def owner(self, pid: int) -> str | None:
         """Return the job of an ended child that is not yet reaped."""
@@ -127,7 +127,7 @@ class ProcessTrees:
                     break
                 process = processes.read(process.parent)
             if not line or process is not None:
-                break  # a parent that vanished has left its child to another: read again who that is
+                break  # a vanished parent's child has a new parent: read again
         else:
             return
         if line:
@@ -157,7 +157,7 @@ class ProcessTrees:
     def _stray_all(self, line: list[Process], keys: set[str]) -> None:
         if len(keys) == 1:
             self._join_all(line, *keys)
-        elif not keys:  # its job is over, whichever it was
+        elif not keys:  # its job has ended, whichever it was
             for process in line:
                 processes.send(process.pid, process.started, signal.SIGKILL)
         else:
@@ -184,20 +184,20 @@ class ProcessTrees:
 
 # The jobs that a killed predecessor left.
 #
-# Only a parent learns exit codes, and that is gone, so going on would spend time on a result that cannot be trusted.
-# The jobs are killed, with all their descendants, and reported as lost. Until that is done nothing else happens, so
-# that a restarted job never runs twice at one time.
+# Only the parent receives exit codes, and it is gone: the jobs' results could not be trusted. So the jobs are killed,
+# with all their descendants, and reported as lost. Nothing else happens before that, so that a restarted job never runs
+# twice at the same time.
 
 
-_UNMARKED_S = 0.1  #: how long a process may have been between fork and exec, unmarked, when its supervisor was killed
+_UNMARKED_S = 0.1  #: the longest time between fork and exec, when a process is not yet marked
 _PAUSE_S = 0.005
 
 _RESTARTED = "the machine was restarted while it ran"
-_UNWATCHED = "its supervisor was killed while it ran, so how it would have ended is unknown; its processes were ended"
+_UNWATCHED = "its supervisor was killed while it ran, so its exit code is unknown; its processes were killed"
 
 
-def end_left_jobs(claims: dict[str, ActivationClaim], execute: str, boot: str) -> dict[str, str]:
-    """Kill what lives of these claims; return why each activation is lost."""
+def end_orphaned_jobs(claims: dict[str, ActivationClaim], execute: str, boot: str) -> dict[str, str]:
+    """Kill the processes of these claims; return why each activation is lost."""
     lost = {key: _RESTARTED if claim.boot not in ("", boot) else _UNWATCHED for key, claim in claims.items()}
     mine = {key: claim for key, claim in claims.items() if lost[key] is _UNWATCHED}
     if any(claim.pid == 0 for claim in mine.values()):
@@ -210,7 +210,7 @@ def end_left_jobs(claims: dict[str, ActivationClaim], execute: str, boot: str) -
 
 
 def _living(claims: dict[str, ActivationClaim], execute: str) -> list[Process]:
-    """Return the claims' own processes, those that bear their numbers or marks, and all descendants of these."""
+    """Return the claims' own processes, those marked with their numbers or keys, and all their descendants."""
     table = {pid: process for pid in processes.pids() if (process := processes.read(pid)) is not None}
     own = {(claim.pid, claim.started) for claim in claims.values()}
     numbers = {claim.number for claim in claims.values() if claim.pid}
@@ -222,7 +222,7 @@ def _living(claims: dict[str, ActivationClaim], execute: str) -> list[Process]:
             or processes.mark(process.pid, execute) in claims
         )
 
-    found = {process.pid for process in table.values() if belongs(process)}
-    while more := {process.pid for process in table.values() if process.parent in found} - found:
-        found |= more
-    return [table[pid] for pid in sorted(found) if not table[pid].dead]
+    pids = {process.pid for process in table.values() if belongs(process)}
+    while more := {process.pid for process in table.values() if process.parent in pids} - pids:
+        pids |= more
+    return [table[pid] for pid in sorted(pids) if not table[pid].dead]

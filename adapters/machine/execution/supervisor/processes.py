@@ -1,6 +1,6 @@
-"""Read processes from /proc, signal exactly the process that is meant, and fork those of the supervisor's own.
+"""Read processes from /proc, signal them safely, and fork the supervisor's helper processes.
 
-A process is known by pid and start time together: a pid alone is reused (proc(5), /proc/pid/stat).
+Pid and start time together identify a process: a pid alone is reused (proc(5), /proc/pid/stat).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
-# In each job's environment: its activation, and the supervisor's directory of jobs. Keys are unique in one pool only,
-# and a job may run a pool of its own.
+# Variables in each job's environment: its activation, and the supervisor's directory of jobs. Keys are unique only in
+# one pool, and a job may run another pool.
 MARK = "_POOLBOOK_ACTIVATION"
 POOL = "_POOLBOOK_EXECUTE"
 
 FIRST_NUMBER = 10**15  #: the number 0, see ``number``
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37  # prctl(2)
-_prctl = ctypes.CDLL(None, use_errno=True).prctl  #: found once, and not by each process that is forked
+_prctl = ctypes.CDLL(None, use_errno=True).prctl  #: loaded once, not in each forked process
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 _DEAD = b"ZX"
@@ -30,7 +30,7 @@ _STAT_SIZE = 2048  #: the longest line of /proc/pid/stat: 52 numbers of up to 20
 
 
 class Process(NamedTuple):
-    """One process of /proc/pid/stat; ``started`` in clock ticks since boot."""
+    """One process of /proc/pid/stat; ``started`` is in clock ticks since boot."""
 
     pid: int
     dead: bool
@@ -45,7 +45,7 @@ class Process(NamedTuple):
 
 
 def read(pid: int) -> Process | None:
-    """Return the process, or None if there is none. A zombie is ``dead`` unless threads of it live on."""
+    """Return the process; None if it does not exist. A zombie is ``dead`` unless some of its threads live."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -56,7 +56,7 @@ def read(pid: int) -> Process | None:
         return None
     finally:
         os.close(descriptor)
-    # The name in parentheses may hold blanks and parentheses itself; all after it are numbers but the state.
+    # The name in parentheses may contain blanks and parentheses; after it come the state and numbers.
     fields = line[line.rindex(b")") + 2 :].split()
     return Process(
         pid,
@@ -77,7 +77,7 @@ def pids() -> set[int]:
 
 
 def _parts(pid: int, name: str, between: bytes = b"\n") -> list[bytes]:
-    """Return the parts of a file of a process; none if it is gone."""
+    """Return the parts of a process's file; none if the process is gone."""
     try:
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
             return (file.read() or b"").split(between)
@@ -94,30 +94,30 @@ def mark(pid: int, execute: str) -> str | None:
     return next((os.fsdecode(item[len(prefix) :]) for item in variables if item.startswith(prefix)), None)
 
 
-def bequeath(number: int) -> None:
-    """Mark the children made from now on, and all their descendants, with a number: see ``number``."""
+def mark_children(number: int) -> None:
+    """Mark future children, and all their descendants, with a number: see ``number``."""
     _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
-    with contextlib.suppress(ValueError):  # where that limit is in earnest, it is left alone
+    with contextlib.suppress(ValueError):  # leave a real limit alone
         resource.setrlimit(resource.RLIMIT_RTTIME, (FIRST_NUMBER + number, hard))
 
 
 def number(pid: int) -> int | None:
-    """Return the number that a process bears, alive or not yet reaped; None if it bears none.
+    """Return the number that marks a process, alive or not yet reaped; None if it has none.
 
-    It is the soft limit on the CPU time of a real-time process, in microseconds: some decades, so that it limits
-    nobody. Unlike an environment it is inherited by every exec, and readable for every process.
+    It is the soft limit on the CPU time of a real-time process, in microseconds: decades, so that it limits no
+    process. Unlike the environment, every exec inherits it, and it is readable for every process.
     """
     soft = next((line.split()[3] for line in _parts(pid, "limits") if line.startswith(b"Max realtime timeout")), b"")
     return int(soft) - FIRST_NUMBER if soft.isdigit() else None
 
 
 def user(pid: int) -> int | None:
-    """Return as whom a process runs: its real user, whatever rights a program has given it; None if it is gone."""
+    """Return the real user of a process, whatever rights its program has; None if it is gone."""
     return next((int(line.split()[1]) for line in _parts(pid, "status") if line.startswith(b"Uid:")), None)
 
 
 def send(pid: int, started: int, number: int) -> bool:
-    """Signal the process that has this pid and start time, and no other; return False if it is gone."""
+    """Signal the process with this pid and start time; return False if it is gone."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -141,24 +141,24 @@ def boot() -> str:
 
 
 def become_subreaper() -> None:
-    """Make every orphaned descendant a child of this process, whatever session it is in (prctl(2))."""
+    """Make every orphaned descendant, in any session, a child of this process (prctl(2))."""
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"this kernel has no subreaper: {os.strerror(number)}")
 
 
 def has_subreaper() -> bool:
-    """Tell whether the kernel, and any sandbox, let this process become a subreaper."""
-    found = ctypes.c_int()
-    failed: int = _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
+    """Return True if the kernel, and any sandbox, allow this process to become a subreaper."""
+    enabled = ctypes.c_int()
+    failed: int = _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(enabled), 0, 0, 0)
     return not failed
 
 
 def fork(serve: Callable[[socket.socket], object], *kept: int, outlives: bool = False) -> tuple[int, socket.socket]:
-    """Start a process of its own, which calls ``serve`` with a socket of packets, and ends. It has none of this one's
-    descriptors but ``kept``, none of its signals' handlers, and leaves its session last, when nothing else of it is
-    left. It is killed when this one ends, unless it ``outlives`` that. Return its pid, and the socket's other end.
-    Raise `OSError` if there can be none."""
+    """Start a process that calls ``serve`` with a packet socket and exits. It has none of this one's descriptors except
+    ``kept``, and none of its signal handlers. It leaves the session last, when it has dropped everything else. It is
+    killed when this one ends, unless it ``outlives`` it. Return its pid and the socket's other end. Raise `OSError` if
+    it cannot be started."""
     parent = os.getpid()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -185,7 +185,7 @@ def fork(serve: Callable[[socket.socket], object], *kept: int, outlives: bool = 
 
 
 def close_all_but(*kept: int) -> None:
-    """Close all descriptors but the standard ones and these."""
+    """Close all descriptors except the standard ones and these."""
     low = 3
     for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         os.closerange(low, descriptor)
@@ -193,8 +193,8 @@ def close_all_but(*kept: int) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Have this process killed when its parent ends, or end now if that is over. Who becomes another user asks again:
-    the kernel forgets it then."""
+    """Ask the kernel to kill this process when its parent ends; exit now if it has ended. Repeat this after a change of
+    user: the kernel drops the request then."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

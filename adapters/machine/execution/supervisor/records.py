@@ -1,7 +1,7 @@
 """The supervisor's state on disk: a claim for each activation, and the journal of their ends.
 
-A claim is taken before its job is started, by creating a file that must not exist yet; so no activation is ever started
-twice. It is not synced: only a crash of the whole machine can lose it, and no job survives that. It is removed once the
+A claim is taken before its job starts, by creating a file that must not exist yet. So no activation ever starts twice.
+The file is not synced: only a crash of the whole machine can lose it, and no job survives that. It is removed once the
 end is durable elsewhere; a record without a claim is garbage.
 """
 
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 Record = dict[str, Any]
 
-_WASTE = 4 << 20  #: a journal is written anew when it holds this many bytes of which less than half are still wanted
-_SPARES = 64  #: claims that are kept to be used again
+_WASTE = 4 << 20  #: compact a journal that has more than this many obsolete bytes, and more than half are obsolete
+_SPARES = 64  #: the most claim files kept for reuse
 
 
 class ActivationClaim(NamedTuple):
-    """The holder of an activation: its process, and the number that its descendants bear. All 0 if the supervisor ended
-    between taking the claim and noting the process."""
+    """The holder of an activation: its process, and the number that marks its descendants. All 0 if the supervisor
+    ended between taking the claim and noting the process."""
 
     pid: int
     started: int
@@ -30,11 +30,11 @@ class ActivationClaim(NamedTuple):
     at: int
 
     def line(self) -> bytes:
-        """Return the claim's line: of fixed length, so that overwriting one leaves nothing of it."""
+        """Return the claim's line, of fixed length, so that it overwrites an older line completely."""
         return f"{self.pid:10},{self.started:20},{self.number:20},{self.boot:36},{self.at:20}\n".encode()
 
 
-NOBODY = ActivationClaim(0, 0, 0, "", 0)
+UNHELD = ActivationClaim(0, 0, 0, "", 0)
 
 
 class Claims:
@@ -46,34 +46,33 @@ class Claims:
         self._spares: list[str] = []
         for needed in (folder, spare):
             os.makedirs(needed, exist_ok=True)
-        # One of these may be a claim as well: its supervisor was killed between the two calls of ``take``.
+        # A spare may also be linked as a claim, if its supervisor was killed between the two calls of ``take``.
         for name in os.listdir(spare):
             os.unlink(f"{spare}/{name}")
 
     def take(self, key: str) -> int:
-        """Take a claim, and return a descriptor for ``note``. Raise `FileExistsError` if the activation was claimed
+        """Take a claim; return a descriptor for ``note``. Raise `FileExistsError` if the activation was claimed
         before."""
         if not self._spares:
             return self._make(key)
         spare = self._spares.pop()
         descriptor = os.open(spare, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            _write_at(descriptor, NOBODY.line(), 0)
-            os.link(spare, self._path(key))  # refuses a name that exists, as O_EXCL does
+            _write_at(descriptor, UNHELD.line(), 0)
+            os.link(spare, self._path(key))  # fails if the name exists, as O_EXCL does
         except OSError:
             os.close(descriptor)
             raise
         finally:
-            with contextlib.suppress(OSError):  # a successor removes it
+            with contextlib.suppress(OSError):  # the next supervisor removes it
                 os.unlink(spare)
         return descriptor
 
     def _make(self, key: str) -> int:
-        """Make a claim's file with all the space that its holder's name needs: ``note`` then has no need of a disk that
-        may be full by then."""
+        """Create a claim's file at its final size, so that ``note`` works even if the disk is full by then."""
         descriptor = os.open(self._path(key), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
-            _write_at(descriptor, NOBODY.line(), 0)
+            _write_at(descriptor, UNHELD.line(), 0)
         except OSError:
             os.close(descriptor)
             os.unlink(self._path(key))
@@ -81,13 +80,12 @@ class Claims:
         return descriptor
 
     def note(self, descriptor: int, claim: ActivationClaim) -> None:
-        """Write the holder, and close. Raise `OSError` if it cannot be written: the descriptor stays open then, for
-        another try."""
+        """Write the holder, and close. Raise `OSError` if that fails: the descriptor stays open for another try."""
         _write_at(descriptor, claim.line(), 0)
         os.close(descriptor)
 
     def renote(self, key: str, claim: ActivationClaim) -> None:
-        """Write another holder, if the disk lets it be: a successor knows the processes by their number as well."""
+        """Write another holder, if the disk allows it: the next supervisor also finds processes by their number."""
         with contextlib.suppress(OSError):
             self.note(os.open(self._path(key), os.O_WRONLY | os.O_CLOEXEC), claim)
 
@@ -101,14 +99,14 @@ class Claims:
         try:
             pid, started, number, boot, at = line.split(",")
             return ActivationClaim(int(pid), int(started), int(number), boot.strip(), int(at))
-        except ValueError:  # empty, or not written by this version: a claim all the same
-            return NOBODY
+        except ValueError:  # empty, or written by another version: still a claim
+            return UNHELD
 
     def release(self, key: str) -> None:
         """Release an activation whose end is durable elsewhere. Raise `OSError` if its claim cannot be removed."""
         with contextlib.suppress(FileNotFoundError):
             if len(self._spares) < _SPARES:
-                with contextlib.suppress(OSError):  # no room for the other name
+                with contextlib.suppress(OSError):  # no space for the other name
                     os.rename(self._path(key), f"{self._spare}/{key}")
                     self._spares.append(f"{self._spare}/{key}")
                     return
@@ -123,22 +121,22 @@ class Claims:
 
 
 class Journal:
-    """The records of ends that are not yet acknowledged: one JSON object a line. Whatever the disk refuses, what was
-    written stays, and the same call can be tried again."""
+    """The records of ends that are not yet acknowledged: one JSON object per line. If a write fails, earlier records
+    remain, and the same call can be tried again."""
 
-    def __init__(self, path: str, wanted: set[str]) -> None:
-        """Read the file; keep the records of ``wanted`` keys. A torn last line was never reported: it is cut."""
+    def __init__(self, path: str, claimed: set[str]) -> None:
+        """Read the file; keep the records of ``claimed`` keys. An incomplete last line was never reported: drop it."""
         self._path = path
         self.records: dict[str, Record] = {}
         try:
             with open(path, "rb") as file:
-                whole, _, _ = file.read().rpartition(b"\n")
+                content, _, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:
-            whole = b""
-        lines = whole.split(b"\n") if whole else []
+            content = b""
+        lines = content.split(b"\n") if content else []
         for line in lines:
             record = _parse(line)
-            if record is not None and record["key"] in wanted:
+            if record is not None and record["key"] in claimed:
                 self.records[record["key"]] = record
         self._file = -1
         self._in_place = False  # whether the folder's entry for the file is on disk
@@ -148,12 +146,12 @@ class Journal:
             self._compact()
 
     def append(self, records: Iterable[Record]) -> None:
-        """Make these durable. Raise `OSError` if none of them counts; the same call can be tried again."""
+        """Make these records durable. Raise `OSError` if none of them is; the same call can be tried again."""
         records = list(records)
         data = b"".join(line_of(record) for record in records)
         if self._file < 0:
             self._file = self._open()
-        # At a place, not at the end: what a full disk cut off half-way is written over by the next try.
+        # Write at an offset, not at the end: the next try overwrites a write that a full disk cut short.
         _write_at(self._file, data, self._size)
         os.fdatasync(self._file)
         if not self._in_place:
@@ -180,7 +178,7 @@ class Journal:
         return file
 
     def _compact(self) -> None:
-        """Write the file anew with what is still wanted; without room for a copy, the old one goes on."""
+        """Rewrite the file with the current records only; without space for a copy, keep the old one."""
         data = b"".join(map(line_of, self.records.values()))
         fresh = f"{self._path}.new"
         try:
@@ -193,13 +191,13 @@ class Journal:
             os.rename(fresh, self._path)
         except OSError:
             os.close(file)
-            with contextlib.suppress(OSError):  # a part of a copy would take the room of what is to be written
+            with contextlib.suppress(OSError):  # an incomplete copy would take space
                 os.unlink(fresh)
             return
         if self._file >= 0:
             os.close(self._file)
         self._file, self._size, self._wasted, self._in_place = file, len(data), 0, False
-        with contextlib.suppress(OSError):  # before the next record counts, it is tried again
+        with contextlib.suppress(OSError):  # ``append`` tries it again
             self._sync_folder()
 
     def _sync_folder(self) -> None:
@@ -223,7 +221,7 @@ def line_of(record: Record) -> bytes:
 
 
 def _parse(line: bytes) -> Record | None:
-    """Parse a record; return None for any other line, whose activation then counts as lost."""
+    """Parse a record; return None for any other line: its activation then counts as lost."""
     try:
         record = json.loads(line)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Do something with the rights of another user: files are opened, made and removed as that user would.
+"""Act with the rights of another user: open, create and remove files as that user would.
 
-There are two ways. A process that is to be the user's is forked, and becomes that user for good (``become``). What this
-process itself does about a user's files it does inside ``acting``, which changes the file rights of the calling thread
-alone (setfsuid(2), setfsgid(2), and setgroups(2) called past the library, which would change all threads). seteuid(2)
-is not used: it changes all threads of the process, and the user could then send it signals.
+A process for the user is forked and becomes that user permanently (``become``). This process itself handles a user's
+files inside ``acting``, which changes only the file rights of the calling thread (setfsuid(2), setfsgid(2), and the
+raw system call setgroups(2), since the C library's function changes all threads). seteuid(2) is not used: it changes
+all threads of the process, and the user could then send it signals.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 _SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "ppc64le": 81, "s390x": 206}
 """The number of setgroups(2), by machine."""
-MASK = 0o022  #: the umask of a user's processes, as HTCondor's daemons have it
+MASK = 0o022  #: the umask of a user's processes, the same as of HTCondor's daemons
 _TRIES, _PATIENCE_S = 5, 0.2
-_ANYBODY = 0xFFFFFFFF  #: not a user: setfsuid(2) answers with the present one
+_ANYBODY = 0xFFFFFFFF  #: not a user: makes setfsuid(2) return the current one
 
 
 class UserIds(NamedTuple):
-    """A user's rights: its number, its group's, and those of all its groups."""
+    """A user's ids: the user, the primary group, and all groups."""
 
     uid: int
     gid: int
@@ -34,23 +34,23 @@ class UserIds(NamedTuple):
 
 
 def of(account: Mapping[str, Any] | None) -> UserIds | None:
-    """Return the rights of an order's account; None: those of this process."""
+    """Return the ids of an order's account; None: those of this process."""
     return None if account is None else UserIds(account["uid"], account["gid"], tuple(account["groups"]))
 
 
 def become(rights: UserIds) -> None:
-    """Give this process the rights of a user, for good. Raise `OSError` if that cannot be, or the user is root: what
-    is done for others is never done with root's rights."""
+    """Permanently give this process the rights of a user. Raise `OSError` if that fails, or the user is root: nothing
+    is done for users with root's rights."""
     if rights.uid == 0 or rights.gid == 0:
-        raise PermissionError(1, "nothing is run for others with the rights of root")
+        raise PermissionError(1, "programs of other users never run with root's rights")
     os.setgroups(rights.groups)
     os.setresgid(rights.gid, rights.gid, rights.gid)
     os.setresuid(rights.uid, rights.uid, rights.uid)
     os.umask(MASK)
 
 
-def end_all(user: UserIds) -> None:
-    """Kill all processes of a user, which have no time to make further ones. Do nothing for want of a process."""
+def kill_all(user: UserIds) -> None:
+    """Kill all processes of a user at once, so that they cannot fork further ones. Do nothing if fork fails."""
     for _ in range(_TRIES):
         try:
             pid = os.fork()
@@ -59,7 +59,7 @@ def end_all(user: UserIds) -> None:
         if not pid:
             try:
                 become(user)
-                os.kill(-1, signal.SIGKILL)  # all that this process may kill, but itself
+                os.kill(-1, signal.SIGKILL)  # every process that this one may kill, except itself
             finally:
                 os._exit(0)
         if _ends(pid):
@@ -67,7 +67,7 @@ def end_all(user: UserIds) -> None:
 
 
 def _ends(pid: int) -> bool:
-    """Tell whether a child ends by itself, and soon: while it is a user's, whom it is to kill can stop it."""
+    """Return True if a child exits soon: it runs as the user, so the processes that it kills might stop it first."""
     watched = os.pidfd_open(pid)
     try:
         ended = bool(select.select([watched], [], [], _PATIENCE_S)[0])
@@ -80,8 +80,8 @@ def _ends(pid: int) -> bool:
 
 @contextmanager
 def acting(rights: UserIds | None) -> Iterator[None]:
-    """Do what follows with a user's file rights, in this thread alone; None: with one's own. Raise `OSError` if this
-    process may not."""
+    """Run the block with a user's file rights, in this thread only; None: with this process's. Raise `OSError` if this
+    process may not do that."""
     if rights is None:
         yield
         return
@@ -94,7 +94,7 @@ def acting(rights: UserIds | None) -> Iterator[None]:
 
 
 def in_steps(rights: UserIds, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
-    """Take each step of a generator with a user's file rights; return what it returns."""
+    """Run each step of a generator with a user's file rights; return its result."""
     while True:
         with acting(rights):
             try:
@@ -105,7 +105,7 @@ def in_steps(rights: UserIds, steps: Generator[None, None, Any]) -> Generator[No
 
 
 def _take(rights: UserIds) -> None:
-    """Take a user's file rights, groups first: without root's they cannot be changed."""
+    """Take a user's file rights, groups first: only root's rights can change groups."""
     library = _library()
     if rights.uid:
         _set_groups(rights.groups)
@@ -117,7 +117,7 @@ def _take(rights: UserIds) -> None:
         _set_groups(rights.groups)
     taken = (library.setfsuid(ctypes.c_uint(_ANYBODY)), library.setfsgid(ctypes.c_uint(_ANYBODY)))
     if taken != (rights.uid, rights.gid):
-        raise PermissionError(1, f"this process may not act with the rights of the user with number {rights.uid}")
+        raise PermissionError(1, f"this process may not take the file rights of user id {rights.uid}")
 
 
 def _set_groups(groups: tuple[int, ...]) -> None:

@@ -1,7 +1,7 @@
 """The programs of this folder: ``python -I -S run.py MODULE ARGUMENT...``.
 
-``server FOLDER`` exits at once, the supervisor is a process of its own. Exit code 0: a supervisor serves FOLDER now,
-this one or an earlier one. Else the reason is printed. ``url_plugin ...`` is a file transfer plugin.
+``server FOLDER`` starts the supervisor in the background. Exit code 0: a supervisor serves FOLDER now, this one or an
+earlier one. Else it prints the reason. ``url_plugin ...`` is a file transfer plugin.
 """
 
 import os
@@ -9,14 +9,14 @@ import sys
 import types
 from importlib import import_module
 
-# The packages around this one import more than a supervisor may hold (see the folder's docstring), so they are stood in
-# for: an empty module under each name; two of them know where to look for what is in them.
+# The parent packages import more than a supervisor may load (see the folder's docstring). So replace each one with an
+# empty module; two of these have a search path.
 _AROUND = ("poolbook", "poolbook.adapters", "poolbook.adapters.machine", "poolbook.adapters.machine.execution")
-_SOUGHT = (_AROUND[1], _AROUND[3])  #: where modules are looked for: ``sockets`` in the one, this folder in the other
+_SOUGHT = (_AROUND[1], _AROUND[3])  #: those with a search path, for ``sockets`` and for this folder
 
 
 def main() -> int:
-    """Stub the packages around this one, then run the module."""
+    """Replace the parent packages with empty modules, then run the module."""
     folder = os.path.dirname(os.path.abspath(__file__))
     for name in reversed(_AROUND):
         folder = os.path.dirname(folder)

@@ -1,4 +1,4 @@
-"""What a job that transfers its files finds where it runs: everything in its scratch directory, by its own name.
+"""Map the paths of a job that transfers its files into its scratch directory.
 
 Such a job's order has a ``transfer``: the fields of ``FileTransfer``, by name.
 """
@@ -12,33 +12,33 @@ from .launch import Order
 from .plugins import file_name, scheme
 
 STREAMS = {"stdout": "_condor_stdout", "stderr": "_condor_stderr"}
-"""What output and error are called in the scratch directory until they come to where they belong."""
+"""The names of output and error in the scratch directory, until they are transferred."""
 OWN_FILES = frozenset({".job.ad", ".machine.ad", ".update.ad", ".chirp.config"})
-"""What the starter puts there itself: it is never an output."""
+"""The starter's own files there, which are never outputs."""
 
 Transfer = dict[str, Any]
 
 
-def inside(order: Order, scratch: str, again: bool = False) -> Order:
-    """Return the order as it is carried out in the scratch directory. ``again``: the job goes on there after a
-    checkpoint, and what it wrote stays."""
+def order_in_scratch(order: Order, scratch: str, again: bool = False) -> Order:
+    """Return the order with its paths in the scratch directory. ``again``: the job resumes after a checkpoint, so keep
+    its output."""
     transfer = order["transfer"]
     if transfer is None:
         return order
-    there = {**order, "iwd": scratch}
+    result = {**order, "iwd": scratch}
     if transfer["executable"]:
-        there["executable"] = f"{scratch}/{os.path.basename(order['executable'])}"
+        result["executable"] = f"{scratch}/{os.path.basename(order['executable'])}"
     else:
-        there["executable"] = os.path.join(scratch, order["executable"])
+        result["executable"] = os.path.join(scratch, order["executable"])
     if "stdin" in transfer["brought"]:
-        there["stdin"] = file_name(order["stdin"]) if scheme(order["stdin"]) else os.path.basename(order["stdin"])
+        result["stdin"] = file_name(order["stdin"]) if scheme(order["stdin"]) else os.path.basename(order["stdin"])
     for name in STREAMS:
         if name in transfer["brought"]:
-            there[name] = STREAMS[name]
+            result[name] = STREAMS[name]
         elif name in transfer["streamed"]:
-            there[name] = os.path.join(order["iwd"], order[name])
+            result[name] = os.path.join(order["iwd"], order[name])
     if "stderr" in transfer["brought"] and order["stderr"] == order["stdout"]:
-        there["stderr"] = there["stdout"]
+        result["stderr"] = result["stdout"]
     if again or transfer.get("appends"):
-        there["append_stdout"] = there["append_stderr"] = True
-    return there
+        result["append_stdout"] = result["append_stderr"] = True
+    return result

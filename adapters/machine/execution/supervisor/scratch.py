@@ -1,7 +1,7 @@
-"""A job's own directories: made at its start, measured while it runs, removed after its end is acknowledged.
+"""A job's directories: created at its start, measured while it runs, removed after its end is acknowledged.
 
-Trees can be large, and the supervisor does nothing else while it walks one. So measuring and removing are generators:
-each step is short, and the caller decides how many to take in a row.
+Trees can be large, and the supervisor must not block while it walks one. So measuring and removing are generators:
+each step is short, and the caller decides how many to run in a row.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Generator, Iterable, Iterator
 from . import rights
 from .rights import UserIds
 
-_STEP = 128  #: entries of a directory that are looked at in one step
-_SPARES = 64  #: directories that are kept for another job
+_STEP = 128  #: the directory entries to read in one step
+_SPARES = 64  #: the most directories kept for reuse
 _INNER = "scratch"
-STAGED = "staged"  #: beside the scratch directory: the directories in which its outputs are staged, with NULs between
-STAGING = ".poolbook-"  #: how the names of these begin; the activation's key follows
-CATALOG = "catalog"  #: beside it, too: what was in it when the job began
-_LONGEST = 3000  #: bytes of a path that one more name makes no longer than the system takes
+STAGED = "staged"  #: next to the scratch directory: the staging directories of its outputs, separated by NULs
+STAGING = ".poolbook-"  #: the prefix of their names; the activation's key follows
+CATALOG = "catalog"  #: also next to it: its contents when the job started
+_LONGEST = 3000  #: the most bytes of a path to which another name can be added within the system's limit
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700
-_SMALL = 4096  #: bytes of a directory's own that holds few files
-_ACCESS_LIST = "system.posix_acl_"  #: how the names of these begin among a file's attributes (acl(5))
-_PASSABLE = 0o711  #: the mode of what another user has to go through, and may not read
+_SMALL = 4096  #: the size of a directory that never had many files
+_ACCESS_LIST = "system.posix_acl_"  #: the prefix of access control lists in a file's extended attributes (acl(5))
+_PASSABLE = 0o711  #: the mode of a directory that another user may enter but not read
 _AD_MODE = 0o644
 _GETFLAGS, _SETFLAGS, _TOPDIR = 0x80086601, 0x40086602, 0x00020000  # ioctl_iflags(2)
 
@@ -42,13 +42,13 @@ _UMASK = _umask()
 
 
 class Scratch:
-    """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that. They are made in
-    ``execute``, or in the directory that a start names, of which a link in ``elsewhere`` tells a successor. Making an
-    inode takes most of a short job's start, so directories are used again in the same place, emptied, if the job has
-    left them as they were made: renamed, and the ads overwritten.
+    """The directories of all activations: dir_KEY contains ``scratch``, and that the two ads. They are created in
+    ``execute``, or in the directory that a start names; a link in ``elsewhere`` records that one for the next
+    supervisor. Creating inodes takes most of a short job's start. So an emptied directory is renamed and reused in the
+    same place, and its ads are overwritten, if the job has not changed its permissions.
 
-    What is another user's is given to that user: the scratch directory and all in it, and the two files beside it that
-    a transfer writes. It is measured and removed with that user's rights, and never used again."""
+    If the job runs as another user, that user owns the scratch directory with its contents, and the two files next to
+    it that a transfer writes. They are measured and removed with that user's rights, and never reused."""
 
     def __init__(self, execute: str, elsewhere: str) -> None:
         self._execute, self._elsewhere = execute, elsewhere
@@ -59,8 +59,8 @@ class Scratch:
         self._spares: dict[str, list[str]] = {place: [] for place in (execute, *map(os.readlink, links))}
 
     def make(self, key: str, job_ad: str, machine_ad: str, place: str = "", user: UserIds | None = None) -> str:
-        """Make an activation's scratch directory, in ``place`` if given, with the two ads in it; return its path. With
-        ``user``, it is that user's."""
+        """Create an activation's scratch directory, in ``place`` if given, with the two ads; return its path. ``user``:
+        its owner."""
         place = place or self._execute
         if place not in self._spares:
             os.symlink(place, f"{self._elsewhere}/{len(self._spares)}")
@@ -78,24 +78,24 @@ class Scratch:
         for name, text in zip(_ADS, (job_ad, machine_ad), strict=True):
             _write(f"{inner}/{name}", text.encode("utf-8", "surrogateescape"))
         if user is not None:
-            _give(outer, user)
+            _give_to(outer, user)
         return inner
 
     def discard(self, key: str) -> Generator[None, None, None]:
-        """Remove an activation's directories, or keep them for another."""
+        """Remove an activation's directories, or keep them for reuse."""
         for place, spares in list(self._spares.items()):
             outer = f"{place}/dir_{key}"
             if outer in spares:
                 continue
-            if len(spares) < _SPARES and (yield from _emptied(outer)):
+            if len(spares) < _SPARES and (yield from _empty(outer)):
                 spares.append(outer)
             else:
                 yield from _clear(outer)
 
-    def clear(self, kept: Iterable[str]) -> Generator[None, None, None]:
-        """Remove everything present but what belongs to these activations."""
-        wanted = {f"dir_{key}" for key in kept}
-        waste = [entry.path for place in self._spares for entry in _entries(place) if entry.name not in wanted]
+    def clear(self, keys: Iterable[str]) -> Generator[None, None, None]:
+        """Remove all directories except those of these activations."""
+        names = {f"dir_{key}" for key in keys}
+        waste = [entry.path for place in self._spares for entry in _entries(place) if entry.name not in names]
 
         def steps() -> Generator[None, None, None]:
             for path in waste:
@@ -105,9 +105,9 @@ class Scratch:
 
 
 def _spread(folder: str) -> None:
-    """Have the file system put what comes into each directory here at a place of its own (chattr(1), T). Else all of it
-    stands together, and for each new inode an ext4 without a journal looks through those that were removed there within
-    minutes: a job with ten thousand inputs waits seconds for that. A file system without this does as it likes."""
+    """Ask the file system to allocate each subdirectory in a separate block group (chattr(1), T). Else they share one,
+    and for each new inode an ext4 without a journal searches those recently removed there: that delays a job with ten
+    thousand inputs by seconds. Ignore a file system without this attribute."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -119,8 +119,8 @@ def _spread(folder: str) -> None:
             os.close(descriptor)
 
 
-def _give(outer: str, user: UserIds) -> None:
-    """Give a new scratch directory to a user, and let that user come to it. Nobody else could before."""
+def _give_to(outer: str, user: UserIds) -> None:
+    """Give a new scratch directory to a user, and let that user enter it. No other user could before."""
     inner = f"{outer}/{_INNER}"
     for name in (CATALOG, STAGED):
         os.close(os.open(f"{outer}/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
@@ -130,8 +130,8 @@ def _give(outer: str, user: UserIds) -> None:
 
 
 def hand_over(scratch: str, giver: UserIds, taker: UserIds) -> None:
-    """Give what a user has in a scratch directory to another user. Only what belongs to the giver changes hands,
-    whatever links to other files are there: what is looked at is what is changed. Raise `OSError` if that fails."""
+    """Give a user's files in a scratch directory to another user. Change only files that belong to the giver, even if
+    links point to others: check and change the same descriptor. Raise `OSError` if that fails."""
     handle = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _hand_over(handle, giver.uid, taker)
@@ -144,16 +144,16 @@ def _hand_over(folder: int, giver: int, taker: UserIds) -> None:
         with contextlib.suppress(FileNotFoundError):
             handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             try:
-                found = os.fstat(handle)
-                if found.st_uid == giver and stat.S_ISDIR(found.st_mode):
+                info = os.fstat(handle)
+                if info.st_uid == giver and stat.S_ISDIR(info.st_mode):
                     inside = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                     try:
                         _hand_over(inside, giver, taker)
                     finally:
                         os.close(inside)
-                elif found.st_uid == giver and stat.S_ISREG(found.st_mode):
+                elif info.st_uid == giver and stat.S_ISREG(info.st_mode):
                     os.chown(f"/proc/self/fd/{handle}", taker.uid, taker.gid)
-                    os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(found.st_mode) & 0o1777)
+                    os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(info.st_mode) & 0o1777)
             finally:
                 os.close(handle)
     if os.fstat(folder).st_uid == giver:
@@ -161,8 +161,8 @@ def _hand_over(folder: int, giver: int, taker: UserIds) -> None:
 
 
 def _clear(outer: str) -> Generator[None, None, None]:
-    """Remove an activation's directories, with the rights of the users that have something in them."""
-    others = _others(outer)
+    """Remove an activation's directories, with the rights of the users who own something in them."""
+    others = _other_owners(outer)
     for user in others:
         yield from rights.in_steps(user, _remove_staged(outer))
         yield from rights.in_steps(user, remove(f"{outer}/{_INNER}"))
@@ -177,15 +177,15 @@ def _clear(outer: str) -> Generator[None, None, None]:
         os.rmdir(outer)
 
 
-def _others(outer: str) -> list[UserIds]:
-    """Return the other users to whom a part of an activation's directories belongs."""
-    found = {}
+def _other_owners(outer: str) -> list[UserIds]:
+    """Return the other users who own a part of an activation's directories."""
+    users = {}
     for name in (_INNER, CATALOG):
         with contextlib.suppress(OSError):
             status = os.lstat(f"{outer}/{name}")
             if status.st_uid != os.geteuid():
-                found[status.st_uid] = UserIds(status.st_uid, status.st_gid)
-    return list(found.values())
+                users[status.st_uid] = UserIds(status.st_uid, status.st_gid)
+    return list(users.values())
 
 
 def size_kb(path: str) -> Generator[None, None, int]:
@@ -208,8 +208,8 @@ def size_kb(path: str) -> Generator[None, None, int]:
 
 
 def _remove_staged(outer: str) -> Generator[None, None, None]:
-    """Remove what a killed transfer left where outputs were to go. Only directories of the name that it gives them are
-    touched, whatever a job has written into the note."""
+    """Remove the staging directories that a killed transfer left. A job may have changed the note, so touch only
+    directories that have a transfer's name."""
     try:
         with open(f"{outer}/{STAGED}", encoding="utf-8", errors="surrogateescape") as file:
             folders = file.read().split("\0")
@@ -222,18 +222,18 @@ def _remove_staged(outer: str) -> Generator[None, None, None]:
 
 
 def remove(path: str) -> Generator[None, None, None]:
-    """Remove a tree, whatever modes its directories have; links are removed, not followed. What lies so deep that its
-    path is too long for the system is moved up first."""
-    left = [(path, False)]
+    """Remove a tree, even if its directories are not writable; remove links instead of following them. First move up a
+    directory whose path is too long for the system."""
+    pending = [(path, False)]
     moved = 0
-    while left:
-        folder, emptied = left.pop()
+    while pending:
+        folder, emptied = pending.pop()
         with contextlib.suppress(OSError):
             if emptied:
                 os.rmdir(folder)
             else:
                 os.chmod(folder, 0o700)
-                left.append((folder, True))
+                pending.append((folder, True))
         if emptied:
             yield
             continue
@@ -245,7 +245,7 @@ def remove(path: str) -> Generator[None, None, None]:
                     with contextlib.suppress(OSError):
                         inner = f"{path}/{STAGING}{moved}"
                         os.rename(entry.path, inner)
-                left.append((inner, False))
+                pending.append((inner, False))
                 continue
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
@@ -253,7 +253,7 @@ def remove(path: str) -> Generator[None, None, None]:
 
 
 def remove_now(path: str) -> None:
-    """Remove a tree in one go: see `remove`."""
+    """Remove a tree without a break: see `remove`."""
     for _ in remove(path):
         pass
 
@@ -267,13 +267,13 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def note(scratch: str, name: str, text: str) -> None:
-    """Write a note beside a scratch directory. Raise `OSError`."""
+    """Write a note next to a scratch directory. Raise `OSError`."""
     with open(f"{os.path.dirname(scratch)}/{name}", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
 
 
 def _write(path: str, data: bytes) -> None:
-    """Overwrite a file. It is truncated after that, not before: ext4 flushes a file that was emptied first."""
+    """Overwrite a file. Truncate it afterwards: ext4 flushes a file that is emptied first."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, _AD_MODE)
     try:
         done = 0
@@ -284,15 +284,15 @@ def _write(path: str, data: bytes) -> None:
         os.close(file)
 
 
-def _emptied(outer: str) -> Generator[None, None, bool]:
-    """Leave nothing of a job in its directories but the two ads; tell whether all is then as it was made. What is to be
-    removed with them, since it is not, may stay as it is."""
+def _empty(outer: str) -> Generator[None, None, bool]:
+    """Empty a job's directories, except for the two ads. Return True if they can be reused; if not, the caller removes
+    the rest."""
     inner = f"{outer}/{_INNER}"
-    if not (_is_as_made(outer) and _is_as_made(inner)):
+    if not (_is_reusable(outer) and _is_reusable(inner)):
         return False
-    for folder, kept in ((outer, (_INNER,)), (inner, _ADS)):
+    for folder, names in ((outer, (_INNER,)), (inner, _ADS)):
         for entry in _entries(folder):
-            if entry.name in kept:
+            if entry.name in names:
                 continue
             if folder == outer and entry.name == STAGED:
                 yield from _remove_staged(outer)
@@ -312,23 +312,23 @@ def _emptied(outer: str) -> Generator[None, None, bool]:
         return False
 
 
-def _is_as_made(folder: str) -> bool:
-    """Tell whether a directory is this user's and has the rights that it was made with. One in which many files were is
-    slow from then on."""
+def _is_reusable(folder: str) -> bool:
+    """Return True if a directory belongs to this user, has its original permissions, and never had many files: such a
+    directory stays slow."""
     try:
-        found = os.lstat(folder)
-        mode, own = stat.S_IFDIR | _FOLDER_MODE, found.st_uid == os.geteuid()
-        return found.st_mode == mode and own and found.st_size <= _SMALL and not access_lists(folder)
+        info = os.lstat(folder)
+        mode, own = stat.S_IFDIR | _FOLDER_MODE, info.st_uid == os.geteuid()
+        return info.st_mode == mode and own and info.st_size <= _SMALL and not access_lists(folder)
     except OSError:
         return False
 
 
 def access_lists(folder: str) -> list[str]:
-    """Return the names of a file's access control lists, without their beginning: access, default."""
+    """Return the names of a file's access control lists, without their prefix: access, default."""
     with contextlib.suppress(OSError):  # a file system without them
         return [name.removeprefix(_ACCESS_LIST) for name in os.listxattr(folder) if name.startswith(_ACCESS_LIST)]
     return []
 
 
-def _is_ad(found: os.stat_result) -> bool:
-    return found.st_mode == stat.S_IFREG | _AD_MODE & ~_UMASK and found.st_nlink == 1
+def _is_ad(info: os.stat_result) -> bool:
+    return info.st_mode == stat.S_IFREG | _AD_MODE & ~_UMASK and info.st_nlink == 1

@@ -1,9 +1,9 @@
 """The supervisor's loop: one process, one thread, one client at a time.
 
-The last client to connect is the pool: requests of earlier ones are done first, then they are told that they are
-replaced. Messages are JSON objects, one a line: requests are named by ``do``, answers and reports by ``say``.
+The last client to connect is the pool. The requests of earlier ones are done first, then these receive a message that
+they are replaced. Messages are JSON objects, one per line: ``do`` names a request, ``say`` an answer or report.
 
-A turn of the loop: read messages, start a few jobs, reap, settle ends, one fsync for all of them, report.
+An iteration of the loop: read messages, start a few jobs, reap, process ends, one fsync for all of them, report.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ from .supervised_jobs import SAMPLE_US, SupervisedJobs
 VERSION = 3
 _REQUESTS = frozenset({"hello", "start", "signal", "acknowledge", "recover"})
 
-_LINGER_US = 2_000_000  #: with no job and no client for this long the supervisor exits: its records are on disk
-_UNATTENDED_US = 5_000_000  #: with no client for this long, what is to be attended is killed
-_STARTS = 8  #: starts in one turn: more would keep ends waiting, fewer would fsync for less
-_BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a turn in which something happened, or nothing did
-_REFUSED_US = 500_000  #: after this a record that a full disk refused is offered again
-_DEFECT_S = 0.1  #: the pause behind a turn that a defect has ended
-_UNTOLD = 64 << 10  #: bytes of its own log that are kept for a disk that refuses them
+_LINGER_US = 2_000_000  #: with no job and no client for this long, the supervisor exits: its records are on disk
+_UNATTENDED_US = 5_000_000  #: with no client for this long, attended jobs are killed
+_STARTS = 8  #: starts in one iteration: more would delay ends, fewer would waste fsyncs
+_BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a busy and in an idle iteration
+_RETRY_US = 500_000  #: when to retry a write that failed, for example on a full disk
+_DEFECT_S = 0.1  #: the pause after an iteration that raised an error
+_MOST_PENDING = 64 << 10  #: the most bytes of its own log to keep while the disk is full
 
 
 class SupervisorLog:
-    """The supervisor's own log, its stderr: what the disk refuses is kept, and offered to it again."""
+    """The supervisor's own log, its stderr. It keeps the text of a failed write and writes it later."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._left = b""
+        self._pending = b""
         self._last = ""
 
-    def tell(self, text: str, again: bool = True) -> None:
-        """Tell, with the time. ``again``: also what was told last."""
+    def add(self, text: str, again: bool = True) -> None:
+        """Log a text with the time. Without ``again``, skip a repetition of the last one."""
         if again or text != self._last:
-            self._left += f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
-            self._left = self._left[-_UNTOLD:]
+            self._pending += f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
+            self._pending = self._pending[-_MOST_PENDING:]
         self._last = text
         self.write()
 
-    def passed(self) -> None:
-        """What was told last is over: the next trouble is a new one."""
+    def forget_last(self) -> None:
+        """Forget the last text: its cause has ended, so log the next one even if it is equal."""
         self._last = ""
 
     def write(self) -> bool:
-        """Write what is left; return whether nothing is left then."""
+        """Write the pending text; return False if some is still pending."""
         try:
-            while self._left:
-                self._left = self._left[os.write(self._descriptor, self._left) :]
+            while self._pending:
+                self._pending = self._pending[os.write(self._descriptor, self._pending) :]
         except OSError:
             return False
         return True
@@ -76,37 +76,37 @@ class SupervisorServer:
     def __init__(self, jobs: SupervisedJobs, listener: socket.socket, lock: int) -> None:
         self._jobs = jobs
         self._lock = lock
-        self._signed = self._sign()
+        self._wrote_pid = self._write_pid()
         self._listener = listener
         self._clients: dict[int, Lines] = {}
         self._requests: deque[tuple[Lines, dict[str, Any]]] = deque()
         self._reports: list[Record] = []
         self._poll = select.epoll()
-        self._woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         # The handler does nothing: a byte in the pipe ends the wait.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         listener.setblocking(False)
         self._poll.register(listener, select.EPOLLIN)
-        self._poll.register(self._woken, select.EPOLLIN)
+        self._poll.register(self._wakeup, select.EPOLLIN)
         self._sample_at = ticker() + SAMPLE_US
         self._alone_at = self._attended_at = ticker()
         self._flush_at = 0
         self._chores_left = True
-        self._told = SupervisorLog(2)
+        self._log = SupervisorLog(2)
 
     def run(self) -> None:
         """Serve until there is nothing to do. No error ends the loop: the jobs have no other parent."""
         self._jobs.inherit(self._poll)
-        goes_on = True
-        while goes_on:
+        running = True
+        while running:
             try:
-                goes_on = self._turn()
+                running = self._iterate()
             except Exception:
-                self._told.tell(f"a turn was cut short: {traceback.format_exc()}")
+                self._log.add(f"an iteration failed: {traceback.format_exc()}")
                 time.sleep(_DEFECT_S)
 
-    def _turn(self) -> bool:
+    def _iterate(self) -> bool:
         busy = bool(self._requests)
         for descriptor, _ in self._poll.poll(0 if busy else self._pause_s()):
             busy = True
@@ -115,13 +115,13 @@ class SupervisorServer:
         self._jobs.reap()
         now = ticker()
         self._jobs.settle(now)
-        self._reports += self._jobs.news()
+        self._reports += self._jobs.new_reports()
         if now >= self._flush_at:
             self._flush(now)
         if now >= self._sample_at:
             self._reports += self._jobs.sample(now)
             self._sample_at = now + SAMPLE_US
-        self._jobs.tire(now)
+        self._jobs.end_idle_movers(now)
         self._report()
         if self._clients:
             self._attended_at = now
@@ -133,19 +133,19 @@ class SupervisorServer:
         return now - self._alone_at < _LINGER_US
 
     def _flush(self, now: int) -> None:
-        """Offer everything to the disk that is to be on it; a while later again what it refuses."""
+        """Write everything that is due to disk; retry later if that fails."""
         try:
             self._reports += self._jobs.flush()
-            self._told.passed()
+            self._log.forget_last()
         except OSError as error:
-            self._told.tell(f"the journal of exits cannot be written: {error}", again=False)
-        if not self._signed:
-            self._signed = self._sign()
-        if not (self._told.write() and self._signed) or self._jobs.refused():
-            self._flush_at = now + _REFUSED_US
+            self._log.add(f"the journal of exits cannot be written: {error}", again=False)
+        if not self._wrote_pid:
+            self._wrote_pid = self._write_pid()
+        if not (self._log.write() and self._wrote_pid) or self._jobs.refused():
+            self._flush_at = now + _RETRY_US
 
-    def _sign(self) -> bool:
-        """Write into the lock whose it is, for people; return whether the disk took it."""
+    def _write_pid(self) -> bool:
+        """Write this pid into the lock file, for the administrator; return False if that fails."""
         try:
             os.pwrite(self._lock, b"%-10d\n" % os.getpid(), 0)
         except OSError:
@@ -153,7 +153,7 @@ class SupervisorServer:
         return True
 
     def _pause_s(self) -> float:
-        """Return the seconds that may pass if nothing happens."""
+        """Return the longest time to wait for a message, in seconds."""
         if self._chores_left:
             return 0
         now = ticker()
@@ -167,7 +167,7 @@ class SupervisorServer:
         return max(0, until - now) / 1e6
 
     def _ready(self, descriptor: int) -> None:
-        if descriptor == self._woken:
+        if descriptor == self._wakeup:
             os.read(descriptor, 4096)
         elif descriptor == self._listener.fileno():
             self._accept()
@@ -185,7 +185,7 @@ class SupervisorServer:
         except OSError:
             return
         connection.setblocking(False)
-        if peer_of(connection) not in (0, os.geteuid()):  # what is asked for is done with this user's rights
+        if peer_of(connection) not in (0, os.geteuid()):  # requests run with this user's rights
             connection.close()
             return
         for other in list(self._clients.values()):
@@ -201,7 +201,7 @@ class SupervisorServer:
             while True:
                 messages = [json.loads(line) for line in client.receive()]
                 if not all(isinstance(message, dict) and message.get("do") in _REQUESTS for message in messages):
-                    raise ValueError("no pool talks like that")
+                    raise ValueError("unknown request")
                 self._requests.extend((client, message) for message in messages)
         except BlockingIOError:
             return
@@ -214,7 +214,7 @@ class SupervisorServer:
         client.connection.close()
 
     def _serve(self) -> None:
-        """Do the requests in order, but only so many starts."""
+        """Handle the requests in order, up to a number of starts."""
         starts = 0
         while self._requests and starts < _STARTS:
             client, request = self._requests.popleft()
@@ -223,8 +223,8 @@ class SupervisorServer:
                 case "hello":
                     self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
                 case "start":
-                    if (said := self._jobs.start(request["order"])) is not None:
-                        self._reports.append(said)
+                    if (report := self._jobs.start(request["order"])) is not None:
+                        self._reports.append(report)
                 case "signal":
                     self._jobs.signal(request["key"], request["how"])
                 case "acknowledge":
@@ -234,7 +234,7 @@ class SupervisorServer:
                     self._answer(client, {"say": "known", "jobs": known})
 
     def _answer(self, client: Lines, answer: Record) -> None:
-        """Queue an answer behind everything queued before."""
+        """Send the pending reports, then an answer."""
         self._report()
         if client.connection.fileno() in self._clients:
             self._tell(client, [answer])
@@ -251,13 +251,13 @@ class SupervisorServer:
     def _send(self, client: Lines, data: bytes) -> None:
         if client.send(data):
             self._poll.modify(client.connection, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
-        else:  # when it reconnects it learns all from the records
+        else:  # when it reconnects, it receives the records
             self._drop(client)
 
 
 def main(folder: str) -> int:
-    """Become the supervisor of a folder, in a process of its own, unless it has one; return 0 when one listens. Raise
-    `OSError` if there can be none."""
+    """Start the supervisor of a folder in a separate process, unless it has one; return 0 once one listens. Raise
+    `OSError` if that fails."""
     lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -270,7 +270,7 @@ def main(folder: str) -> int:
     if os.fork():
         return 0
     os.setsid()
-    os.dup2(2, 1)  # whoever started this one reads its output to the end
+    os.dup2(2, 1)  # the process that started this one reads its output to the end
     os.chdir("/")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -278,7 +278,7 @@ def main(folder: str) -> int:
     try:
         SupervisorServer(jobs, listener, lock).run()
     finally:
-        # Before the lock is let go, so that no successor's socket is removed.
+        # Before releasing the lock, so as not to remove the next supervisor's socket.
         with contextlib.suppress(OSError):
             os.unlink(f"{folder}/socket")
     return 0

@@ -1,10 +1,10 @@
-"""A job's spool directory: what it had made when it was evicted or took a checkpoint, kept for its next run.
+"""A job's spool directory: the files from its eviction or last checkpoint, kept for its next run.
 
-The directory changes as a whole. What it is to hold is put together beside it, made durable, and takes its place in two
-renames; whoever comes next undoes the first of them if the second is missing. A list in it names what was kept: files
-that were put there at submission are none of that.
+The directory changes atomically. Its new content is assembled next to it, made durable, and takes its place in two
+renames; the next process undoes the first one if the second is missing. A list in it names the kept files, as opposed
+to those spooled at submission.
 
-Source: the manual's "Self-Checkpointing Applications"; what it leaves open, the reference's file_transfer.cpp.
+Source: the manual's "Self-Checkpointing Applications"; for what it leaves open, HTCondor's file_transfer.cpp.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_folder
 from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove_now
-from .transfer import Give, changed, copy_for_good, inside_of
+from .transfer import Restore, changed, copy_and_replace, output_path
 from .usage_meter import Result, TransferError, UsageMeter, unwritable
 
-KEPT = ".poolbook-kept"  #: in the spool directory: the names of what was kept
-NEXT, BEFORE = ".tmp", ".swap"  #: behind its name: what takes its place, and what it was
+KEPT = ".poolbook-kept"  #: in the spool directory: the names of the kept files
+NEXT, BEFORE = ".tmp", ".swap"  #: the suffixes of its next and of its previous content
 
 
-def settled(spool: str) -> bool:
-    """Undo or finish what a process that was killed has left of a change. Tell whether there is a spool directory."""
-    there = os.path.isdir(spool)
-    if not there and os.path.isdir(f"{spool}{BEFORE}"):
+def recover(spool: str) -> bool:
+    """Undo or finish a change that a killed process left incomplete. Return True if there is a spool directory."""
+    exists = os.path.isdir(spool)
+    if not exists and os.path.isdir(f"{spool}{BEFORE}"):
         os.rename(f"{spool}{BEFORE}", spool)
-        there = True
+        exists = True
     for waste in (f"{spool}{NEXT}", f"{spool}{BEFORE}"):
         if os.path.lexists(waste):
             remove_now(waste)
-    return there
+    return exists
 
 
 def kept_names(spool: str) -> list[str]:
-    """Return the names of what is kept of a job's earlier runs; none if nothing is."""
+    """Return the names of the files kept from a job's earlier runs."""
     try:
         with open(f"{spool}/{KEPT}", encoding="utf-8", errors="surrogateescape") as file:
             names = json.load(file)
@@ -46,56 +46,56 @@ def kept_names(spool: str) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def of(order: Order) -> Give:
-    """Return what brings back, to a new scratch directory, what is kept of a job."""
+def restorer(order: Order) -> Restore:
+    """Return a function that restores a job's kept files to a new scratch directory."""
 
-    def give(scratch: str, tally: UsageMeter) -> list[str]:
+    def restore(scratch: str, meter: UsageMeter) -> list[str]:
         spool: str = order["transfer"].get("spool", "")
-        if not spool or not settled(spool):
+        if not spool or not recover(spool):
             return []
         names, made = kept_names(spool), {scratch}
         for name in names:
             plain = name.rstrip("/")
             try:
-                copy_in(File(f"{spool}/{plain}", plain, name.endswith("/")), scratch, made, tally)
+                copy_in(File(f"{spool}/{plain}", plain, name.endswith("/")), scratch, made, meter)
             except TransferError as error:
-                tally.failed(error)
+                meter.failed(error)
         return names
 
-    return give
+    return restore
 
 
 def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
-    """Copy what a job has made into its spool directory, over what is kept there: all of it, or nothing.
-    ``checkpoint``: those of its files that belong to one."""
+    """Copy a job's files to its spool directory, over those kept there: all of them, or none. ``checkpoint``: only the
+    files of a checkpoint."""
     transfer: Transfer = order["transfer"]
     spool: str = transfer["spool"]
-    tally = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
+    meter = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
     new = f"{spool}{NEXT}"
     try:
-        before = kept_names(spool) if settled(spool) else []
+        before = kept_names(spool) if recover(spool) else []
         os.makedirs(new, 0o700)
         if before or os.path.isdir(spool):
             _link_all(spool, new)
     except OSError as error:
-        tally.failed(unwritable(spool, error))
-        return tally.result()
-    wanted = _wanted(order, scratch, checkpoint)
-    copied = set(_copy_all(wanted, order, scratch, new, tally))
-    if tally.failures:
+        meter.failed(unwritable(spool, error))
+        return meter.result()
+    names = _names_to_keep(order, scratch, checkpoint)
+    copied = set(_copy_all(names, order, scratch, new, meter))
+    if meter.failures:
         remove_now(new)
-        return tally.result()
+        return meter.result()
     try:
-        _commit(spool, new, sorted(copied.union(before)), synced=tally.files < SYNCED_ALONE)
+        _commit(spool, new, sorted(copied.union(before)), synced=meter.files < SYNCED_ALONE)
     except OSError as error:
         remove_now(new)
-        tally.failed(unwritable(spool, error))
-    return tally.result()
+        meter.failed(unwritable(spool, error))
+    return meter.result()
 
 
-def _wanted(order: Order, scratch: str, checkpoint: bool) -> list[str]:
-    """Return the names of what is to be kept: what the job calls its checkpoint or its outputs, else what is new or was
-    changed; and what stands for its output and error until it ends."""
+def _names_to_keep(order: Order, scratch: str, checkpoint: bool) -> list[str]:
+    """Return the names to keep: the job's checkpoint files or outputs if it names any, else the new or changed files;
+    and its output and error so far."""
     transfer: Transfer = order["transfer"]
     streams = [own for name, own in STREAMS.items() if name in transfer["brought"]]
     named = transfer.get("checkpoint_files") if checkpoint else None
@@ -105,36 +105,36 @@ def _wanted(order: Order, scratch: str, checkpoint: bool) -> list[str]:
     return [*named, *(name for name in streams if os.path.isfile(f"{scratch}/{name}"))]
 
 
-def _copy_all(names: list[str], order: Order, scratch: str, new: str, tally: UsageMeter) -> Iterator[str]:
-    """Copy these; yield the names of all that was copied, with a slash behind a directory's."""
+def _copy_all(names: list[str], order: Order, scratch: str, new: str, meter: UsageMeter) -> Iterator[str]:
+    """Copy these files; yield the names of all that was copied, with a slash after a directory's."""
     for name in names:
-        tally.listed += 1
+        meter.listed += 1
         try:
-            copied = copy_for_good(inside_of(scratch, name), name, order, new, scratch, tally)
+            copied = copy_and_replace(output_path(scratch, name), name, order, new, scratch, meter)
         except TransferError as error:
-            tally.files += 1
-            tally.failed(error)
+            meter.files += 1
+            meter.failed(error)
         else:
             yield from (f"{file.name}/" if file.is_directory else file.name for file in copied)
 
 
 def _link_all(source: str, target: str) -> None:
-    """Fill a directory with the files of another, by links: the other is not changed by what takes their place."""
+    """Hard-link the files of a directory into another one: replacing a link later does not change the source."""
     with os.scandir(source) as entries:
         for entry in entries:
-            there = f"{target}/{entry.name}"
+            path = f"{target}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
-                os.mkdir(there, 0o700)
-                _link_all(entry.path, there)
+                os.mkdir(path, 0o700)
+                _link_all(entry.path, path)
             else:
-                os.link(entry.path, there, follow_symlinks=False)
+                os.link(entry.path, path, follow_symlinks=False)
 
 
 def _commit(spool: str, new: str, names: list[str], synced: bool) -> None:
-    """Let what was put together take the place of what there is. ``synced``: its files are on the disk."""
+    """Replace the spool directory with the new content. ``synced``: the new files are durable."""
     listing = f"{new}/{KEPT}"
     if os.path.lexists(listing):
-        os.unlink(listing)  # it is the earlier one's
+        os.unlink(listing)  # a link to the previous list
     with open(listing, "w", encoding="utf-8", errors="surrogateescape") as file:
         json.dump(names, file)
         file.flush()

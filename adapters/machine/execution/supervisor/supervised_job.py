@@ -1,4 +1,4 @@
-"""One job of the supervisor's: what is known of it while it is there, and the record of its end."""
+"""One supervised job: its state from its start to its end, and the record of its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Iterable
 
 from . import chirp_requests, container_shim, launch, processes, rights
-from .chirp_writes import Desk, Writes
+from .chirp_writes import Receiver, Sender
 from .container_shim import ContainerShim
 from .launch import Order, StartError
 from .mover import Mover
@@ -21,8 +21,8 @@ from .records import Record
 from .scratch import size_kb
 from .usage_meter import Result
 
-_MEASURE_REST = 20  #: a directory tree is measured again after this many times what measuring it took
-FIRST_RETRY_US = 2_000  #: the pause before processes that refuse to die are looked for again; it doubles
+_MEASURE_REST = 20  #: measure a directory tree again after this many times the duration of the last measurement
+FIRST_RETRY_US = 2_000  #: the first pause before killing the remaining processes again; it doubles
 LAST_RETRY_US = 1_000_000
 
 
@@ -32,53 +32,53 @@ def clock() -> int:
 
 
 def ticker() -> int:
-    """Return microseconds of the monotonic clock, for due times."""
+    """Return microseconds of the monotonic clock, for deadlines."""
     return time.monotonic_ns() // 1000
 
 
 class SupervisedJob:
-    """One job: from its claim until its end is recorded. One that transfers its files has a mover first, then its own
-    process, then a mover again; ``pid`` is that of the one that is there."""
+    """One job, from its claim until its end is recorded. A job that transfers its files first has a mover, then its own
+    process, then a mover again; ``pid`` is the current one's."""
 
     def __init__(self, order: Order, number: int, directory: str) -> None:
         self.key: str = order["key"]
         self.limits: dict[str, int | None] = order["limits"]
         self.kill_signals: dict[str, int] = order["kill_signals"]
-        self.attended: bool = order.get("attended", False)  # an older pool does not say
-        self.order = order if order["transfer"] else None  # what is still to be done of it
-        self.account = rights.of(order.get("account"))  # as whom it runs, if not as this process's user
-        self.files = rights.of(order.get("files"))  # whose the files are that it brings and takes back
+        self.attended: bool = order.get("attended", False)  # an older pool does not send it
+        self.order = order if order["transfer"] else None  # for its next steps
+        self.account = rights.of(order.get("account"))  # the user it runs as, if not this process's
+        self.files = rights.of(order.get("files"))  # the owner of the files that it transfers
         users = [rights.uid for rights in (self.account, self.files) if rights is not None]
-        self.users = frozenset(users if self.account else [*users, os.geteuid()])  # as whom its processes run
+        self.users = frozenset(users if self.account else [*users, os.geteuid()])  # the users its processes run as
         self.dedicated = bool(order["account"] and order["account"]["dedicated"]) if self.account else False
         self.number = number
         self.directory = directory
-        self.mover: Mover | None = None  # while its files move
-        self.said: Result | None = None  # what that has said
-        self.keeper: ContainerShim | None = None  # of its container
-        self.chirp: Process | None = None  # what answers its condor_chirp
-        self.writes: Writes | None = None  # what it wrote with that
-        self.childless = False  # whether its mover was its only process, and is at rest
+        self.mover: Mover | None = None  # during a transfer
+        self.mover_result: Result | None = None
+        self.shim: ContainerShim | None = None  # of its container
+        self.chirp: Process | None = None  # the process that answers its condor_chirp
+        self.writes: Receiver | None = None  # what it wrote with that
+        self.childless = False  # whether its mover was its only process, and is idle now
         self.moves: list[Record] = []
         self.failure: Record | None = None  # of a transfer
-        self.outcome: Record | None = None  # the record of its end, if it did not come to its own
-        self.given_up = False  # whether its files are to stay where they are
-        self.over = False  # whether nothing more is to begin
-        self.begins = -1  # where its process says why it could not begin, if it has not done so at once
-        self.core = ""  # its core file, by the name that it has for good
+        self.outcome: Record | None = None  # the record of its end, if its process did not end normally
+        self.given_up = False  # whether to leave its files where they are
+        self.is_over = False  # whether no further step starts
+        self.start_reply = -1  # the descriptor that reports why a slow process could not start
+        self.core = ""  # the final name of its core file
         self.name, self.iwd = str(order["job"]), str(order["iwd"])
         self.pid = self.started = self.at = self.began = 0
         self.outputs: list[str] = []
         self.output_kb = 0
         self.suspended = False
-        self.told_to_end = False
-        self.leaves = False  # whether it is told to end because it was removed: nothing of it is kept
+        self.terminating = False
+        self.removed = False  # whether it ends because it was removed: keep none of its files
         self.checkpoints = 0  # how many it has taken
         self.violated = ""
         self.user_us = 0
         self.system_us = 0
         self.peak_kb = 0
-        self.largest_rss_kb = 0  # of a process that was reaped
+        self.largest_rss_kb = 0  # the largest of a reaped process
         self.disk_kb = self.moved_kb = 0
         self.measuring = False
         self.measure_at = 0
@@ -89,36 +89,36 @@ class SupervisedJob:
         self.final: Generator[None, None, None] | None = None
 
     @property
-    def way(self) -> str:
-        """Of its last transfer: input, output, checkpoint."""
-        way: str = self.moves[-1]["way"]
-        return way
+    def direction(self) -> str:
+        """Return the direction of its last transfer: input, output or checkpoint."""
+        direction: str = self.moves[-1]["way"]
+        return direction
 
-    def moves_by(self, mover: Mover, way: str, at: int) -> None:
-        """Its files are on their way: ``evict`` is output that goes to its spool directory, for its next run."""
-        self.mover, self.said, self.pid, self.started = mover, None, mover.pid, mover.started
+    def start_transfer(self, mover: Mover, kind: str, at: int) -> None:
+        """Record the start of a transfer: ``evict`` is output that goes to its spool directory, for its next run."""
+        self.mover, self.mover_result, self.pid, self.started = mover, None, mover.pid, mover.started
         self.childless = False
-        move: Record = {"way": "output" if way == "evict" else way, "began": at}
-        if way == "checkpoint":
+        move: Record = {"way": "output" if kind == "evict" else kind, "began": at}
+        if kind == "checkpoint":
             self.checkpoints += 1
             move["number"] = self.checkpoints
-            if self.moves and self.way == "checkpoint":  # a pool that was gone hears of the last one
+            if self.moves and self.direction == "checkpoint":  # a pool that reconnects receives only the last one
                 self.moves.pop()
-        self.moves.append(move | ({"kept": True} if way == "evict" else {}))
+        self.moves.append(move | ({"kept": True} if kind == "evict" else {}))
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
 
-    def moved(self, at: int) -> None:
-        """Its transfer is over: take what was said of it."""
-        result, self.mover = self.said, None
+    def end_transfer(self, at: int) -> None:
+        """Record the end of its transfer, with the mover's result."""
+        result, self.mover = self.mover_result, None
         if result is not None:
             failure = result.pop("failure", None)
             self.moved_kb = result.pop("moved_kb", 0)
-            if not self.moves[-1].get("kept"):  # a run that begins anew is no reason for a hold
+            if not self.moves[-1].get("kept"):  # else the next run restarts: not a reason for a hold
                 self.failure = failure
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
 
     def begin(self, order: Order, execute: str, notes: str, trees: ProcessTrees) -> None:
-        """Start its own process, and before that what answers its condor_chirp. ``notes``: the directory of notes on
+        """Start the process that answers its condor_chirp, then its own. ``notes``: the directory of notes on
         containers. Raise `StartError`."""
         if order.get("chirp") and self.chirp is None:
             self._begin_chirp(order, trees)
@@ -129,27 +129,27 @@ class SupervisedJob:
             raise
 
     def _begin(self, order: Order, execute: str, notes: str) -> None:
-        """``output_kb`` is what its outputs have on the disk before it can write: that is not its own."""
+        """Start its own process. Set ``output_kb``, the size of its outputs before it writes, which does not count."""
         apart = order.get("container") or self.account
         streams = [] if apart else launch.open_streams(order, self.directory)
         try:
             with rights.acting(None if order.get("container") else self.account):
-                output_kb = files_kb(launch.outputs(order, kept=bool(apart)))
+                output_kb = files_kb(launch.outputs(order, appended=bool(apart)))
             at = clock()
-            processes.bequeath(self.number)
+            processes.mark_children(self.number)
             if order.get("container"):
                 variables = launch.environment(order, execute, self.directory)
-                self.keeper = container_shim.fork(order, self.number, self.directory, variables, notes)
-                pid = self.keeper.pid
+                self.shim = container_shim.fork(order, self.number, self.directory, variables, notes)
+                pid = self.shim.pid
             elif self.account is not None:
-                pid, self.begins = launch.begin_as(self.account, order, self.directory, execute)
+                pid, self.start_reply = launch.start_as(self.account, order, self.directory, execute)
             else:
                 variables = launch.environment(order, execute, self.directory)
                 pid = launch.spawn(order, variables, self.directory, streams)
         finally:
             launch.close(streams)
         process = processes.read(pid)
-        assert process is not None, "a child that is not reaped is always there"
+        assert process is not None, "a child that is not reaped always exists"
         self.pid, self.started, self.at, self.began, self.ended = pid, process.started, at, ticker(), 0
         self.childless = False
         self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
@@ -162,40 +162,40 @@ class SupervisedJob:
             with rights.acting(self.account):
                 listener, cookie = chirp_requests.listen(self.directory)
             user = self.files if self.order else self.account
-            processes.bequeath(0)
+            processes.mark_children(0)
             with listener:
-                pid, way = chirp_requests.fork(
-                    listener, cookie, iwd, lambda way: Desk(order["job_ad"], order["chirp"], way),
+                pid, channel = chirp_requests.fork(
+                    listener, cookie, iwd, lambda channel: Sender(order["job_ad"], order["chirp"], channel),
                     lambda: None if user is None else rights.become(user),
                 )  # fmt: skip
         except OSError as error:
             raise launch.failure("scratch", error, "condor_chirp's port") from None
-        self.writes = Writes(way, order["chirp"]["most"])
+        self.writes = Receiver(channel, order["chirp"]["most"])
         self.chirp = processes.read(pid)
-        assert self.chirp is not None, "a child that is not reaped is always there"
+        assert self.chirp is not None, "a child that is not reaped always exists"
         trees.leave_alone(pid, self.chirp.started)
 
     def end_chirp(self) -> None:
-        """End what answers its condor_chirp."""
+        """Kill the process that answers its condor_chirp."""
         if self.chirp is not None:
             processes.send(self.chirp.pid, self.chirp.started, signal.SIGKILL)
             self.chirp = None
         if self.writes is not None:
             self.writes.close()
 
-    def has_begun(self) -> None:
-        """Its process, which was long in beginning, has ended: hear whether it ever began."""
-        if self.begins < 0:
+    def read_start_result(self) -> None:
+        """Read, after the end of a process that was slow to start, whether it started at all."""
+        if self.start_reply < 0:
             return
-        said, self.begins = self.begins, -1
+        reply, self.start_reply = self.start_reply, -1
         try:
-            launch.read_start_reply(said)
+            launch.read_start_reply(reply)
         except StartError as error:
             self.outcome, self.given_up = failed(self.key, error, self.moves), True
 
     def name_core(self) -> None:
-        """Name a core file of its process after the job, where core files of others may come, too. Of a job that finds
-        its files where they are only one that its process has left now is its own."""
+        """Name its process's core file after the job, since its directory may get core files of other jobs. Without
+        file transfer, only rename one that its process has just left."""
         if self.mover is not None or not self.at or self.core or not (self.order or os.WCOREDUMP(self.status)):
             return
         where, new = self.directory if self.order else self.iwd, f"core.{self.name}"
@@ -207,72 +207,71 @@ class SupervisedJob:
                         self.core = new
                         return
 
-    def tell_container(self, words: str) -> bool:
-        """Tell the keeper of a container that has no processes here what to do; return whether there is one. Who is to
-        kill it once more is killed itself."""
-        keeper = self.keeper
-        if keeper is None or not keeper.note or self.mover is not None or (words == "kill 9" and keeper.killed):
+    def tell_container(self, command: str) -> bool:
+        """Send a command to the shim of a docker container; return False if there is none, or for a second kill: the
+        caller then kills the shim itself."""
+        shim = self.shim
+        if shim is None or not shim.note or self.mover is not None or (command == "kill 9" and shim.killed):
             return False
-        keeper.killed = words == "kill 9"
-        keeper.tell(words)
+        shim.killed = command == "kill 9"
+        shim.tell(command)
         return True
 
-    def uses(self, family: Iterable[Process]) -> tuple[int, int, int, int]:
-        """Return its resident and virtual memory, and its user and system time: of its processes, or of its
-        container, of whose memory only the resident is known."""
-        if self.keeper is not None and self.keeper.note:
-            self.keeper.listen()
-            used = self.keeper.usage
+    def usage(self, family: Iterable[Process]) -> tuple[int, int, int, int]:
+        """Return the resident and virtual memory, and the user and system time, of its processes or its container; a
+        container's virtual memory is unknown, so its resident memory counts."""
+        if self.shim is not None and self.shim.note:
+            self.shim.listen()
+            used = self.shim.usage
             return used.get("rss_kb", 0), used.get("rss_kb", 0), used.get("user_us", 0), used.get("system_us", 0)
         sums = [(process.rss_kb, process.image_kb, process.user_us, process.system_us) for process in family]
         rss, image, user_us, system_us = (sum(each) for each in zip(*sums, strict=True)) if sums else (0, 0, 0, 0)
         return rss, image, self.user_us + user_us, self.system_us + system_us
 
-    def is_out(self, now: int, trees: ProcessTrees) -> bool:
-        """Return whether nothing is left of its container, now that its process has ended; else see that it is
-        removed."""
-        keeper = self.keeper
-        if keeper is None:
+    def container_is_gone(self, now: int, trees: ProcessTrees) -> bool:
+        """Return True if its container is gone, after its process has ended; else continue its removal."""
+        shim = self.shim
+        if shim is None:
             return True
-        if not keeper.left:
-            self._left(keeper)
+        if not shim.remains:
+            self._record_container(shim)
             return True
-        sweeper = keeper.sweep()
+        sweeper = shim.sweep()
         if sweeper is not None and (process := processes.read(sweeper.pid)) is not None:
             trees.leave_alone(process.pid, process.started)
         self.retry_at, self.retry_us = now + self.retry_us, min(self.retry_us * 2, LAST_RETRY_US)
         return False
 
-    def _left(self, keeper: ContainerShim) -> None:
-        """Its container has ended, and is gone: take what its keeper said."""
-        keeper.listen()
-        self.keeper = None
-        if keeper.note:
-            used = keeper.usage
+    def _record_container(self, shim: ContainerShim) -> None:
+        """Record the shim's last messages after its container is gone."""
+        shim.listen()
+        self.shim = None
+        if shim.note:
+            used = shim.usage
             self.user_us, self.system_us = used.get("user_us", 0), used.get("system_us", 0)
             self.peak_kb, self.largest_rss_kb = used.get("peak_kb", 0), 0
-        said = keeper.failed
-        if said and said["part"] == "memory":
+        failed = shim.failed
+        if failed and failed["part"] == "memory":
             self.violated = "memory"
-        elif said:
+        elif failed:
             moves = {"moves": self.moves} if self.moves else {}
-            self.outcome = {"say": "failed", "key": self.key, **said, "at": clock(), **moves}
+            self.outcome = {"say": "failed", "key": self.key, **failed, "at": clock(), **moves}
             self.given_up = True
 
     @property
     def next_move(self) -> str:
-        """What is to be done with its files now that its process has ended: output (they go to where they belong),
-        checkpoint or evict (they are kept for its next process, or run), nothing (empty)."""
+        """Return the transfer after its process has ended: output (to their destination), checkpoint or evict (kept for
+        its next process or run), or none (empty)."""
         assert self.order is not None
         transfer = self.order["transfer"]
-        if self.given_up or self.violated or self.leaves:
+        if self.given_up or self.violated or self.removed:
             return ""
-        if self.told_to_end:
+        if self.terminating:
             return "evict" if transfer.get("on_evict") else ""
-        return "checkpoint" if self._took_a_checkpoint(transfer.get("checkpoint")) else "output"
+        return "checkpoint" if self._took_checkpoint(transfer.get("checkpoint")) else "output"
 
-    def _took_a_checkpoint(self, promised: dict[str, int] | None) -> bool:
-        """Tell whether its process ended as the job has promised for a checkpoint: by a code, or by a signal."""
+    def _took_checkpoint(self, promised: dict[str, int] | None) -> bool:
+        """Return True if its process ended with the code or signal that announces a checkpoint."""
         if promised is None:
             return False
         if "signal" in promised:
@@ -281,31 +280,31 @@ class SupervisedJob:
 
     @property
     def failed(self) -> bool:
-        """Whether it has not come to what its submitter calls a success, who wants outputs of a success alone."""
+        """Return True if its submitter requests outputs only after success, and it has not succeeded."""
         assert self.order is not None
         success: int | None = self.order["transfer"]["success"]
         return success is not None and not (os.WIFEXITED(self.status) and os.WEXITSTATUS(self.status) == success)
 
     def state(self) -> Record:
-        """Return what it is at."""
+        """Return its state as a report."""
         moves = {"moves": self.moves} if self.moves else {}
         if self.at:
-            return {"say": "running", "key": self.key, "pid": self.pid, "at": self.at, **moves, **self.written()}
+            return {"say": "running", "key": self.key, "pid": self.pid, "at": self.at, **moves, **self.writes_record()}
         return {"say": "transferring", "key": self.key, **moves}
 
-    def written(self) -> Record:
-        """Return what it wrote with condor_chirp, as a part of a record."""
+    def writes_record(self) -> Record:
+        """Return what it wrote with condor_chirp, as part of a record."""
         writes = self.writes.all() if self.writes is not None else []
         return {"writes": writes} if writes else {}
 
-    def spent(self, usage: resource.struct_rusage) -> None:
-        """Add the usage of a reaped process of the job, its own reaped children included."""
+    def add_usage(self, usage: resource.struct_rusage) -> None:
+        """Add the usage of a reaped process of the job, which includes its own reaped children."""
         self.user_us += round(usage.ru_utime * 1e6)
         self.system_us += round(usage.ru_stime * 1e6)
         self.largest_rss_kb = max(self.largest_rss_kb, usage.ru_maxrss)
 
     def measure(self) -> Generator[None, None, None]:
-        """Bring ``disk_kb`` up to date, in steps."""
+        """Update ``disk_kb``, in steps."""
         self.measuring = True
         began = ticker()
         steps = size_kb(self.directory)
@@ -316,8 +315,8 @@ class SupervisedJob:
         self.measuring = False
 
     def record(self, floor_kb: int) -> Record:
-        """Return the record of its end. ``floor_kb``: a spawned process counts its parent's memory as its own until its
-        exec."""
+        """Return the record of its end. ``floor_kb``: the supervisor's own peak, which a spawned process reports until
+        its exec."""
         code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) and self.at else None
         peak = max(self.peak_kb, self.largest_rss_kb)
         return {
@@ -337,14 +336,14 @@ class SupervisedJob:
         }
 
     def _transferred(self) -> Record:
-        """Return what else is recorded of a job with files: its own begin, too, since a pool that hears of its end
-        only has to tell when its files moved before that."""
+        """Return the transfer part of its record. It includes the start, since a pool that reconnects may receive only
+        this record, and must log the transfers before it."""
         done = bool(self.moves) and "ended" in self.moves[-1] and self.failure is None
         came = done and bool(self.at)
         returned = done and self.moves[-1]["way"] == "output"
-        undelivered = not (returned or (came and (self.told_to_end or self.violated)))
-        said: Record = {"moves": self.moves, "pid": self.pid, "began": self.at, "undelivered": undelivered}
-        return said | ({"failure": self.failure} if self.failure else {})
+        undelivered = not (returned or (came and (self.terminating or self.violated)))
+        record: Record = {"moves": self.moves, "pid": self.pid, "began": self.at, "undelivered": undelivered}
+        return record | ({"failure": self.failure} if self.failure else {})
 
 
 def began(job: SupervisedJob) -> Record:
@@ -356,8 +355,8 @@ def moving(job: SupervisedJob) -> Record:
 
 
 def failed(key: str, error: StartError, moves: list[Record] | None = None) -> Record:
-    told = {"part": error.part, "errno": error.number, "reason": error.reason, **({"moves": moves} if moves else {})}
-    return {"say": "failed", "key": key, **told, "at": clock(), **({"machine": True} if error.machine else {})}
+    problem = {"part": error.part, "errno": error.number, "reason": error.reason, **({"moves": moves} if moves else {})}
+    return {"say": "failed", "key": key, **problem, "at": clock(), **({"machine": True} if error.machine else {})}
 
 
 def files_kb(paths: Iterable[str]) -> int:

@@ -1,8 +1,8 @@
 """The life of a job: claimed, started, watched, ended with all its descendants, recorded, released.
 
-A job's end has a fixed order: its own process is reaped; its descendants are killed until a look at all processes finds
-none; its record is on disk; the end is reported. The files of a job that transfers them move before its own process
-begins, and again when that and its descendants are dead: each time a process of ours stands for the job meanwhile.
+A job's end has a fixed order: its own process is reaped; its descendants are killed until a refresh of all processes
+finds none; its record is written to disk; the end is reported. A job's files are transferred before its own process
+starts, and again when that and its descendants are dead. During a transfer, a mover represents the job.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from . import container_shim, launch, process_trees, processes, rights
 from .launch import Order, StartError
-from .mover import Hands, Movers, Task
+from .mover import Movers, Task, TransferUsers
 from .process_trees import ProcessTrees
 from .records import ActivationClaim, Claims, Journal, Record
 from .rights import UserIds
-from .sandbox import inside
+from .sandbox import order_in_scratch
 from .scratch import Scratch
 from .supervised_job import LAST_RETRY_US, SupervisedJob, began, clock, failed, moving, ticker
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
-_MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
+_MEASURE_STEPS = 16  #: how many steps of measuring a directory to run at a job's end before serving other jobs
 
 
 class SupervisedJobs:
     """All jobs of one folder."""
 
     def __init__(self, folder: str) -> None:
-        """Make the directories that are missing, and read what a predecessor left. Raise `OSError` if that cannot be
-        done; the process that has the jobs calls ``inherit`` next."""
+        """Create missing directories, and read the state of the previous supervisor. Raise `OSError` if that fails. The
+        process that will be the jobs' parent calls ``inherit`` next."""
         self.execute = f"{folder}/execute"
         self._notes = f"{folder}/containers"
         self._scratch = Scratch(self.execute, f"{folder}/elsewhere")
@@ -44,23 +44,23 @@ class SupervisedJobs:
         self._by_pid: dict[int, SupervisedJob] = {}
         self._ending: dict[str, SupervisedJob] = {}
         self._unwritten: dict[str, Record] = {}
-        self._unnoted: list[tuple[int, ActivationClaim]] = []
+        self._unwritten_claims: list[tuple[int, ActivationClaim]] = []
         self._unreleased: list[str] = []
-        self._news: list[Record] = []  # of jobs that went on
+        self._reports: list[Record] = []  # reports of running jobs
         self._chores: deque[Generator[None, None, None]] = deque()
 
-    # Before the first request: a predecessor's jobs.
+    # Before the first request: the previous supervisor's jobs.
 
     def inherit(self, poll: select.epoll) -> None:
-        """Be the parent of all jobs from here on: end those of a killed supervisor, remove unclaimed directories.
-        ``poll``: where it is waited for what ``hear`` takes in."""
+        """Become the parent of all jobs: kill those of the previous supervisor, remove unclaimed directories. ``poll``:
+        where the server waits for the messages that ``hear`` reads."""
         self._trees = ProcessTrees(os.getpid())
         self._movers = Movers(poll)
         claimed = self._claims.all()
         unended = sorted(claimed - self._journal.records.keys())
         open_claims = {key: claim for key in unended if (claim := self._claims.read(key))}
         container_shim.sweep(self._notes)
-        for key, why in process_trees.end_left_jobs(open_claims, self.execute, self._boot).items():
+        for key, why in process_trees.end_orphaned_jobs(open_claims, self.execute, self._boot).items():
             self._unwritten[key] = {"say": "lost", "key": key, "why": why, "at": clock()}
         self._chores.append(self._scratch.clear(claimed))
 
@@ -73,7 +73,7 @@ class SupervisedJobs:
         return self._unwritten.get(key) or self._journal.records.get(key)
 
     def start(self, order: Order) -> Record | None:
-        """Start a job, or the transfer of its files, and return its report. Start nothing if the activation was claimed
+        """Start a job, or the transfer of its files, and return its report. Do nothing if the activation was claimed
         before."""
         key: str = order["key"]
         if known := self.known(key):
@@ -85,7 +85,7 @@ class SupervisedJobs:
         except OSError as error:
             return failed(key, launch.failure("claim", error, key))
         try:
-            job = SupervisedJob(order, self._trees.number(), self._made(order))
+            job = SupervisedJob(order, self._trees.number(), self._make_scratch(order))
             if job.order is None:
                 self._launch(job, order)
             else:
@@ -93,7 +93,7 @@ class SupervisedJobs:
                 self._move(job, order, "input")
         except StartError as error:
             os.close(claim)
-            return self._not_begun(key, error)
+            return self._undo_start(key, error)
         self._note(claim, self._claim(job))
         self.running[key] = job
         return began(job)
@@ -102,13 +102,13 @@ class SupervisedJobs:
         return ActivationClaim(job.pid, job.started, job.number, self._boot, job.at)
 
     def signal(self, key: str, how: str) -> None:
-        """Signal a job; ignore one that runs no more."""
+        """Signal a job; ignore one that has ended."""
         job = self.running.get(key)
         if job is None:
             return
         if how == "hard" or (how in ("hold", "remove") and job.ended):
             job.given_up = True
-        job.leaves = job.leaves or how == "remove"
+        job.removed = job.removed or how == "remove"
         if job.mover is not None and how not in _PAUSES:
             self._end_transfer(job, how)
         elif how in job.kill_signals:
@@ -117,8 +117,7 @@ class SupervisedJobs:
             _REACTIONS[how](self, job)
 
     def release(self, keys: Iterable[str]) -> None:
-        """Release everything held of these ends, which are durable elsewhere: then they need no record here, either.
-        Keep running jobs."""
+        """Release the records, claims and directories of these ends, which are durable elsewhere. Keep running jobs."""
         over = [key for key in keys if key not in self.running]
         for key in over:
             self._unwritten.pop(key, None)
@@ -126,15 +125,15 @@ class SupervisedJobs:
             self._chores.append(self._scratch.discard(key))
         self._journal.forget(over)
 
-    def _not_begun(self, key: str, error: StartError) -> Record | None:
-        """Leave nothing of a start that failed: no process ran, so there is no record to keep, and a disk that is full
-        need not take one before the failure is told. A pool that has not heard of it starts the same activation again,
-        so the directory goes at once; it holds no more than the two ads."""
+    def _undo_start(self, key: str, error: StartError) -> Record | None:
+        """Undo a failed start. No process ran, so no record is needed, and the failure can be reported even if the disk
+        is full. A pool that does not receive the report starts the same activation again, so remove the directory
+        immediately; it contains only the two ads."""
         for _ in self._scratch.discard(key):
             pass
         try:
             self._claims.release(key)
-        except OSError:  # a claim stays: then there must be a record, and it is told when that is written
+        except OSError:  # the claim remains, so there must be a record, which is reported once it is written
             self._unwritten[key] = failed(key, error)
             return None
         return failed(key, error)
@@ -142,8 +141,8 @@ class SupervisedJobs:
     def _note(self, descriptor: int, claim: ActivationClaim) -> None:
         try:
             self._claims.note(descriptor, claim)
-        except OSError:  # until it is written, a successor goes by the process's mark alone
-            self._unnoted.append((descriptor, claim))
+        except OSError:  # until it is written, only the process's mark identifies it
+            self._unwritten_claims.append((descriptor, claim))
 
     def _release(self, key: str) -> None:
         try:
@@ -151,7 +150,7 @@ class SupervisedJobs:
         except OSError:
             self._unreleased.append(key)
 
-    # Each turn of the loop.
+    # Each iteration of the loop.
 
     def reap(self) -> None:
         """Reap every ended child: jobs, and orphans of jobs."""
@@ -168,42 +167,42 @@ class SupervisedJobs:
                 owner = self._trees.owner(pid)
                 _, _, usage = os.wait4(pid, 0)
                 if owner in self.running:
-                    self.running[owner].spent(usage)
+                    self.running[owner].add_usage(usage)
                 continue
             _, status, usage = os.wait4(pid, 0)
             self._ending[job.key] = job
             if job.mover is not None:
-                job.said = job.said or job.mover.hear()
-                self._movers.leave(job.mover)
+                job.mover_result = job.mover_result or job.mover.hear()
+                self._movers.drop(job.mover)
             else:
-                job.status, job.ended = status, max(clock(), job.at)  # somebody may have set the clock back
-                job.spent(usage)
+                job.status, job.ended = status, max(clock(), job.at)  # the clock may have been set back
+                job.add_usage(usage)
 
     def hear(self, descriptor: int) -> None:
-        """Take in what the process behind this descriptor says of its transfer. One that has done it is at rest then,
-        unless it was stopped or killed meanwhile."""
+        """Read the result of the mover with this descriptor. It is idle then, unless it was suspended or killed
+        meanwhile."""
         mover = self._movers.of(descriptor)
         if mover is None:
             return
-        said, job = mover.hear(), self._by_pid.get(mover.pid)
-        if said is None:
-            self._movers.leave(mover)
-        if said is None or job is None or job.mover is not mover:
+        result, job = mover.hear(), self._by_pid.get(mover.pid)
+        if result is None:
+            self._movers.drop(mover)
+        if result is None or job is None or job.mover is not mover:
             return
-        job.said = said
-        if not mover.lasts:
-            return  # it ends now
+        job.mover_result = result
+        if not mover.reusable:
+            return  # it exits now
         if job.given_up or job.suspended:
             processes.send(mover.pid, mover.started, signal.SIGKILL)
             return
         del self._by_pid[mover.pid]
         self._trees.leave_alone(mover.pid, mover.started)
-        self._movers.rest(mover, ticker())
+        self._movers.set_idle(mover, ticker())
         job.childless = True
         self._ending[job.key] = job
 
     def settle(self, now: int) -> None:
-        """Finish the ends: kill a job's descendants, measure, write the record."""
+        """Process ended jobs: kill the descendants, start the next step, or measure and write the record."""
         due = [job for job in self._ending.values() if job.retry_at <= now]
         if not due:
             return
@@ -212,58 +211,58 @@ class SupervisedJobs:
             dead += self._end_process_trees([job for job in due if not job.childless], now)
         floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for job in dead:
-            if not job.is_out(now, self._trees):
+            if not job.container_is_gone(now, self._trees):
                 continue
-            job.has_begun()
+            job.read_start_result()
             job.name_core()
-            if not job.over and self._goes_on(job):
+            if not job.is_over and self._start_next_step(job):
                 continue
-            job.over = True
+            job.is_over = True
             job.final = job.final or job.measure()
             if _advance(job.final, _MEASURE_STEPS):
                 continue
             del self._ending[job.key]
-            self._hear(job)
+            self._receive_writes(job)
             job.end_chirp()
             self._trees.end(job.key)
-            self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.written()
+            self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.writes_record()
 
     def _end_process_trees(self, jobs: list[SupervisedJob], now: int) -> Iterator[SupervisedJob]:
-        """Kill what is left of these jobs; yield those of which nothing is."""
+        """Kill the remaining processes of these jobs; yield the jobs that have none."""
         for job in jobs:
             if job.dedicated and job.account is not None and job.mover is None:
-                rights.end_all(job.account)
+                rights.kill_all(job.account)
         self._trees.refresh()
         for job in jobs:
             if self._trees.signal(job.key, signal.SIGKILL):
                 job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, LAST_RETRY_US)
             else:
                 yield job
-        self.reap()  # what died of it belongs to the job's CPU time
+        self.reap()  # the killed processes add to the job's CPU time
 
-    def _goes_on(self, job: SupervisedJob) -> bool:
-        """Begin what comes next of a job that transfers its files: its own process, or the way back. Return whether
-        anything does."""
+    def _start_next_step(self, job: SupervisedJob) -> bool:
+        """Start the next step of a job that transfers its files: its own process, or a transfer. Return False if there
+        is none."""
         order = job.order
         if order is None:
             return False
-        moved = "" if job.mover is None else job.way
+        moved = "" if job.mover is None else job.direction
         if moved:
-            job.moved(clock())
-            self._news.append(moving(job))
+            job.end_transfer(clock())
+            self._reports.append(moving(job))
         if job.given_up or job.failure or (moved and "ended" not in job.moves[-1]):
-            self._stops(job)
+            self._end_after_transfer(job)
             return False
-        way = "run" if moved else job.next_move
-        if not way or moved == "output" or (moved and job.told_to_end):
+        step = "run" if moved else job.next_move
+        if not step or moved == "output" or (moved and job.terminating):
             return False
         try:
-            if way == "run":
-                self._launch(job, inside(order, job.directory, again=bool(job.checkpoints)))
+            if step == "run":
+                self._launch(job, order_in_scratch(order, job.directory, again=bool(job.checkpoints)))
             else:
-                self._move(job, order, way)
+                self._move(job, order, step)
         except StartError as error:
-            if not moved and error.machine:  # for want of processes: another try
+            if not moved and error.machine:  # no process could be started: try again
                 job.retry_at = ticker() + LAST_RETRY_US
                 return True
             job.given_up, job.ended = True, job.ended or clock()
@@ -271,28 +270,28 @@ class SupervisedJobs:
             return False
         del self._ending[job.key]
         self._claims.renote(job.key, self._claim(job))
-        self._news.append(began(job))
+        self._reports.append(began(job))
         if job.suspended and job.mover is None:
             self._suspend(job)
         return True
 
-    def _stops(self, job: SupervisedJob) -> None:
-        """Nothing more of a job begins, since its files did not move. Without its inputs it has failed to start."""
+    def _end_after_transfer(self, job: SupervisedJob) -> None:
+        """End a job whose transfer failed or was stopped. Without its inputs, its start has failed."""
         job.ended = job.ended or clock()
         if job.failure and not job.at:
-            words = {"part": "input", "errno": job.failure["errno"], "reason": job.failure["words"]}
-            failed = {"say": "failed", "key": job.key, **words, "at": job.ended}
+            problem = {"part": "input", "errno": job.failure["errno"], "reason": job.failure["words"]}
+            failed = {"say": "failed", "key": job.key, **problem, "at": job.ended}
             job.outcome = {**failed, "moves": job.moves, "failure": job.failure}
 
-    def news(self) -> list[Record]:
-        """Return what is new of jobs that go on."""
-        news, self._news = self._news, []
-        return news
+    def new_reports(self) -> list[Record]:
+        """Return the new reports of running jobs."""
+        reports, self._reports = self._reports, []
+        return reports
 
     def flush(self) -> list[Record]:
-        """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable. Offer
-        to the disk again whatever else it has refused."""
-        unnoted, self._unnoted = self._unnoted, []
+        """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable. Retry
+        the other failed writes."""
+        unnoted, self._unwritten_claims = self._unwritten_claims, []
         for descriptor, claim in unnoted:
             self._note(descriptor, claim)
         unreleased, self._unreleased = self._unreleased, []
@@ -311,11 +310,11 @@ class SupervisedJobs:
         """Kill jobs beyond their limits; yield the usage of each running job."""
         self._trees.refresh(closely=True)
         for job in self.running.values():
-            self._hear(job)
+            self._receive_writes(job)
             if job.ended or job.mover is not None:
                 continue
             family = self._trees.living(job.key)
-            rss, image, user_us, system_us = job.uses(family)
+            rss, image, user_us, system_us = job.usage(family)
             job.peak_kb = max(job.peak_kb, rss)
             if not job.measuring and now >= job.measure_at:
                 self._chores.append(job.measure())
@@ -331,24 +330,24 @@ class SupervisedJobs:
                 "at": clock(),
             }
 
-    def _hear(self, job: SupervisedJob) -> None:
-        """Take in what a job wrote with condor_chirp."""
-        if job.writes is not None and (news := job.writes.heard()):
-            self._news.append({"say": "chirped", "key": job.key, "writes": news})
+    def _receive_writes(self, job: SupervisedJob) -> None:
+        """Receive what a job wrote with condor_chirp."""
+        if job.writes is not None and (writes := job.writes.receive()):
+            self._reports.append({"say": "chirped", "key": job.key, "writes": writes})
 
     def abandon(self) -> None:
-        """Kill what is not to run while no pool attends to it."""
+        """Kill attended jobs, since no pool is connected."""
         for job in self.running.values():
             if job.attended and not job.ended and not job.violated:
                 job.violated = "unattended"
                 self._kill(job)
 
-    def tire(self, now: int) -> None:
-        """End the processes that transfer files, and have nothing to do."""
-        self._movers.tire(now)
+    def end_idle_movers(self, now: int) -> None:
+        """End the movers that have been idle for long."""
+        self._movers.end_idle(now)
 
     def chores(self, budget_us: int) -> bool:
-        """Measure and remove directories for about so long; return whether anything is left to do."""
+        """Measure and remove directories for about this time; return whether any work remains."""
         until = ticker() + budget_us
         while self._chores and ticker() < until:
             chore = self._chores.popleft()
@@ -357,15 +356,15 @@ class SupervisedJobs:
         return bool(self._chores)
 
     def refused(self) -> bool:
-        """Tell whether the disk has refused something that is to be offered again."""
-        return bool(self._unwritten or self._unnoted or self._unreleased)
+        """Return True if a write to disk failed and must be retried."""
+        return bool(self._unwritten or self._unwritten_claims or self._unreleased)
 
     def next_retry(self) -> int | None:
-        """Return when ``settle`` has to run again if nothing ends before."""
+        """Return when ``settle`` must run again if no job ends before."""
         return min((job.retry_at for job in self._ending.values()), default=None)
 
-    def _made(self, order: Order) -> str:
-        """Make a job's scratch directory; return its path."""
+    def _make_scratch(self, order: Order) -> str:
+        """Create a job's scratch directory; return its path."""
         try:
             user = None if order["attended"] else rights.of(order.get("account"))
             if user is not None and order["transfer"]:
@@ -377,70 +376,70 @@ class SupervisedJobs:
             raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
 
     def _launch(self, job: SupervisedJob, order: Order) -> None:
-        """Start a job's own process, and before that what answers its condor_chirp."""
+        """Start the process that answers a job's condor_chirp, then the job's own."""
         job.begin(order, self.execute, self._notes, self._trees)
-        self._joins(job)
+        self._register(job)
 
-    def _move(self, job: SupervisedJob, order: Order, way: str) -> None:
+    def _move(self, job: SupervisedJob, order: Order, kind: str) -> None:
         """Start the transfer of a job's files."""
-        task = Task(way, order, job.directory, job.number, way == "output" and job.failed, job.core)
+        task = Task(kind, order, job.directory, job.number, kind == "output" and job.failed, job.core)
         at = clock()
         try:
-            mover = self._movers.begin(task, Hands(job.files, job.account))
+            mover = self._movers.begin(task, TransferUsers(job.files, job.account))
         except OSError as error:
             raise launch.failure("scratch", error, "the transfer of its files") from None
-        job.moves_by(mover, way, at)
-        self._joins(job)
+        job.start_transfer(mover, kind, at)
+        self._register(job)
 
-    def _joins(self, job: SupervisedJob) -> None:
+    def _register(self, job: SupervisedJob) -> None:
         self._by_pid[job.pid] = job
         self._trees.begin(job.key, job.pid, job.started, job.number, job.users)
 
     def _end_transfer(self, job: SupervisedJob, how: str) -> None:
-        """End a transfer, unless it is a soft end's of outputs, which are nearly there: a hard one follows in time."""
+        """Stop a transfer. Let a soft kill finish the transfer of outputs: a hard kill follows if it takes too long."""
         if job.suspended:
             self._continue(job)
-        job.told_to_end = job.told_to_end or job.way == "checkpoint"
-        if how != "soft" or job.way == "input":
+        job.terminating = job.terminating or job.direction == "checkpoint"
+        if how != "soft" or job.direction == "input":
             job.given_up = True
             self._kill(job)
 
     def _enforce(self, job: SupervisedJob, uses: dict[str, float]) -> None:
         for limit, used in uses.items():
-            allowed = job.limits.get(limit)  # an older pool knows fewer of them
+            allowed = job.limits.get(limit)  # an older pool sends fewer limits
             if allowed is not None and used > allowed and not job.violated:
                 job.violated = limit.partition("_")[0]
                 self._kill(job)
 
     def _terminate(self, job: SupervisedJob, number: int) -> None:
-        """Send the soft kill to the job's own process alone, as the starter does; continue a suspended job. It is sent
-        once: a pool that restarts asks for it again, and many programs take a second one as a call to hurry."""
+        """Send the soft kill signal to the job's own process only, as the starter does; continue a suspended job. Send
+        it once: a restarted pool requests it again, and many programs treat a second signal as a request to hurry."""
         if job.suspended:
             self._continue(job)
-        if job.told_to_end:
+        if job.terminating:
             return
-        job.told_to_end = True
+        job.terminating = True
         if job.tell_container(f"kill {number}"):
             return
         processes.send(job.pid, job.started, number)
 
     def _kill(self, job: SupervisedJob) -> None:
-        """Kill the job's own process first: otherwise it would see its children die and might exit by itself. A
-        container's keeper is told to kill it, and is killed only when it is to be killed once more."""
+        """Kill the job's own process first: otherwise it would see its children die and might exit normally. A
+        container's shim first receives a command to kill it, and is itself killed the second time."""
         if job.tell_container("kill 9"):
             return
-        if job.key not in self._ending:  # else it has ended, or is another job's mover by now
+        if job.key not in self._ending:  # else it has ended, or is another job's mover now
             processes.send(job.pid, job.started, signal.SIGKILL)
         self._trees.refresh()
         self._trees.signal(job.key, signal.SIGKILL)
 
     def _suspend(self, job: SupervisedJob) -> None:
-        """Stop all processes, until a look finds none that was forked meanwhile."""
+        """Stop all processes, until a refresh finds none that was forked meanwhile."""
         job.suspended = True
         if job.tell_container("pause"):
             return
         if job.mover is not None:
-            job.mover.stands_alone()
+            job.mover.wait_until_detached()
         stopped: set[int] = set()
         while True:
             self._trees.refresh()
@@ -468,5 +467,5 @@ _REACTIONS: dict[str, Callable[[SupervisedJobs, SupervisedJob], None]] = {
 
 
 def _advance(steps: Generator[None, None, None], most: int) -> bool:
-    """Take up to so many steps; return whether there are more."""
+    """Run up to so many steps; return whether there are more."""
     return all(next(steps, steps) is not steps for _ in range(most))

@@ -1,8 +1,8 @@
-"""Poolbook's own file transfer plugin: files by file:, data:, http:, https: and ftp: URLs.
+"""Poolbook's own file transfer plugin, for file:, data:, http:, https: and ftp: URLs.
 
-It speaks HTCondor's protocol 2, as other plugins do (the manual's "File Transfer Plug-Ins"); ``run`` starts it. A file
-whose bytes did not all come is removed again, and what goes to a file: URL has its name when it is whole and on disk.
-What may pass by itself, as a server that does not answer, is tried again as often as the reference's curl plugin does.
+It implements protocol 2 (the manual's "File Transfer Plug-Ins"); ``run`` starts it. An incomplete file is removed
+again, and a file for a file: URL gets its name when it is complete and durable. After a temporary failure, such as no
+answer from a server, it tries again as often as HTCondor's curl plugin does.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from .plugins import Ad, Value, read_ads, scheme, write_ads
 
-_RETRIES = 20  #: after each of which it waits a second longer
-_PATIENCE_S = 60  #: how long a server may be silent
+_RETRIES = 20  #: the pause grows by a second each time
+_PATIENCE_S = 60  #: the timeout for a server's answer
 
 
 class _TransferFailed(Exception):
-    """A file was not moved: what is told. ``passes``: whether another try may help."""
+    """A file was not moved; the text says why. ``temporary``: whether another try may help."""
 
-    def __init__(self, words: str, passes: bool = False) -> None:
-        super().__init__(words)
-        self.words, self.passes = words, passes
+    def __init__(self, reason: str, temporary: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.temporary = reason, temporary
 
 
 def main(*arguments: str) -> int:
-    """Do what a plugin is asked; return its exit code: 1, if not all files were moved."""
+    """Run a plugin's command line; return its exit code: 1 if some file was not moved."""
     if arguments == ("-classad",):
         print(f'MultipleFileSupport = true\nPluginType = "FileTransfer"\nSupportedMethods = "{",".join(SCHEMES)}"')
         print('ProtocolVersion = 2\nPluginVersion = "1.0"')
         return 0
     options = dict(pairwise(arguments))
     with open(options["-infile"], encoding="utf-8", errors="surrogateescape") as file:
-        asked = [ad for ad in read_ads(file.read()) if "url" in ad]
-    results = [_result(ad, "-upload" in arguments) for ad in asked]
-    with open(options["-outfile"], "r+b") as answer:  # it has room already, which a full disk would not give
+        ads = [ad for ad in read_ads(file.read()) if "url" in ad]
+    results = [_result(ad, "-upload" in arguments) for ad in ads]
+    with open(options["-outfile"], "r+b") as answer:  # overwrite it: its space is reserved even if the disk is full
         answer.write("\n".join(write_ads([result]) for result in results).encode("utf-8", "surrogateescape"))
         answer.truncate()
     return 0 if all(result["TransferSuccess"] for result in results) else 1
@@ -50,34 +50,34 @@ def main(*arguments: str) -> int:
 def _result(ad: Ad, upload: bool) -> dict[str, Value]:
     url, path = str(ad["url"]), str(ad.get("localfilename"))
     began = int(time.time())
-    told: dict[str, Value] = {"TransferUrl": url, "TransferFileName": path, "TransferProtocol": scheme(url)}
-    told["TransferType"] = "upload" if upload else "download"
+    result: dict[str, Value] = {"TransferUrl": url, "TransferFileName": path, "TransferProtocol": scheme(url)}
+    result["TransferType"] = "upload" if upload else "download"
     try:
         size = _moved(url, path, upload)
-        told |= {"TransferSuccess": True, "TransferFileBytes": size, "TransferTotalBytes": size}
+        result |= {"TransferSuccess": True, "TransferFileBytes": size, "TransferTotalBytes": size}
     except _TransferFailed as error:
-        told |= {"TransferSuccess": False, "TransferError": error.words, "TransferTotalBytes": 0}
-    return told | {"TransferStartTime": began, "TransferEndTime": int(time.time())}
+        result |= {"TransferSuccess": False, "TransferError": error.reason, "TransferTotalBytes": 0}
+    return result | {"TransferStartTime": began, "TransferEndTime": int(time.time())}
 
 
 def _moved(url: str, path: str, upload: bool) -> int:
     """Move a file; return its size. Raise `_TransferFailed`."""
-    ways = SCHEMES.get(scheme(url))
-    way = ways[upload] if ways else None
-    if way is None:
+    functions = SCHEMES.get(scheme(url))
+    move = functions[upload] if functions else None
+    if move is None:
         raise _TransferFailed(f"{scheme(url)}: URLs cannot be {'written' if upload else 'read'}")
     for tried in range(_RETRIES + 1):
         try:
-            way(url, path)
+            move(url, path)
             return os.stat(path).st_size
         except _TransferFailed as error:
             failed = error
         except OSError as error:
-            failed = _TransferFailed(_words(error), passes=isinstance(error, ConnectionError | TimeoutError))
+            failed = _TransferFailed(_words(error), temporary=isinstance(error, ConnectionError | TimeoutError))
         if not upload:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        if not failed.passes:
+        if not failed.temporary:
             break
         time.sleep(tried + 1)
     raise failed
@@ -92,7 +92,7 @@ def _words(error: OSError) -> str:
 
 
 def _read_data(url: str, path: str) -> None:
-    """data://[TYPE][;base64],DATA/NAME, where a list of files would be parted by the comma: %2C."""
+    """Decode data://[TYPE][;base64],DATA/NAME. A list of files is separated by commas, so the URL has %2C instead."""
     head, comma, tail = url.partition("://")[2].replace("%2c", "%2C").replace("%2C", ",", 1).partition(",")
     data, slash, _ = tail.rpartition("/")
     if not comma or not slash:
@@ -138,7 +138,7 @@ def _download(url: str, path: str) -> None:
         shutil.copyfileobj(answer, file)
         announced = answer.headers.get("Content-Length")
         if announced is not None and file.tell() != int(announced):
-            raise _TransferFailed(f"end of response with {int(announced) - file.tell()} bytes missing", passes=True)
+            raise _TransferFailed(f"end of response with {int(announced) - file.tell()} bytes missing", temporary=True)
 
 
 def _upload(url: str, path: str) -> None:
@@ -161,8 +161,8 @@ def _opened(url: str, data: IO[bytes] | None = None) -> Any:
     except HTTPError as error:
         raise _TransferFailed(f"The requested URL returned error: {error.code}") from None
     except URLError as error:
-        passes = isinstance(error.reason, ConnectionError | TimeoutError)
-        raise _TransferFailed(f"Failed to connect to {urlsplit(url).netloc}: {error.reason}", passes) from None
+        temporary = isinstance(error.reason, ConnectionError | TimeoutError)
+        raise _TransferFailed(f"Failed to connect to {urlsplit(url).netloc}: {error.reason}", temporary) from None
     except (HTTPException, ValueError) as error:
         raise _TransferFailed(f"{type(error).__name__}: {error}") from None
 
@@ -180,12 +180,12 @@ def _upload_by_ftp(url: str, path: str) -> None:
         raise _TransferFailed(str(error), isinstance(error, ConnectionError | TimeoutError)) from None
 
 
-_Way = Callable[[str, str], None]
-SCHEMES: Mapping[str, tuple[_Way, _Way | None]] = {
+_Move = Callable[[str, str], None]
+SCHEMES: Mapping[str, tuple[_Move, _Move | None]] = {
     "data": (_read_data, None),
     "file": (_read_file, _write_file),
     "ftp": (_download, _upload_by_ftp),
     "http": (_download, _upload),
     "https": (_download, _upload),
 }
-"""By scheme how a file comes from a URL, and how it goes to one."""
+"""By scheme: the functions that download and upload a file."""

@@ -1,4 +1,4 @@
-"""What a transfer has moved, and what it could not."""
+"""Count what a transfer moves, and its failures."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 
 from .plugins import PluginError, Plugins
 
-SENDING, RECEIVING = "sending", "receiving"  #: at which end a transfer failed
+SENDING, RECEIVING = "sending", "receiving"  #: the end at which a transfer failed
 TOO_LARGE = {"input": 32, "output": 33}  #: HoldReasonCode: MaxTransferInputSizeExceeded, MaxTransferOutputSizeExceeded
 FAILED = {"input": 13, "output": 12, "checkpoint": 36}
 """TransferInputError, TransferOutputError, FailedToCheckpoint."""
 
 Result = dict[str, Any]
-"""What became of a transfer: files, size, listed; ``moved_kb``: what the scratch directory has lost; ``urls``: of each
-protocol how many were listed and have moved, and their bytes; of a failure code, errno, end, words and protocol."""
+"""The result of a transfer: files, size, listed; ``moved_kb``: the space moved out of the scratch directory; ``urls``:
+for each protocol the files listed, the files moved, and their bytes; ``failure``: code, errno, end, words, protocol."""
 
 _MEGABYTE = 1 << 20
-_LONGEST, _MOST_PROTOCOLS = 64, 50  #: of protocols the letters, and how many are told apart: a result is read at once
+_LONGEST, _MOST_PROTOCOLS = 64, 50  #: the most letters and number of protocols: a result must fit into a message
 
 
 class TransferError(Exception):
-    """A file could not be transferred: at which end, the errno or another subcode, what was tried, and of a plugin the
+    """A file could not be transferred: the end that failed, the errno or another subcode, the reason, and a plugin's
     protocol."""
 
     def __init__(
-        self, end: str, number: int, words: str, code: int = 0, protocol: str = "", by_plugin: bool = False
+        self, end: str, number: int, reason: str, code: int = 0, protocol: str = "", by_plugin: bool = False
     ) -> None:
-        super().__init__(words)
-        self.end, self.number, self.words, self.code = end, number, words, code
+        super().__init__(reason)
+        self.end, self.number, self.reason, self.code = end, number, reason, code
         self.protocol, self.by_plugin = protocol, by_plugin
 
 
@@ -44,40 +44,40 @@ def unwritable(path: str, error: OSError) -> TransferError:
 
 
 def illegal(path: str) -> TransferError:
-    """A relative path that leads out of where it is to be kept."""
+    """Return the error of a relative path that leads out of its directory."""
     return TransferError(RECEIVING, errno.EPERM, f"Attempt to write to illegal sandbox path: {path}")
 
 
 def of_plugin(end: str, error: PluginError) -> TransferError:
-    return TransferError(end, error.subcode, error.words, protocol=error.protocol, by_plugin=True)
+    return TransferError(end, error.subcode, error.reason, protocol=error.protocol, by_plugin=True)
 
 
 class UsageMeter:
-    """What a transfer has moved so far, and what it could not."""
+    """Counts what a transfer has moved so far, and its failures."""
 
-    def __init__(self, way: str, limit_mb: int | None) -> None:
-        self._way = way
+    def __init__(self, kind: str, limit_mb: int | None) -> None:
+        self._kind = kind
         self._limit = None if limit_mb is None or limit_mb < 0 else limit_mb * _MEGABYTE
         self.listed = self.files = self.size = self.moved_kb = self.failures = 0
-        self.urls: dict[str, list[int]] = {}  # of each protocol: how many were listed, have moved, their bytes
+        self.urls: dict[str, list[int]] = {}  # for each protocol: files listed, files moved, bytes
         self.first: TransferError | None = None
 
     def admit(self, path: str, size: int) -> None:
-        """Raise `TransferError` if so many further bytes are more than the job may move."""
+        """Raise `TransferError` if this many more bytes exceed the job's limit."""
         if not self.fits(size):
             assert self._limit is not None
-            words = (
-                f"sending file {path}: max total {'upload' if self._way == 'input' else 'download'} bytes exceeded "
+            reason = (
+                f"sending file {path}: max total {'upload' if self._kind == 'input' else 'download'} bytes exceeded "
                 f"(max={self._limit // _MEGABYTE} MB, this file={size // _MEGABYTE} MB)"
             )
-            raise TransferError(SENDING, 0, words, TOO_LARGE[self._way])
+            raise TransferError(SENDING, 0, reason, TOO_LARGE[self._kind])
 
     def fits(self, size: int) -> bool:
-        """Tell whether the job may move so many further bytes."""
+        """Return True if this many more bytes are within the job's limit."""
         return self._limit is None or self.size + size <= self._limit
 
     def moved(self, size: int, blocks: int, files: int = 1) -> None:
-        """Count what was not copied: it is in the scratch directory no more."""
+        """Count files that were moved out of the scratch directory instead of copied."""
         self.files += files
         self.size += size
         self.moved_kb += blocks // 2
@@ -87,7 +87,7 @@ class UsageMeter:
         self.first = self.first or error
 
     def by_url(self, kind: str, number: int, count: int = 1, size: int = 0) -> None:
-        """Add to what a protocol has listed (``number`` 0) or moved (1)."""
+        """Count files that a protocol has listed (``number`` 0) or moved (1)."""
         kind = kind[:_LONGEST]
         if kind not in self.urls and len(self.urls) >= _MOST_PROTOCOLS:
             kind = "other"
@@ -96,7 +96,7 @@ class UsageMeter:
         counts[2] += size
 
     def take(self, plugins: Plugins, end: str) -> None:
-        """Have plugins move their files, and count them."""
+        """Let plugins move their files, and count them."""
         for moved, failure in plugins.move():
             for each in moved:
                 self.by_url(each.protocol, 1, size=each.size)
@@ -104,19 +104,19 @@ class UsageMeter:
                 self.failed(of_plugin(end, failure))
 
     def result(self) -> Result:
-        said: Result = {"files": self.files, "size": self.size, "listed": self.listed}
+        result: Result = {"files": self.files, "size": self.size, "listed": self.listed}
         if self.moved_kb:
-            said["moved_kb"] = self.moved_kb
+            result["moved_kb"] = self.moved_kb
         if self.urls:
-            said["urls"] = [[protocol, *counts] for protocol, counts in self.urls.items()]
+            result["urls"] = [[protocol, *counts] for protocol, counts in self.urls.items()]
         if self.first is not None:
             plain = self.first.end == SENDING and not self.first.by_plugin
             counted = f"{self.failures} total failures: first failure: " if plain else ""
-            said["failure"] = {
-                "code": self.first.code or FAILED[self._way],
+            result["failure"] = {
+                "code": self.first.code or FAILED[self._kind],
                 "errno": self.first.number,
                 "end": self.first.end,
-                "words": f"{counted}{self.first.words}"[:2000],
+                "words": f"{counted}{self.first.reason}"[:2000],
                 "protocol": self.first.protocol,
             }
-        return said
+        return result
