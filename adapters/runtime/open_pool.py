@@ -39,7 +39,9 @@ def take_in_turn(
         lock.give_up()
         if isinstance(error, FileNotFoundError):
             folder = os.path.dirname(error.filename)
-            raise LogError(f"{safe_url(url)} cannot be a log: there is no folder {folder}; make it first") from None
+            raise LogError(
+                f"{safe_url(url)} cannot be a log: its folder {folder} is missing; create it first"
+            ) from None
         if isinstance(error, OSError):
             raise LogError(f"{error.filename} cannot be written: {error.strerror}; a writer needs this file") from None
         raise

@@ -1,7 +1,7 @@
-"""Encode events as a log keeps them: a topic, which names the kind, and a state, which is JSON.
+"""Encode events for a log: a topic, which names the kind, and a state, which is JSON.
 
-What a release has written stays readable. A kind of event whose fields change by more than a new field with a default
-gets a new topic; the old one moves to ``UPCASTS``, with a function from the old form to the new.
+The logs of all releases stay readable. If the fields of an event kind change by more than a new field with a default,
+the kind gets a new topic; the old one moves to ``UPCASTS``, with a function from the old form to the new.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from .seal import Row
 
 Fields = dict[str, Any]  #: an event as JSON: dicts, lists, texts, numbers, booleans and None
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
-"""The topic that replaced a retired one, and the upcaster of the old form's fields; None if only the topic has changed.
-"""
+"""The topic that replaced a retired one, and the upcaster of the old fields; None if only the topic changed."""
 
 
 def _with_leaving(fields: Fields) -> Fields:
-    """Add ``left``: until format 2, a job left the queue by the event that ended it, not by one of its own."""
+    """Add ``left``: before format 2, the event that ended a job also removed it from the queue."""
     return fields | {"left": True}
 
 
 def _with_flags(fields: Fields) -> Fields:
-    """Rename ``marks`` to ``flags``, a claim's name for them since format 3."""
+    """Rename ``marks`` to ``flags``, the name in a claim since format 3."""
     return {"flags" if name == "marks" else name: value for name, value in fields.items()}
 
 
@@ -51,49 +50,49 @@ _RENAMED = {
     "of-daemon": "daemon.reported", "of-slot": "slot.reported", "entries": "jobs.logged", "of-job": "job.reported",
     "of-submitter": "submitter.reported", "of-cycle": "cycle.reported", "ads": "ads.kept", "table": "table.written",
 }  # fmt: skip
-"""The topics of formats 1 and 2 that name the same form of event as today's."""
+"""The topics of formats 1 and 2 whose events have the same form as today's."""
 UPCASTS: dict[str, Upcast] = {
     "jobs": ("moved", _with_leaving),  # of format 1
     "run-": ("exited", _with_leaving),  # of format 1
     "claim=": ("claim.flagged", _with_flags),
     **{topic: (today, None) for topic, today in _RENAMED.items()},
 }
-"""Upcasts by retired topic. A chain is followed to its end."""
+"""Upcasts by retired topic; they may form chains."""
 
 
 def topics_of(kind: type[Event]) -> frozenset[str]:
-    """Return the topics under which logs may hold events of this kind: today's and the retired ones."""
-    found = {topic for topic, one in TOPICS.items() if one is kind}
+    """Return the topics that events of this kind may have in logs: today's and the retired ones."""
+    topics = {topic for topic, other in TOPICS.items() if other is kind}
     for topic, (target, _) in reversed(UPCASTS.items()):
-        if target in found:
-            found.add(topic)
-    return frozenset(found)
+        if target in topics:
+            topics.add(topic)
+    return frozenset(topics)
 
 
-def _finite(event: Event) -> None:
-    # JSON has no word for these, and an encoder that writes null instead would make a log that cannot be read.
+def _check_ranks(event: Event) -> None:
+    # JSON has no infinity and NaN; the encoder would write null, and the log could not be read.
     assert isinstance(event, CycleHeld)
     for match in event.matches:
         if not isfinite(match.rank):
             raise ValueError(f"the rank of {match.job} with {match.slot} is {match.rank}, which JSON cannot hold")
 
 
-_CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _finite}
-"""Checks for values that the encoder would accept but not give back. Kinds with a float stand here."""
+_CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _check_ranks}
+"""Checks for values that the encoder accepts but cannot restore, for the kinds with a float."""
 
 
-class _Keyed(dict[type[Event], Callable[[Event], msgspec.Struct]]):
-    """What gives the fields of an event to the encoder, by the event's kind, in the order that its keys have in a log:
-    by name, those of the kind itself before those of the kinds above it."""
+class _FieldOrders(dict[type[Event], Callable[[Event], msgspec.Struct]]):
+    """By event kind, a function that returns an event's fields in the order of their keys in a log: by name, the fields
+    of the kind itself before those of its base classes."""
 
     def __missing__(self, kind: type[Event]) -> Callable[[Event], msgspec.Struct]:
         names: list[str] = []
-        for one in reversed(kind.__mro__):
-            if issubclass(one, Event):
-                names = [*sorted(set(one.__struct_fields__) - set(names)), *names]
+        for base in reversed(kind.__mro__):
+            if issubclass(base, Event):
+                names = [*sorted(set(base.__struct_fields__) - set(names)), *names]
         made, values = msgspec.defstruct(kind.__name__, names), attrgetter(*names)
-        self[kind] = keyed = lambda event: made(*values(event))
-        return keyed
+        self[kind] = ordered = lambda event: made(*values(event))
+        return ordered
 
 
 class Codec:
@@ -104,7 +103,7 @@ class Codec:
     ) -> None:
         self._topics = {kind: topic for topic, kind in topics.items()}
         self._encode = msgspec.json.Encoder().encode
-        self._keyed = _Keyed()
+        self._ordered = _FieldOrders()
         self._decode = _Decoders(topics, upcasts)
         self._format = format
 
@@ -113,29 +112,29 @@ class Codec:
         try:
             topics = [self._topics[type(event)] for event in events]
         except KeyError as error:
-            raise LogError(f"{error.args[0].__name__} is no kind of event: docs/events.md lists them") from None
-        encode, keyed = self._encode, self._keyed
+            raise LogError(f"{error.args[0].__name__} is not an event kind: docs/events.md lists them") from None
+        encode, ordered = self._encode, self._ordered
         try:
             for kind, check in _CHECKS.items():
                 if self._topics.get(kind) in topics:
                     for event in events:
                         if type(event) is kind:
                             check(event)
-            return topics, [encode(keyed[type(event)](event)) for event in events]
+            return topics, [encode(ordered[type(event)](event)) for event in events]
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise LogError(f"{self._culprit(events)} cannot be kept in a log: {error}") from error
+            raise LogError(f"{self._culprit(events)} cannot be stored in a log: {error}") from error
 
     def _culprit(self, events: Sequence[Event]) -> str:
         for event in events:
             try:
-                self._encode(self._keyed[type(event)](event))
+                self._encode(self._ordered[type(event)](event))
             except (ValueError, TypeError, OverflowError, RecursionError):
                 return f"{type(event).__name__} of stimulus {event.stimulus!r}"
         return "an event"
 
     def decode(self, rows: Sequence[Row], log: str) -> list[Event]:
-        """Return the events of `rows` of the log called `log`. Raise `LogNewer` if a topic is
-        unknown, `LogDamaged` if a state is not of its topic's kind."""
+        """Decode `rows` of the log named `log`. Raise `LogNewer` if a topic is unknown, `LogDamaged` if a state does
+        not fit its topic."""
         decode = self._decode
         try:
             return [decode[topic](state) for _, _, _, topic, state in rows]
@@ -148,49 +147,49 @@ class Codec:
             decode = self._decode[topic]
         except KeyError:
             raise LogNewer(
-                f"{log}: the event at position {position} is of the kind {topic!r}, which this version of Poolbook "
-                f"(log format {self._format}) does not know: a later one wrote it; read the log with that"
+                f"{log}: the event at position {position} has the kind {topic!r}, which this version of Poolbook "
+                f"(log format {self._format}) does not support; read the log with the later version that wrote it"
             ) from None
         try:
             return decode(state)
         except (KeyError, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
             raise LogDamaged(
-                f"{log}: what is stored at position {position} is no {topic!r} event ({error}); "
-                "`poolbook verify` tells whether it was altered"
+                f"{log}: the data at position {position} is not a valid {topic!r} event ({error}); "
+                "`poolbook verify` shows whether it was altered"
             ) from error
 
 
-_MAKING = Lock()  # msgspec crashes where two threads make decoders that have a kind in common
+_CREATING = Lock()  # msgspec crashes if two threads create decoders that share a type
 
 
 class _Decoders(dict[str, Callable[[bytes], Event]]):
-    """The decoders of topics. Each is made when a log has its topic: most logs have few."""
+    """The decoders of topics. Each is created for the first event with its topic: most logs have few."""
 
     def __init__(self, topics: Mapping[str, type[Event]], upcasts: Mapping[str, Upcast]) -> None:
         self._topics, self._upcasts = topics, upcasts
 
     def __missing__(self, topic: str) -> Callable[[bytes], Event]:
-        """Return the topic's decoder; that of a retired topic upcasts its form step by step."""
-        with _MAKING:
-            return self._made(topic)
+        """Return the topic's decoder; a retired topic's decoder upcasts the fields step by step."""
+        with _CREATING:
+            return self._create(topic)
 
-    def _made(self, topic: str) -> Callable[[bytes], Event]:
+    def _create(self, topic: str) -> Callable[[bytes], Event]:
         target = topic
         steps: list[Callable[[Fields], Fields]] = []
         while target in self._upcasts:
             target, step = self._upcasts[target]
             steps += [step] if step else []
         kind = self._topics[target]
-        self[topic] = decode = _upcasting(steps, kind) if steps else msgspec.json.Decoder(kind).decode
+        self[topic] = decode = _upcast_decoder(steps, kind) if steps else msgspec.json.Decoder(kind).decode
         return decode
 
 
-def _upcasting(steps: Sequence[Callable[[Fields], Fields]], kind: type[Event]) -> Callable[[bytes], Event]:
+def _upcast_decoder(steps: Sequence[Callable[[Fields], Fields]], kind: type[Event]) -> Callable[[bytes], Event]:
     def decode(state: bytes) -> Event:
         fields = msgspec.json.decode(state, type=dict[str, Any])
         for step in steps:
             fields = step(fields)
-        # By way of JSON, as only its decoder turns base64 into bytes and arrays into tuples.
+        # Through JSON, since only its decoder turns base64 into bytes and arrays into tuples.
         return msgspec.json.decode(msgspec.json.encode(fields), type=kind)
 
     return decode

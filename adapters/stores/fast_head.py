@@ -1,4 +1,4 @@
-"""Read a log's head fast, for commands that only ask whether their views are up to date."""
+"""Read a log's head fast, for commands that only check whether their views are up to date."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .sqlite_files import is_at_rest, reading_uri, state_of
 
 
 def head_of(url: str) -> tuple[int, int, str] | None:
-    """Return epoch, position and digest of the log at `url` (what `Head` takes), or None if there is none. Loads
-    neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` as opening the log for reading."""
+    """Return epoch, position and digest of the log at `url` (the fields of `Head`), or None if there is none. Load
+    neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` like opening the log for reading."""
     location = locate(url)
     found = _of_file(location.place) if location.kind == "sqlite" else None
     if found is not None:
@@ -32,6 +32,6 @@ def _of_file(path: str) -> tuple[int, int, str] | None:
             rows = connection.execute("SELECT format, epoch, position, digest FROM head").fetchall()
         if at_rest and before != state_of(path):
             return None
-    except (OSError, sqlite3.Error, UnicodeDecodeError):  # opening the log tells what is wrong with it
+    except (OSError, sqlite3.Error, UnicodeDecodeError):  # opening the log reports what is wrong with it
         return None
     return (rows[0][1], rows[0][2], rows[0][3]) if len(rows) == 1 and rows[0][0] == FORMAT else None

@@ -1,8 +1,8 @@
-"""The mark: a log's head as its last writer saw it, kept outside the log to detect a cut or replaced log.
+"""The mark: the log's head after its last append, kept outside the log to detect a truncated or replaced log.
 
-One line in a file of its own, rewritten in place after each append and synced when the log is closed. It may lag behind
-the log (a crash between commit and mark, a second writer) but never runs ahead of it: the append was durable before. A
-file that is missing, empty or all zeros counts as no mark (a copied log; a power cut).
+It is one line in a separate file, rewritten in place after each append and synced when the log is closed. It may lag
+behind the log (a crash between commit and mark, a second writer) but is never ahead of it: the append was durable
+before. A file that is missing, empty or all zeros counts as no mark (a copied log; a power failure).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zlib import crc32
 from ...domain.ports.log import Head, LogDamaged, LogUnavailable
 
 _WORD = "poolbook-mark"
-_ROOM = 160  # bytes: every mark fills its line, so that a shorter one leaves nothing of a longer one behind
+_ROOM = 160  # bytes: every mark has this length, so that it overwrites the previous one completely
 Sealed = Callable[[int], tuple[int, str] | None]  #: epoch and digest of the append that ended at a position
 
 
@@ -25,8 +25,7 @@ def _line(head: Head) -> bytes:
 
 
 def read_mark(path: str) -> Head | None:
-    """Return the mark in the file `path`, or None if there is none. Raise `LogDamaged` if the file holds something
-    else."""
+    """Return the mark in the file `path`, or None if there is none. Raise `LogDamaged` if its content is invalid."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -36,22 +35,23 @@ def read_mark(path: str) -> Head | None:
         raise LogUnavailable(f"the log's mark {path} cannot be read: {error.strerror}") from error
     if not content.strip(b"\0"):
         return None
-    with suppress(ValueError):  # of the unpacking, the numbers or the text
+    with suppress(ValueError):  # from the unpacking, the numbers or the text
         word, epoch, position, digest, _ = content.decode("ascii").split()
         head = Head(int(epoch), int(position), digest)
         if word == _WORD and _line(head) == content:
             return head
-    raise LogDamaged(f"{path} is no mark of a log any more; verify the log, then remove this file: a new one is made")
+    raise LogDamaged(f"{path} is not a valid mark of a log; verify the log, then remove this file to create a new one")
 
 
 def disagreement(mark: Head | None, head: Head, sealed: Sealed) -> str | None:
-    """Return why a log that ends at `head` is not the marked one; None if it is. Read the mark before the head."""
+    """Return why a log that ends at `head` disagrees with its mark; None if it agrees. Read the mark before the
+    head."""
     if mark is None or mark.position == 0:
         return None
     if mark.position > head.position:
-        return f"it ends at position {head.position}, but had reached {mark.position}: its end was cut off"
+        return f"it ends at position {head.position}, but had reached {mark.position}: its end was truncated"
     if sealed(mark.position) != (mark.epoch, mark.digest):
-        return f"what it holds up to position {mark.position} is not what had been appended: it was replaced"
+        return f"its events up to position {mark.position} are not the ones that were appended: it was replaced"
     return None
 
 
@@ -71,7 +71,7 @@ class Mark:
             ) from error
 
     def write(self, head: Head) -> None:
-        # The events are stored and acknowledged by now: a mark that lags is no reason to say that they are not.
+        # The events are already durable: the append succeeds even if the mark cannot be written.
         with suppress(OSError):
             os.pwrite(self._file, _line(head), 0)
             self._written = True

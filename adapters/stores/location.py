@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, NoReturn
 
-WAYS = "memory:, a file's path, sqlite:///file.db, or postgresql://user@host/database?schema=name"
+URL_FORMS = "memory:, a file's path, sqlite:///file.db, or postgresql://user@host/database?schema=name"
 DEFAULT_SCHEMA = "poolbook"
-EXTRA = "postgres"  #: the extra of the package with PostgreSQL's libraries, those below
+EXTRA = "postgres"  #: the package's extra that installs PostgreSQL's libraries:
 _OF_EXTRA = ("psycopg", "psycopg_pool")
 
 
@@ -21,7 +21,7 @@ class Location(NamedTuple):
 
 
 def locate(url: str) -> Location:
-    """Parse a log's URL. Raise `LogError` if it is none, or names a kind of store that is not installed."""
+    """Parse a log's URL. Raise `LogError` if it is invalid, or the libraries of its store are not installed."""
     scheme, colon, rest = url.partition(":")
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return _file(url, url)
@@ -33,12 +33,12 @@ def locate(url: str) -> Location:
         return _file(url, rest[3:])
     if scheme in ("postgresql", "postgres"):
         return _server(url)
-    _refuse(url, f"a log is one of {WAYS}; write ./{url} if it is a file of this name")
+    _refuse(url, f"use {URL_FORMS}; for a file of this name, write ./{url}")
 
 
 def _file(url: str, path: str) -> Location:
     if not path or "\0" in path:
-        _refuse(url, f"it names no file; a log is one of {WAYS}")
+        _refuse(url, f"it names no file; use {URL_FORMS}")
     if path == ":memory:":
         _refuse(url, "a log in memory is written memory:")
     return Location("sqlite", path)
@@ -49,7 +49,7 @@ def _server(url: str) -> Location:
     options = [option for option in query.split("&") if option]
     schemas = [option.removeprefix("schema=") for option in options if option.startswith("schema=")]
     if len(schemas) > 1 or (schemas and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schemas[0])):
-        _refuse(url, "schema= takes one name of small letters, digits and _, at most 63 of them")
+        _refuse(url, "schema= needs one name of lower-case letters, digits and _, at most 63 characters")
     _require_extra()
     others = "&".join(option for option in options if not option.startswith("schema="))
     return Location("postgresql", f"{place}?{others}" if others else place, *schemas or [DEFAULT_SCHEMA])
@@ -63,15 +63,15 @@ def _require_extra() -> None:
     missing = [library for library in _OF_EXTRA if find_spec(library) is None]
     if missing:
         raise LogError(
-            f"a log in PostgreSQL needs {' and '.join(missing)}, which Poolbook does not bring by itself: "
-            f"pip install 'poolbook[{EXTRA}]' (or, by pipx: pipx inject poolbook 'psycopg[binary,pool]')"
+            f"a log in PostgreSQL needs {' and '.join(missing)}; install it with "
+            f"pip install 'poolbook[{EXTRA}]' (with pipx: pipx inject poolbook 'psycopg[binary,pool]')"
         )
 
 
 def _refuse(url: str, why: str) -> NoReturn:
     from ...domain.ports.log import LogError
 
-    raise LogError(f"{safe_url(url)!r} is no log's URL: {why}")
+    raise LogError(f"{safe_url(url)!r} is not a valid log URL: {why}")
 
 
 def safe_url(url: str) -> str:

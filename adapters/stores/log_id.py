@@ -1,7 +1,7 @@
-"""The id of a log: chosen when the log begins, and kept in its first event.
+"""The id of a log: chosen when the log is created, and stored in its first event.
 
-So the seal covers the id, every store and every copy has it, and no append pays for it. The first event of an older log
-names none: the id of such a log is the beginning of its first digest, computed whenever it is asked for.
+So the seal covers the id, every store and every copy has it, and appends don't get slower. The first event of an older
+log has none: the id of such a log is the start of its first digest.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ...domain.ports.log import ID_LENGTH, EventStore
 
 
 def new_log_id() -> str:
-    """Return an id for a new log, unlike any other."""
+    """Return a unique id for a new log."""
     return os.urandom(ID_LENGTH // 2).hex()
 
 
 def chosen_id(log: EventStore) -> str:
-    """Return the id that was chosen when `log` began; empty if none was, or it has no events. Raise as ``read``."""
+    """Return the id in the first event of `log`; empty if it has none, or there are no events. Raise as ``read``."""
     _, first = next(log.read(0, 1), (0, None))
     return first.log if isinstance(first, PoolFounded) else ""

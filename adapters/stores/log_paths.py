@@ -1,7 +1,7 @@
-"""The files beside a log: the folder of its processes, its writer's lock, the server's socket, its views.
+"""The files next to a log: the folder of its supervisor, its writer's lock, the server's socket, its views.
 
-Beside an SQLite log they carry its name (``pool.db.d/``, ``pool.db.lock``). Those of a log on a server are in the
-user's state folder, under a name made of its URL.
+For an SQLite log, their names start with its name (``pool.db.d/``, ``pool.db.lock``). For a log on a server, they are
+in the user's state folder, under a digest of its URL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .location import locate, safe_url
 
 
 class LogPaths(NamedTuple):
-    """The files beside one log; their names begin with ``base``."""
+    """The files next to one log; their names start with ``base``."""
 
     base: Path
 
@@ -37,65 +37,65 @@ class LogPaths(NamedTuple):
 
     @property
     def socket(self) -> Path:
-        """Return the path of the server's socket. It may be longer than an address: see ``adapters.sockets``."""
+        """Return the path of the server's socket. It may be too long for an address: see ``adapters.sockets``."""
         return self.base.with_name(self.base.name + ".sock")
 
     def trusted(self) -> frozenset[int]:
-        """Return the users whose server is believed to be the log's: this process's, root, the owner of its file."""
+        """Return the users who may serve the log: this process's user, root, the owner of its file."""
         with suppress(OSError):
             return frozenset({0, os.geteuid(), os.stat(self.base).st_uid})
         return frozenset({0, os.geteuid()})
 
 
-_BESIDE = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm")
+_SUFFIXES = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm")
 
 
 def share_with_group(url: str) -> None:
-    """Let the group of an SQLite log's file read and write the log and what stands beside it, now and later: what is
-    made beside a log is for whom its file is. Raise `LogError` if it is no file, or another user's."""
-    _open_up(url, sqlite_files.share_with_group, "whose group could be meant", "given to its group")
+    """Let the group of an SQLite log's file read and write the log and the files next to it, also those created later,
+    which get the log's mode. Raise `LogError` if the log is not a file, or belongs to another user."""
+    _share(url, sqlite_files.share_with_group, "so it has no group", "shared with its group")
 
 
 def show_to_all(url: str) -> None:
-    """Let everybody read an SQLite log and what stands beside it, in the same way. Raise `LogError` if it is no file,
-    another user's, or in a folder through which not everybody may go."""
+    """Let all users read an SQLite log and the files next to it, like `share_with_group`. Raise `LogError` if the log
+    is not a file, belongs to another user, or is in a folder that some users cannot enter."""
     place = Path(os.path.realpath(locate(url).place))
     closed = next((folder for folder in place.parents if not folder.stat().st_mode & 0o001), None)
     if locate(url).kind == "sqlite" and closed is not None:
         from ...domain.ports.log import LogError
 
         raise LogError(
-            f"{place} cannot serve all users: nobody else may go through {closed} to come to it, and to the scratch "
-            "directories beside it; keep the log elsewhere (-log /var/lib/poolbook/pool.db), or chmod o+x that folder"
+            f"{place} cannot serve all users: others cannot enter {closed} to reach it and the scratch directories "
+            "next to it; keep the log elsewhere (-log /var/lib/poolbook/pool.db), or chmod o+x that folder"
         )
-    _open_up(url, sqlite_files.show_to_all, "that could be shown to all", "shown to all users")
+    _share(url, sqlite_files.show_to_all, "so it has no file mode", "made readable for all users")
 
 
-def _open_up(url: str, change: Callable[[str], None], meant: str, done: str) -> None:
+def _share(url: str, change: Callable[[str], None], reason: str, done: str) -> None:
     location = locate(url)
     from ...domain.ports.log import LogError
 
     if location.kind != "sqlite":
-        raise LogError(f"{safe_url(url)} is no file, {meant}: its server says who may read it")
+        raise LogError(f"{safe_url(url)} is not a file, {reason}: set its permissions on its server")
     path = os.path.realpath(location.place)
     try:
-        for suffix in _BESIDE:
+        for suffix in _SUFFIXES:
             change(path + suffix)
     except OSError as error:
-        raise LogError(f"{path}{suffix} cannot be {done}: {error.strerror}; its owner can") from None
+        raise LogError(f"{path}{suffix} cannot be {done}: {error.strerror}; only its owner may do that") from None
 
 
 def _digest(text: str, size: int) -> bytes:
-    from hashlib import blake2b  # it brings OpenSSL, and a log beside which its files stand needs none of it
+    from hashlib import blake2b  # loads OpenSSL, which an SQLite log does not need
 
     return blake2b(os.fsencode(text), digest_size=size).digest()
 
 
 def log_paths(url: str) -> LogPaths:
-    """Return the paths beside the log at `url`. Raise `LogError` if the URL is no log's."""
+    """Return the paths next to the log at `url`. Raise `LogError` if the URL is invalid."""
     location = locate(url)
     if location.kind == "sqlite":
-        return LogPaths(Path(os.path.realpath(location.place)))  # one log has one lock, whatever links lead to it
+        return LogPaths(Path(os.path.realpath(location.place)))  # one log has one lock, also through links
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     name = _digest(f"{location.kind}:{location.place}?{location.schema}", 16).hex()
     folder = Path(state, "poolbook")
@@ -103,9 +103,9 @@ def log_paths(url: str) -> LogPaths:
     return LogPaths(folder / name)
 
 
-_FLOCK = struct.Struct("@hhqqi")  # as <fcntl.h> has it, where offsets have 64 bits
-_LINE = 1 << 32
-"""Where in the lock's file the places of the line begin: bytes that are locked, and never written."""
+_FLOCK = struct.Struct("@hhqqi")  # as in <fcntl.h> with 64-bit offsets
+_QUEUE = 1 << 32
+"""The offset of the queue in the lock's file: its bytes are locked, but never written."""
 
 
 def _range(kind: int, first: int, length: int) -> bytes:
@@ -113,17 +113,17 @@ def _range(kind: int, first: int, length: int) -> bytes:
 
 
 class WriterLock:
-    """The lock of the log's one writer. It is released when the process ends, however it ends. A log on a server is
-    also locked there, so that the lock holds between machines and users.
+    """The lock of the log's one writer. It is released when the process ends, even by a crash. A log on a server is
+    also locked there, so that the lock works across machines and users.
 
-    Who waits for it stands in line: it keeps a byte of the lock's file locked, whose offset is the microsecond in which
-    it came. The lock goes to nobody before whom another place is locked. A place is given up when its process ends,
-    too, so that nobody has to clear the line.
+    Waiting processes form a queue: each locks a byte of the lock's file, whose offset is the microsecond of its
+    arrival, and can take the lock only if no lower offset is locked. The end of a process also unlocks its byte, so
+    the queue needs no cleanup.
     """
 
     _fd: int | None = None
     _session: Any = None
-    _line: int | None = None
+    _queue: int | None = None
     _place = 0
     _on_server = ""  #: the process that has the lock on the log's server
 
@@ -133,46 +133,46 @@ class WriterLock:
         _LOCKS.add(self)
 
     def __del__(self) -> None:
-        self.give_up()  # a pool that nobody closed must not keep the log from its own program
+        self.give_up()  # a pool that was not closed must not lock its own program out of the log
 
     def take_in_turn(self) -> bool:
-        """Try to take the lock; return False, and stand in line until the next try, if another process has it or came
-        before. Raise `OSError` if the lock's file cannot be created."""
-        if self._line is None:
-            self._stand()
-        if self._others(self._place) or not self._take():
+        """Try to take the lock. If another process has it or came before, return False and stay in the queue until the
+        next try. Raise `OSError` if the lock's file cannot be created."""
+        if self._queue is None:
+            self._join_queue()
+        if self._has_earlier(self._place) or not self._take():
             return False
-        self._leave()
+        self._leave_queue()
         return True
 
     def take(self) -> bool:
-        """Try to take the lock; return False if another process has it or stands in line. Raise as `take_in_turn`."""
+        """Try to take the lock; return False if another process has it or waits for it. Raise as `take_in_turn`."""
         try:
             return self.take_in_turn()
         finally:
-            self._leave()
+            self._leave_queue()
 
-    def _stand(self) -> None:
-        self._line = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        for place in count(_LINE + time.monotonic_ns() // 1000):
+    def _join_queue(self) -> None:
+        self._queue = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        for place in count(_QUEUE + time.monotonic_ns() // 1000):
             try:
-                fcntl.fcntl(self._line, fcntl.F_OFD_SETLK, _range(fcntl.F_WRLCK, place, 1))
+                fcntl.fcntl(self._queue, fcntl.F_OFD_SETLK, _range(fcntl.F_WRLCK, place, 1))
             except BlockingIOError:
-                continue  # somebody came in the same microsecond
+                continue  # another process came in the same microsecond
             self._place = place
             return
 
-    def _others(self, before: int) -> bool:
-        """Tell whether anybody stands in line at a place before this one."""
-        assert self._line is not None
-        asked = _range(fcntl.F_WRLCK, _LINE, before - _LINE)
-        kind = _FLOCK.unpack(fcntl.fcntl(self._line, fcntl.F_OFD_GETLK, asked))[0]
+    def _has_earlier(self, before: int) -> bool:
+        """Return True if another process has an earlier place in the queue."""
+        assert self._queue is not None
+        query = _range(fcntl.F_WRLCK, _QUEUE, before - _QUEUE)
+        kind = _FLOCK.unpack(fcntl.fcntl(self._queue, fcntl.F_OFD_GETLK, query))[0]
         return bool(kind != fcntl.F_UNLCK)
 
-    def _leave(self) -> None:
-        if self._line is not None:
-            os.close(self._line)
-            self._line = None
+    def _leave_queue(self) -> None:
+        if self._queue is not None:
+            os.close(self._queue)
+            self._queue = None
 
     def _take(self) -> bool:
         self._on_server = ""
@@ -206,20 +206,20 @@ class WriterLock:
             holder = self._session.execute(_HOLDER, (number >> 32, number & 0xFFFFFFFF)).fetchone()
         except psycopg.Error as error:
             self._session = None
-            raise LogUnavailable(f"the server of the log does not answer: {error}".strip()) from None
+            raise LogUnavailable(f"the log's server does not answer: {error}".strip()) from None
         self._on_server = holder[0].removeprefix("poolbook, process ") if holder else ""
         return False
 
     def holder(self) -> str:
-        """Return the process that has the lock, as it wrote itself: its pid; on the log's server with its machine."""
+        """Return the process that has the lock: its pid, with its machine if the lock is on the log's server."""
         try:
             return self._on_server or self._path.read_text().strip()
         except OSError:
             return "?"
 
     def give_up(self) -> None:
-        """Release the lock, or leave the line."""
-        self._leave()
+        """Release the lock, or leave the queue."""
+        self._leave_queue()
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -228,8 +228,8 @@ class WriterLock:
             self._fd = None
 
     def disown(self) -> None:
-        """Leave the lock to this process's parent, which has it: it would else be released when both have ended. The
-        connection to the server is the parent's, too."""
+        """Close the lock inherited from this process's parent, which keeps it. Otherwise it would be released only when
+        both have ended. The connection to the server belongs to the parent, too."""
         if self._session is not None:
             os.close(self._session.fileno())
             self._session = None

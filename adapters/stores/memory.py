@@ -1,7 +1,7 @@
 """Logs in memory: for tests, simulations and pools that end with their process.
 
-Each opening of ``memory:`` is a new log; ``memory:NAME`` is one log for all in this process who open it while one of
-them holds it.
+Each opening of ``memory:`` creates a new log; ``memory:NAME`` is shared in this process as long as it is open
+somewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .seal import GENESIS, AppendBatch, Row
 
 
 class MemoryRecorder(LogRecorder):
-    """A log in lists: of rows, of appends, and of each stream's rows."""
+    """A log in lists of rows, of appends, and of each stream's rows."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class MemoryRecorder(LogRecorder):
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         with self._lock:
             if self._head != old:
-                raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
+                raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
             numbers = range(batch.first, batch.last + 1)
             for row in zip(numbers, batch.streams, batch.versions, batch.topics, batch.states, strict=True):
                 self._rows.append(row)
@@ -58,8 +58,8 @@ class MemoryRecorder(LogRecorder):
             return {stream: self._streams[stream][-1][2] for stream in streams if stream in self._streams}
 
     def sealed(self, position: int) -> tuple[int, str] | None:
-        found = [(epoch, digest) for last, _, epoch, digest in self._appends if last == position]
-        return found[0] if found else None
+        seals = [(epoch, digest) for last, _, epoch, digest in self._appends if last == position]
+        return seals[0] if seals else None
 
     def appends(self, after: int, most: int) -> list[Appended]:
         return [append for append in self._appends if append[0] > after][:most]
@@ -71,17 +71,17 @@ class MemoryRecorder(LogRecorder):
         return []
 
     def close(self) -> None:
-        """Do nothing: the log goes with its last user."""
+        """Do nothing: the log is freed with its last user."""
 
 
 _SHARED: WeakValueDictionary[str, MemoryRecorder] = WeakValueDictionary()
 
 
 def open_memory(name: str, create: bool) -> MemoryRecorder | None:
-    """Return the log of this name, or a new one; None if there is none and `create` is not set."""
-    found = _SHARED.get(name) if name else None
-    if found is None and create:
-        found = MemoryRecorder(f"memory:{name}" if name else "memory")
+    """Return the log of this name; if there is none, create it, or return None without `create`."""
+    recorder = _SHARED.get(name) if name else None
+    if recorder is None and create:
+        recorder = MemoryRecorder(f"memory:{name}" if name else "memory")
         if name:
-            _SHARED[name] = found
-    return found
+            _SHARED[name] = recorder
+    return recorder

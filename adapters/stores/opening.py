@@ -1,4 +1,4 @@
-"""Open a log of any store by its URL. A store's library is loaded when a URL names it."""
+"""Open a log of any store by its URL. A store's library is loaded only when a URL names it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def open_log(
     """Open the log at `url`: ``memory:``, ``memory:NAME``, ``sqlite:///file.db``, a file's path, or
     ``postgresql://user@host/database?schema=name`` (schema ``poolbook`` if none is named).
 
-    :param create: make the log if there is none
-    :param read_only: write nothing, not even by the database
-    :param mark: the file of the mark, where it is not the usual one (`mark_of`)
+    :param create: create the log if there is none
+    :param read_only: write nothing, not even internally in the database
+    :param mark: the file of the mark, if not the default one (`mark_of`)
     :param checked: recompute each append's seal before `read` yields its events; False only for verification, which
-        reads on behind a fault
-    :raises LogError: there is no log, or the URL is none
+        continues after a fault
+    :raises LogError: there is no log, or the URL is invalid
     :raises LogUnavailable: the log cannot be opened
     :raises LogNewer: a later release has written it
-    :raises LogDamaged: its file is damaged; for writing, also if it is not the log that its mark knows
+    :raises LogDamaged: its file is damaged; for writing, also if it disagrees with its mark
     """
     location = locate(url)
     mark = mark or mark_of(location)
@@ -55,32 +55,32 @@ def open_recorder(url: str) -> LogRecorder:
 
 
 def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
-    """Return the faults of the log at `url`, computed again; empty for a sound one. Checks positions, each stream's
-    versions, each append's digest and epoch, the head, the mark, and the database's files. Reads the whole log, and
-    changes nothing. Raise `LogError` if there is no log, `LogUnavailable` if it cannot be read."""
+    """Return the problems of the log at `url`. Check positions, each stream's versions, each append's digest and epoch,
+    the head, the mark, and the database's files. This reads the complete log and changes nothing. Raise `LogError` if
+    there is no log, `LogUnavailable` if it cannot be read."""
     location = locate(url)
     mark = mark or mark_of(location)
-    found: list[Problem] = []
+    problems: list[Problem] = []
     marked = None
     try:
         marked = read_mark(mark) if mark else None
     except LogDamaged as damage:
-        found.append(Problem(None, str(damage)))
+        problems.append(Problem(None, str(damage)))
     try:
         tables = _tables(location, False, True, lenient=True)
     except LogDamaged as damage:
-        return [*found, Problem(None, str(damage))]
+        return [*problems, Problem(None, str(damage))]
     if tables is None:
         if marked is not None and marked.position:
-            return [*found, Problem(None, f"{_named(location)} is gone: it had reached position {marked.position}")]
+            return [*problems, Problem(None, f"{_named(location)} is gone: it had reached position {marked.position}")]
         raise LogMissing(_named(location))
     with closing(tables):
-        return found + problems_of(tables, marked)
+        return problems + problems_of(tables, marked)
 
 
 def check_mark(url: str) -> None:
-    """Refuse to write a log whose head is behind its mark. Reads only these two, and changes nothing. Raise `LogError`
-    if the log is missing or cannot be read, `LogDamaged` if it may not be written."""
+    """Check that a log's head is not behind its mark. Read only these two, and change nothing. Raise `LogError` if the
+    log is missing or cannot be read, `LogDamaged` if it must not be written."""
     location = locate(url)
     mark = mark_of(location)
     tables = _tables(location, False, True)
@@ -92,8 +92,8 @@ def check_mark(url: str) -> None:
 
 
 def mark_of(location: Location) -> str | None:
-    """Return the path of a log's mark: beside an SQLite file; for a log on a server in the user's state folder
-    (``$XDG_STATE_HOME/poolbook`` or ``~/.local/state/poolbook``), named by a digest of server, database and schema;
+    """Return the path of a log's mark: next to an SQLite file; for a log on a server, in the user's state folder
+    (``$XDG_STATE_HOME/poolbook`` or ``~/.local/state/poolbook``), named after a digest of server, database and schema;
     None for a log in memory."""
     if location.kind == "sqlite":
         return f"{location.place}.head"
@@ -105,7 +105,7 @@ def mark_of(location: Location) -> str | None:
 
 
 def stored_head(location: Location) -> Head | None:
-    """Return the head of a log, by the store's own means; None if there is no log."""
+    """Return the head of a log from its store; None if there is no log."""
     tables = _tables(location, False, True)
     if tables is None:
         return None
@@ -128,14 +128,14 @@ def _tables(location: Location, create: bool, read_only: bool, lenient: bool = F
 
 
 def _refuse_if_gone(location: Location, mark: str | None) -> None:
-    """Refuse to begin a log in place of a missing one that has a mark: that would hide the loss."""
+    """Refuse to create a log in place of a missing one that has a mark: that would hide the loss."""
     if mark is None:
         return
     marked = read_mark(mark)
     if marked is not None and marked.position:
         raise LogDamaged(
             f"{_named(location)} is gone: it had reached position {marked.position}. Restore it from a copy; or, to "
-            f"begin a new log there, remove the mark {mark}"
+            f"create a new log there, remove the mark {mark}"
         )
 
 

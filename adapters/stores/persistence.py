@@ -1,11 +1,11 @@
-"""Poolbook logs as a persistence module of the ``eventsourcing`` library, whose applications and projections read them.
+"""A persistence module for the ``eventsourcing`` library: its applications and projections can read Poolbook logs.
 
-An application with these settings has the log at ``LOG_URL``, and its events as Poolbook's own classes:
+An application with these settings reads the log at ``LOG_URL``, with Poolbook's event classes:
 
     PERSISTENCE_MODULE = "poolbook.adapters.stores.persistence"
     LOG_URL = "sqlite:///pool.db"
 
-With the application's name before them (``POOL_PERSISTENCE_MODULE``), they leave the views of its projections alone.
+With the application's name as a prefix (``POOL_PERSISTENCE_MODULE``), they do not affect the views of its projections.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .opening import open_recorder
 
 
 class LogMapper(Mapper[str]):
-    """Decodes the events of a log. They are appended by ``StoredLog``: an event does not know its version."""
+    """Decodes the events of a log. Only ``StoredLog`` can append them, since an event does not have its version."""
 
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
         return CODEC.decode([(0, "", 0, stored_event.topic, stored_event.state)], "the log")[0]
 
 
 class LogFactory(popo.POPOFactory):
-    """Makes the recorder of the log at ``LOG_URL``. Everything else that an application may keep is in memory."""
+    """Creates the recorder of the log at ``LOG_URL``. All other data of an application is in memory."""
 
     def mapper(self, *_: Any, **__: Any) -> Mapper[Any]:
         return LogMapper(self.transcoder())

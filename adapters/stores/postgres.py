@@ -1,8 +1,7 @@
 """Logs in PostgreSQL, each in its own schema, on the eventsourcing library's pool of connections.
 
-The tables are as in an SQLite log. Two things differ from the library's recorder: positions are given, not drawn
-from a sequence (which would leave a gap after each rollback), and an append locks the head's row, not the table of
-events.
+The tables are as in an SQLite log. Two things differ from the library's recorder: the append sets the positions instead
+of a sequence (which would leave a gap after each rollback), and it locks the head's row instead of the table of events.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .format import FORMAT
 from .recorder import SqlRecorder
 from .seal import GENESIS, AppendBatch
 
-LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
+LOCK_TIMEOUT = 5  #: how many seconds an append waits while another process writes
 CONNECT_TIMEOUT = 5  #: seconds to wait for a server's answer
 
 TABLES = (
@@ -41,38 +40,38 @@ TABLES = (
 
 _TABLE_NAMES = {"events": "stored_events", "by_stream": "stored_events", "appends": "appends", "head": "head"}
 
-# The beginning of PostgreSQL's SQLSTATE -> what it means for a log, and the way out. The first that fits holds.
+# The prefix of PostgreSQL's SQLSTATE -> the log's error, its reason, and the fix. The first match counts.
 _FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
-    ("53100", LogUnavailable, "the server has no space left for it; make room and try again"),
-    ("53", LogUnavailable, "the server is short of something; try again later"),
-    ("25006", LogUnavailable, "the server takes no writes now; use its primary"),
-    ("42501", LogUnavailable, "the user lacks the right; GRANT it, or name another user"),
-    ("42P01", LogDamaged, "one of its tables is gone; restore it from a copy"),
-    ("3F000", LogDamaged, "its schema is gone; restore it from a copy"),
+    ("53100", LogUnavailable, "the server has no space left; free some and try again"),
+    ("53", LogUnavailable, "the server lacks a resource; try again later"),
+    ("25006", LogUnavailable, "the server is read-only now; use its primary"),
+    ("42501", LogUnavailable, "the user lacks the privilege; GRANT it, or name another user"),
+    ("42P01", LogDamaged, "one of its tables is missing; restore it from a copy"),
+    ("3F000", LogDamaged, "its schema is missing; restore it from a copy"),
     ("55P03", LogUnavailable, f"another process was writing it for over {LOCK_TIMEOUT} s; try again"),
-    ("23", LogDamaged, "it holds events behind its head; restore it from a copy"),
+    ("23", LogDamaged, "it has events after its head; restore it from a copy"),
     ("XX", LogDamaged, "the server found its files damaged; restore it from a copy"),
-    ("54", LogError, "an event is larger than the 1 GB that PostgreSQL can keep"),
-    ("", LogUnavailable, "the server did not do it; see what it says, then try again"),
+    ("54", LogError, "an event exceeds PostgreSQL's limit of 1 GB"),
+    ("", LogUnavailable, "the server failed; fix the reported problem, then try again"),
 )
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _translate_errors(name: str) -> Iterator[None]:
     """Translate PostgreSQL's errors into a log's."""
     try:
         yield
     except (psycopg.Error, PersistenceError) as error:
         cause = error.__cause__ if isinstance(error, PersistenceError) else error
-        if cause is None:  # ``insert_events`` has refused a version
+        if cause is None:  # ``insert_events`` rejected a version
             raise
         if isinstance(cause, PoolClosed):
             raise LogUnavailable(f"{name} was closed; open it again") from error
         if isinstance(cause, PoolTimeout):
             raise LogUnavailable(f"{name}: the server does not answer; try again when it does") from error
         state = getattr(cause, "sqlstate", None) or ""
-        kind, words = next((kind, words) for start, kind, words in _FAILURES if state.startswith(start))
-        raise kind(f"{name}: {words} (PostgreSQL: {str(cause).strip()})") from error
+        kind, reason = next((kind, reason) for start, kind, reason in _FAILURES if state.startswith(start))
+        raise kind(f"{name}: {reason} (PostgreSQL: {str(cause).strip()})") from error
 
 
 class PostgresRecorder(SqlRecorder):
@@ -105,12 +104,12 @@ class PostgresRecorder(SqlRecorder):
         if inside is not None:
             yield inside
             return
-        with _told(self.name), self._datastore.transaction(commit=True) as c:
+        with _translate_errors(self.name), self._datastore.transaction(commit=True) as c:
             yield c
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         with self._transaction() as c:
-            # First, because it locks the head: another append waits here, and then finds its own head replaced.
+            # First, because this locks the head: another append waits here, and then its own head no longer matches.
             c.execute(
                 self._sql(
                     "UPDATE {schema}.head SET format=%s, epoch=%s, position=%s, digest=%s "
@@ -119,7 +118,7 @@ class PostgresRecorder(SqlRecorder):
                 (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
             )
             if c.rowcount != 1:
-                raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
+                raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
             c.execute(self._insert, [list(range(batch.first, batch.last + 1)), *batch[1:]])
             c.execute(
                 self._sql("INSERT INTO {schema}.appends VALUES (%s, %s, %s, %s)"),
@@ -127,12 +126,12 @@ class PostgresRecorder(SqlRecorder):
             )
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
-        found = self._select(
+        rows = self._select(
             "SELECT originator_id, MAX(originator_version) FROM {schema}.stored_events "
             "WHERE originator_id = ANY(%s) GROUP BY originator_id",
             sorted(streams),
         )
-        return dict(found)
+        return dict(rows)
 
     def faults(self) -> list[str]:
         return []
@@ -151,7 +150,7 @@ class PostgresRecorder(SqlRecorder):
     def _select(self, text: str, *parameters: object) -> list[Any]:
         inside = getattr(self._of_thread, "writer", None)
         with (
-            _told(self.name),
+            _translate_errors(self.name),
             nullcontext(inside.connection) if inside else self._datastore.get_connection() as connection,
             connection.cursor(binary=True, row_factory=tuple_row) as c,
         ):
@@ -159,26 +158,26 @@ class PostgresRecorder(SqlRecorder):
 
 
 def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresRecorder | None:
-    """Return the log in `schema` of the database at `url`, made if `create` is set; None if there is none. Raise
-    `LogError` if PostgreSQL does not understand the URL, `LogUnavailable` if the server cannot be used."""
+    """Return the log in `schema` of the database at `url`; if there is none, create it, or return None without
+    `create`. Raise `LogError` if PostgreSQL rejects the URL, `LogUnavailable` if the server cannot be used."""
     options, name = _options(url), name_of(url, schema)
-    # A user may wait longer or shorter for another writer; but that an append is on the disk is not theirs to change.
+    # The URL's options may change how long to wait for another writer, but not that appends are durable.
     waiting, durable = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"
     options["options"] = " ".join(filter(None, [waiting, options.get("options"), durable]))
     options.setdefault("application_name", "poolbook")
     options.setdefault("connect_timeout", str(CONNECT_TIMEOUT))
-    with _told(name), psycopg.connect(**options) as connection:  # type: ignore[arg-type]  # values are texts
-        there = _is_log(connection, schema)
-        if not there and not (create and not read_only):
+    with _translate_errors(name), psycopg.connect(**options) as connection:  # type: ignore[arg-type]  # values are texts
+        exists = _is_log(connection, schema)
+        if not exists and not (create and not read_only):
             return None
         tables = _tables(options, schema, name, read_only)
-        if not there:
+        if not exists:
             _make(connection, tables, schema)
     return tables
 
 
 def name_of(url: str, schema: str) -> str:
-    """Return the log's name in messages, also used for its mark: its URL without user and password."""
+    """Return the log's name in messages, which also names its mark: its URL without user and password."""
     options = _options(url)
     server = f"{options.get('host', '')}:{options.get('port', '')}".rstrip(":")
     return f"postgresql://{server}/{options.get('dbname', '')}?schema={schema}"
@@ -188,8 +187,8 @@ def _options(url: str) -> dict[str, str]:
     try:
         return {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.ProgrammingError as error:
-        way = "postgresql://user@host:port/database?schema=name"
-        raise LogError(f"that is no URL of PostgreSQL's ({str(error).strip()}); write {way}") from None
+        form = "postgresql://user@host:port/database?schema=name"
+        raise LogError(f"invalid PostgreSQL URL ({str(error).strip()}); use {form}") from None
 
 
 def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) -> PostgresRecorder:
@@ -205,13 +204,13 @@ def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) ->
 
 
 def _is_log(connection: psycopg.Connection[Any], schema: str) -> bool:
-    # A look into the catalogue's table, as the server may remember a while that a name led nowhere.
-    asked = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname=%s AND tablename='head'"
-    return connection.execute(asked, (schema,)).fetchone() is not None
+    # Query the catalogue, since the server may cache for a while that a name does not exist.
+    query = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname=%s AND tablename='head'"
+    return connection.execute(query, (schema,)).fetchone() is not None
 
 
 def _make(connection: psycopg.Connection[Any], tables: PostgresRecorder, schema: str) -> None:
-    # Two processes may make the same log at once: one does, the other finds it made.
+    # Two processes may create the same log at once: the second one then finds it.
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('poolbook'), hashtext(%s))", (schema,))
     if not _is_log(connection, schema):
         tables.make_tables(connection)

@@ -1,8 +1,8 @@
-"""What a store of a log is: a recorder of the ``eventsourcing`` library, whose inserts are sealed and move the head.
+"""The interface of a log's stores: a recorder of the ``eventsourcing`` library that seals appends and moves the head.
 
-``LogRecorder`` implements the library's abstract ``ApplicationRecorder`` over the few questions that each store
-answers; ``SqlRecorder`` answers for SQLite and PostgreSQL, by the same SQL. The library's own contract tests
-run on every store.
+``LogRecorder`` implements the library's abstract ``ApplicationRecorder`` with a few methods that each store defines;
+``SqlRecorder`` defines them for SQLite and PostgreSQL, with the same SQL. The library's contract tests run on every
+store.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class LogRecorder(ApplicationRecorder, ABC):
 
     @abstractmethod
     def heads(self) -> list[tuple[int, Head]]:
-        """Return the rows of the table of heads, each with its format: one, in a sound log."""
+        """Return the rows of the table of heads, each with its format: exactly one in an undamaged log."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Any]:
-        """Begin a transaction that keeps every other append out until it ends. What this thread reads within is read in
-        it; an append within is part of it."""
+        """Begin a transaction that blocks all other appends. This thread's reads and appends inside it are part of
+        it."""
 
     @abstractmethod
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
@@ -47,11 +47,11 @@ class LogRecorder(ApplicationRecorder, ABC):
 
     @abstractmethod
     def chunk(self, after: int, upto: int, most: int) -> list[Row]:
-        """Return the first `most` events behind position `after`, up to position `upto`."""
+        """Return the first `most` events after position `after`, up to position `upto`."""
 
     @abstractmethod
     def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
-        """Return the same of one stream's events."""
+        """Return the same for one stream."""
 
     @abstractmethod
     def versions(self, streams: Collection[str]) -> dict[str, int]:
@@ -63,7 +63,7 @@ class LogRecorder(ApplicationRecorder, ABC):
 
     @abstractmethod
     def appends(self, after: int, most: int) -> list[Appended]:
-        """Return the first `most` appends that end behind position `after`."""
+        """Return the first `most` appends that end after position `after`."""
 
     @abstractmethod
     def last_append(self, upto: int) -> Appended | None:
@@ -71,7 +71,7 @@ class LogRecorder(ApplicationRecorder, ABC):
 
     @abstractmethod
     def faults(self) -> list[str]:
-        """Return what the store itself finds wrong with its files."""
+        """Return the problems that the store itself finds in its files."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -79,8 +79,8 @@ class LogRecorder(ApplicationRecorder, ABC):
     # The library's interface
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
-        """Store all events or none behind whatever head the log has, sealed as every append, and return their
-        positions. Raise `IntegrityError` if a version is not the next of its stream."""
+        """Append all events or none after the current head, sealed as every append; return their positions. Raise
+        `IntegrityError` if a version is not the next of its stream."""
         if not stored_events:
             return []
         with self.writing():
@@ -95,7 +95,7 @@ class LogRecorder(ApplicationRecorder, ABC):
         for event in events:
             stream, version = str(event.originator_id), event.originator_version
             last = versions.get(stream)
-            # A stream of another application may be numbered from 0.
+            # Another application may number a stream from 0.
             if version != (min(max(version, 0), 1) if last is None else last + 1):
                 raise IntegrityError(
                     f"{self.name}: version {version} of stream {stream} cannot be stored: "
@@ -134,7 +134,7 @@ class LogRecorder(ApplicationRecorder, ABC):
         after = 0 if start is None else start - inclusive_of_start
         chosen: list[Notification] = []
         while len(chosen) < limit and (rows := self.chunk(after, LAST if stop is None else stop, limit)):
-            for after, stream, version, topic, state in rows:  # the next chunk is behind it
+            for after, stream, version, topic, state in rows:  # the next chunk starts after it
                 if not topics or topic in topics:
                     chosen.append(Notification(stream, version, topic, state, after))
         return chosen[:limit]
@@ -147,8 +147,8 @@ class LogRecorder(ApplicationRecorder, ABC):
 
 
 class _Polling(Subscription[ApplicationRecorder]):
-    """A subscription that asks for new events periodically. An append notifies none: a NOTIFY of PostgreSQL would
-    make all appends of a server wait for one another."""
+    """A subscription that polls for new events. Appends don't notify it: PostgreSQL's NOTIFY would serialize all
+    appends of a server."""
 
     def __init__(self, recorder: ApplicationRecorder, gt: int | None, topics: Sequence[str]) -> None:
         super().__init__(recorder, gt, topics)
@@ -157,10 +157,10 @@ class _Polling(Subscription[ApplicationRecorder]):
 
     def _follow(self, recorder: ApplicationRecorder, after: int, topics: Sequence[str]) -> Iterator[Notification]:
         while not self._end.is_set():
-            for found in (new := recorder.select_notifications(after + 1, _CHUNK, topics=topics)):
+            for notification in (new := recorder.select_notifications(after + 1, _CHUNK, topics=topics)):
                 if self._end.is_set():
                     return
-                yield found
+                yield notification
             if new:
                 after = new[-1].id
             else:
@@ -175,21 +175,20 @@ class _Polling(Subscription[ApplicationRecorder]):
 
 
 def head_in(recorder: LogRecorder) -> Head:
-    """Return the head of a log. Raise `LogNewer` if it is of a later format, `LogDamaged` if there is not exactly one
-    head."""
+    """Return the head of a log. Raise `LogNewer` if it has a later format, `LogDamaged` if there is not exactly one."""
     heads = recorder.heads()
     if len(heads) != 1:
-        raise LogDamaged(f"{recorder.name} has {len(heads)} heads, where a log has one; restore it from a copy")
+        raise LogDamaged(f"{recorder.name} has {len(heads)} heads instead of one; restore it from a copy")
     version, head = heads[0]
     if type(version) is int and version > FORMAT:
         raise LogNewer(
-            f"{recorder.name} is of format {version}, and this version of Poolbook knows formats up to {FORMAT}: "
-            "a later one wrote it; use that"
+            f"{recorder.name} has format {version}, but this version of Poolbook supports formats up to {FORMAT}: "
+            "use the later version that wrote it"
         )
     if [type(field) for field in (version, head.epoch, head.position, head.digest)] != [int, int, int, str]:
-        raise LogDamaged(f"{recorder.name} has a head that no writer wrote: {head}; restore it from a copy")
+        raise LogDamaged(f"{recorder.name} has an invalid head: {head}; restore it from a copy")
     if version < 1:
-        raise LogDamaged(f"{recorder.name} is of format {version}, which never was; restore it from a copy")
+        raise LogDamaged(f"{recorder.name} has the invalid format {version}; restore it from a copy")
     return head
 
 
@@ -198,17 +197,16 @@ _APPEND = "SELECT position, format, epoch, digest FROM {appends}"
 
 
 class SqlRecorder(LogRecorder):
-    """The questions of a log in SQL. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
-    ``{head}`` for the tables; ``{by_stream}`` are the events by their streams, ``{position}`` the column of a position.
-    """
+    """The queries of a log in SQL. In a statement, ``?`` is a parameter; ``{events}``, ``{appends}`` and ``{head}`` are
+    the tables, ``{by_stream}`` the events by stream, ``{position}`` the column of positions."""
 
     @abstractmethod
     def _select(self, statement: str, *parameters: object) -> list[Any]:
         """Return the rows of a statement."""
 
     def heads(self) -> list[tuple[int, Head]]:
-        found = self._select("SELECT format, epoch, position, digest FROM {head}")
-        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
+        rows = self._select("SELECT format, epoch, position, digest FROM {head}")
+        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in rows]
 
     def chunk(self, after: int, upto: int, most: int) -> list[Row]:
         where = "{position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
@@ -219,12 +217,12 @@ class SqlRecorder(LogRecorder):
         return self._select(f"SELECT {_ROW} FROM {{by_stream}} WHERE {where}", stream, after, upto, most)
 
     def sealed(self, position: int) -> tuple[int, str] | None:
-        found: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)
-        return found[0] if found else None
+        rows: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)
+        return rows[0] if rows else None
 
     def appends(self, after: int, most: int) -> list[Appended]:
         return self._select(f"{_APPEND} WHERE position>? ORDER BY position LIMIT ?", after, most)
 
     def last_append(self, upto: int) -> Appended | None:
-        found: list[Appended] = self._select(f"{_APPEND} WHERE position<=? ORDER BY position DESC LIMIT 1", upto)
-        return found[0] if found else None
+        rows: list[Appended] = self._select(f"{_APPEND} WHERE position<=? ORDER BY position DESC LIMIT 1", upto)
+        return rows[0] if rows else None

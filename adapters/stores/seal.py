@@ -1,12 +1,12 @@
-"""The seal: a chain of digests over everything that was ever appended.
+"""The seal: a chain of digests over everything that was appended.
 
-The digest of an append is BLAKE2b (32 bytes, written in hexadecimal) of the MessagePack array
+The digest of an append is BLAKE2b (32 bytes, in hexadecimal) of the MessagePack array
 
-    [digest of the append before, format, epoch, position of its first event, streams, versions, topics, states]
+    [digest of the previous append, format, epoch, position of its first event, streams, versions, topics, states]
 
-whose last four are arrays with an item for each of its events. MessagePack writes the kind and length of every item
-before it, in the shortest form, so no two different appends encode alike. The digest before the first append is that of
-the empty array.
+whose last four items are arrays with an item for each of its events. MessagePack writes the type and length of every
+item before it, in the shortest form, so different appends have different encodings. The digest before the first append
+is that of the empty array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, ver
 
 
 class AppendBatch(NamedTuple):
-    """The events of an append, in columns, as databases take them."""
+    """The events of an append, in columns, as databases expect them."""
 
     first: int  #: the position of the first event; the others follow
     streams: list[str]
@@ -43,7 +43,7 @@ def seal(before: str, format: int, epoch: int, batch: AppendBatch) -> str:
 
 
 def recomputed_seal(before: str, format: int, epoch: int, first: int, rows: Sequence[Row]) -> str:
-    """Return the digest of an append of these rows, as they are stored now; "" if no append can have stored them."""
+    """Return the digest of an append of these rows, as they are now; "" if no append can have stored them."""
     columns = list(zip(*rows, strict=True)) or [()] * 5
     try:
         return blake2b(_pack((before, format, epoch, first, *columns[1:])), digest_size=32).hexdigest()

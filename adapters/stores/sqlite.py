@@ -1,7 +1,7 @@
 """Logs in SQLite files.
 
-Three tables: ``stored_events`` (as the eventsourcing library has it, with its positions as a column of their own, so
-that nothing renumbers them), ``appends`` and ``head``. WAL and ``synchronous=FULL``: a commit is on the disk when it
+Three tables: ``stored_events`` (as in the eventsourcing library, but with an explicit column for positions, so that
+nothing renumbers them), ``appends`` and ``head``. With WAL and ``synchronous=FULL``, a commit is durable when it
 returns. docs/log.md has the reasons.
 """
 
@@ -24,8 +24,8 @@ from .seal import GENESIS, AppendBatch
 from .sqlite_files import State, is_at_rest, make_private, reading_uri, state_of, uri_of
 
 APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"
-_TRIES = 100  # how often a log at rest is opened anew because somebody writes it
-LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
+_TRIES = 100  # how often to reopen a log at rest because a writer changed it
+LOCK_TIMEOUT = 5  #: how many seconds an append waits while another process writes
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS stored_events ("
@@ -47,39 +47,39 @@ _NAMES = {
     "position": "rowid",
 }
 """The names in statements (see ``SqlRecorder``)."""
-_NO_CODE = -1  # an error of the driver: it found a text that is not UTF-8
-# SQLite's primary result code -> what it means for a log, and the way out.
+_NO_CODE = -1  # an error of the driver: a text is not valid UTF-8
+# SQLite's primary result code -> the log's error, its reason, and the fix.
 _FAILURES: dict[int, tuple[type[LogError], str]] = {
-    sqlite3.SQLITE_FULL: (LogUnavailable, "there is no space left for it; make room and try again"),
-    sqlite3.SQLITE_IOERR: (LogUnavailable, "the disk did not take or give it; look at the disk, then try again"),
-    sqlite3.SQLITE_READONLY: (LogUnavailable, "it cannot be written; see to the rights of the file and its folder"),
-    sqlite3.SQLITE_PERM: (LogUnavailable, "the rights of the file forbid it"),
-    sqlite3.SQLITE_AUTH: (LogUnavailable, "the rights of the file forbid it"),
-    sqlite3.SQLITE_CANTOPEN: (LogUnavailable, "it cannot be opened; see to the rights of the file and its folder"),
+    sqlite3.SQLITE_FULL: (LogUnavailable, "no space is left for it; free some and try again"),
+    sqlite3.SQLITE_IOERR: (LogUnavailable, "the disk failed to read or write it; check the disk, then try again"),
+    sqlite3.SQLITE_READONLY: (LogUnavailable, "it cannot be written; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_PERM: (LogUnavailable, "the permissions of the file forbid it"),
+    sqlite3.SQLITE_AUTH: (LogUnavailable, "the permissions of the file forbid it"),
+    sqlite3.SQLITE_CANTOPEN: (LogUnavailable, "it cannot be opened; check the permissions of the file and its folder"),
     sqlite3.SQLITE_BUSY: (LogUnavailable, f"another process was writing it for over {LOCK_TIMEOUT} s; try again"),
     sqlite3.SQLITE_LOCKED: (LogUnavailable, "another connection of this process is writing it; try again"),
-    sqlite3.SQLITE_NOMEM: (LogUnavailable, "there is not enough memory; give it more and try again"),
-    sqlite3.SQLITE_TOOBIG: (LogError, "an event is larger than the 1 GB that SQLite can keep"),
-    sqlite3.SQLITE_NOTADB: (LogDamaged, "it is no SQLite database: no log, or one that was damaged"),
+    sqlite3.SQLITE_NOMEM: (LogUnavailable, "not enough memory; free some and try again"),
+    sqlite3.SQLITE_TOOBIG: (LogError, "an event exceeds SQLite's limit of 1 GB"),
+    sqlite3.SQLITE_NOTADB: (LogDamaged, "it is not an SQLite database: not a log, or a damaged one"),
     sqlite3.SQLITE_CORRUPT: (LogDamaged, "its file is damaged; restore it from a copy"),
     sqlite3.SQLITE_ERROR: (LogDamaged, "its tables are not those of a log; restore it from a copy"),
-    _NO_CODE: (LogDamaged, "a text in it is none; restore it from a copy"),
-    sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it holds events behind its head; restore it from a copy"),
+    _NO_CODE: (LogDamaged, "a text in it is not valid UTF-8; restore it from a copy"),
+    sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it has events after its head; restore it from a copy"),
 }
-_ANY_OTHER = (LogUnavailable, "SQLite did not do it; see what it says, then try again")
+_ANY_OTHER = (LogUnavailable, "SQLite failed; fix the reported problem, then try again")
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _translate_errors(name: str) -> Iterator[None]:
     """Translate SQLite's errors into a log's."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's own message quotes the damage
-        raise LogDamaged(f"{name}: its schema is damaged: a text in it is none; restore it from a copy") from error
+        raise LogDamaged(f"{name}: its schema is damaged (invalid UTF-8); restore it from a copy") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", _NO_CODE)
-        kind, words = _FAILURES.get(code if code == _NO_CODE else code & 0xFF, _ANY_OTHER)
-        raise kind(f"{name}: {words} (SQLite: {error})") from error
+        kind, reason = _FAILURES.get(code if code == _NO_CODE else code & 0xFF, _ANY_OTHER)
+        raise kind(f"{name}: {reason} (SQLite: {error})") from error
 
 
 def _any_text(stored: bytes) -> str:
@@ -90,28 +90,28 @@ class SQLiteRecorder(SqlRecorder):
     """A log in an SQLite file."""
 
     def __init__(self, uri: str, name: str, *, read_only: bool = False, lenient: bool = False) -> None:
-        """Open no connection yet. `read_only` and `lenient`: see `open_sqlite`."""
+        """Store the arguments; open no connection yet. `read_only` and `lenient`: see `open_sqlite`."""
         self.name = name
         self._uri, self._read_only, self._lenient = uri, read_only, lenient
-        self._idle: deque[sqlite3.Connection] = deque()  # SQLite's own reads do not wait for a writer
+        self._idle: deque[sqlite3.Connection] = deque()  # SQLite's reads do not wait for a writer
         self._closed = False
-        self._writers = Lock()  # a writer in this process waits here, where it does not poll
+        self._writers = Lock()  # a writer in this process waits here without polling
         self._of_thread = local()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Cursor]:
-        """Take a connection for a while, within ``writing`` the one that writes."""
+        """Borrow a connection; within ``writing``, the one that writes."""
         inside = getattr(self._of_thread, "writer", None)
         if inside is not None:
             yield inside
             return
-        with _told(self.name):
+        with _translate_errors(self.name):
             if self._closed:
                 raise LogUnavailable(f"{self.name} was closed; open it again")
             try:
                 taken = self._idle.pop()
             except IndexError:
-                taken = self._connected()
+                taken = self._connect()
             try:
                 yield taken.cursor()
             finally:
@@ -121,11 +121,11 @@ class SQLiteRecorder(SqlRecorder):
                 if self._closed:
                     self.close()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._uri, uri=True, check_same_thread=False, isolation_level=None, timeout=LOCK_TIMEOUT
         )
-        # Two processes that make a log at once both set its mode, and for that SQLite does not wait.
+        # Two processes that create a log at once both set its mode, and SQLite does not wait for that lock.
         begun = monotonic()
         while not self._read_only:
             try:
@@ -166,21 +166,21 @@ class SQLiteRecorder(SqlRecorder):
                 (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
             )
             if c.rowcount != 1:
-                raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
+                raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
             first, *columns = batch
             c.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first), *columns, strict=False))
             c.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
-        asked = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?"
+        query = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?"
         with self.connection() as c:
-            found = {stream: c.execute(asked, (stream,)).fetchone()[0] for stream in streams}
-        return {stream: version for stream, version in found.items() if version is not None}
+            versions = {stream: c.execute(query, (stream,)).fetchone()[0] for stream in streams}
+        return {stream: version for stream, version in versions.items() if version is not None}
 
     def faults(self) -> list[str]:
         faults = [fault for (fault,) in self._select("PRAGMA integrity_check(10)") if fault != "ok"]
         ((application,),) = self._select("PRAGMA application_id")
-        return faults if application == APPLICATION_ID else [*faults, "the file's header does not say that it is a log"]
+        return faults if application == APPLICATION_ID else [*faults, "the file's header does not mark it as a log"]
 
     def close(self) -> None:
         self._closed = True
@@ -193,28 +193,28 @@ class SQLiteRecorder(SqlRecorder):
 
 
 def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteRecorder | None:
-    """Return the log in the file `path`, made if `create` is set; None if there is none. With `lenient`, texts that are
-    not UTF-8 are returned, for verification. Raise `LogError` if the file is no log, `LogUnavailable` if it cannot be
-    opened, `LogDamaged` if it is damaged."""
-    there = _size(path)
-    if there == 0 and not create:
+    """Return the log in the file `path`; if there is none, create it, or return None without `create`. With `lenient`,
+    also return texts that are not UTF-8, for verification. Raise `LogError` if the file is not a log, `LogUnavailable`
+    if it cannot be opened, `LogDamaged` if it is damaged."""
+    size = _size(path)
+    if size == 0 and not create:
         return None
-    if there and not read_only and _is_cut(path, there):
-        raise LogDamaged(f"{path}: its file was cut short; reading may still work. Restore it from a copy")
+    if size and not read_only and _is_cut(path, size):
+        raise LogDamaged(f"{path}: its file was truncated; reading may still work. Restore it from a copy")
     try:
-        tables = _tables(path, read_only, lenient, bool(there))
+        tables = _tables(path, read_only, lenient, bool(size))
     except OSError as error:
-        words = "see to the rights of the file and its folder"
-        raise LogUnavailable(f"{path} cannot be opened: {error.strerror}; {words}") from error
+        advice = "check the permissions of the file and its folder"
+        raise LogUnavailable(f"{path} cannot be opened: {error.strerror}; {advice}") from error
     try:
-        found = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
-        if not found and not create:
+        tables_found = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
+        if not tables_found and not create:
             tables.close()
             return None
-        if not found:
+        if not tables_found:
             tables.make_tables()
-        elif ("head",) not in found:
-            raise LogError(f"{path} is an SQLite database, but no log of Poolbook's; name another file")
+        elif ("head",) not in tables_found:
+            raise LogError(f"{path} is an SQLite database, but not a Poolbook log; name another file")
     except BaseException:
         tables.close()
         raise
@@ -223,23 +223,23 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
 
 def _size(path: str) -> int:
     if os.path.isdir(path):
-        raise LogError(f"{path} is a folder, and a log is a file: name one in it, as {os.path.join(path, 'pool.db')}")
+        raise LogError(f"{path} is a folder, but a log is a file: name one in it, as {os.path.join(path, 'pool.db')}")
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
         folder = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(folder):
-            raise LogError(f"{path} cannot be a log: there is no folder {folder}; make it first") from None
+            raise LogError(f"{path} cannot be a log: its folder {folder} is missing; create it first") from None
         return 0
     except OSError as error:
-        raise LogUnavailable(f"{path} cannot be looked at: {error.strerror}") from error
+        raise LogUnavailable(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _is_cut(path: str, size: int) -> bool:
-    """Tell whether the file has fewer pages than its header says, unless a write-ahead log may have the rest.
+    """Return True if the file has fewer pages than its header says, and no write-ahead log can have the rest.
 
     The header: page size at byte 16, number of pages at byte 28 (SQLite's page "Database File Format", section 1.3).
-    SQLite itself notices when it reads a missing page, which an append may never do.
+    SQLite itself only notices this when it reads a missing page, which an append may never do.
     """
     wal = f"{path}-wal"
     if os.path.exists(wal) and os.path.getsize(wal):
@@ -253,17 +253,17 @@ def _is_cut(path: str, size: int) -> bool:
     return header.startswith(b"SQLite format 3\0") and size < (65536 if page == 1 else page) * pages
 
 
-def _tables(path: str, read_only: bool, lenient: bool, there: bool) -> SQLiteRecorder:
+def _tables(path: str, read_only: bool, lenient: bool, exists: bool) -> SQLiteRecorder:
     if read_only:
         return _Reader(path, lenient)
-    if not there:
+    if not exists:
         make_private(path)
     return SQLiteRecorder(uri_of(path, "rw"), path, lenient=lenient)
 
 
 class _Reader(SQLiteRecorder):
-    """A log that is only read, and beside which nothing is left. If it was at rest, whoever begins to write it is
-    noticed, and it is opened anew."""
+    """A read-only log, which leaves no files next to it. If the log was at rest and a process starts to write it,
+    reopen it."""
 
     def __init__(self, path: str, lenient: bool) -> None:
         self._seen = self._state(path)

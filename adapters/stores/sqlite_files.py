@@ -1,8 +1,7 @@
-"""SQLite files as their owners and other users find them: how to read one and leave nothing beside it, and who may read
-what is made.
+"""The ownership and permissions of SQLite files: read one without leaving files next to it; the mode of new files.
 
-SQLite shares a ``-wal`` and a ``-shm`` file between processes, and makes them for a reader, too. Those of another user
-would keep the owner from writing. So another user's file is read as it stands, unless its owner's process has made
+SQLite shares a ``-wal`` and a ``-shm`` file between processes, and also creates them for a reader. If another user owns
+them, the log's owner cannot write. So another user's file is read as immutable, unless its owner's process has created
 both. Imports little: every short command loads this.
 """
 
@@ -16,7 +15,7 @@ PRIVATE = 0o600
 _GROUP = 0o060
 _SHOWN = 0o044
 
-State = tuple[object, ...]  #: what changes when somebody begins to write a file, or writes it
+State = tuple[object, ...]  #: changes when a process starts to write a file, or writes it
 
 
 def uri_of(path: str, mode: str) -> str:
@@ -25,9 +24,9 @@ def uri_of(path: str, mode: str) -> str:
 
 
 def is_at_rest(path: str) -> bool:
-    """Tell whether the file is to be read as it stands: it is another user's, or in a folder that cannot be written,
-    and nobody has it open. Raise `LogUnavailable` if what waits in its write-ahead log could only be read by making a
-    file beside it."""
+    """Return True if the file must be read as immutable: it is another user's, or in a folder that cannot be written,
+    and no process has it open. Raise `LogUnavailable` if its write-ahead log has data that cannot be read without
+    creating a file next to it."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.stat(path).st_uid == os.geteuid() and os.access(folder, os.W_OK, effective_ids=True):
         return False
@@ -38,27 +37,27 @@ def is_at_rest(path: str) -> bool:
     from ...domain.ports.log import LogUnavailable
 
     raise LogUnavailable(
-        f"{path} is another user's, and its last writes wait in {path}-wal until its owner opens it (`poolbook q` "
-        "does); or copy both files, and read the copy"
+        f"{path} belongs to another user, and its last writes are in {path}-wal until its owner opens it, for example "
+        "with `poolbook q`; or copy both files, and read the copy"
     )
 
 
 def reading_uri(path: str) -> str:
-    """Return the URI with which to read a file and leave nothing beside it. Raise `OSError` if there is no such file,
+    """Return the URI that reads a file and leaves nothing next to it. Raise `OSError` if there is no such file,
     `LogUnavailable` as ``is_at_rest``."""
     return uri_of(path, "ro") + ("&immutable=1" if is_at_rest(path) else "")
 
 
 def state_of(path: str) -> State:
     """Return the state of a file that is read at rest. Raise `OSError` if it is gone."""
-    found = os.stat(path)
+    info = os.stat(path)
     shared = os.path.exists(f"{path}-shm") and os.path.exists(f"{path}-wal")
-    return found.st_ino, found.st_size, found.st_mtime_ns, shared
+    return info.st_ino, info.st_size, info.st_mtime_ns, shared
 
 
 def make_private(path: str, log: str = "") -> None:
-    """Make the file, empty, if it is missing: for its user alone, or for those whom the file `log` is for. Raise
-    `OSError` if it cannot be made."""
+    """Create the file, empty, if it is missing: private, or with the sharing of the file `log`. Raise `OSError` if that
+    fails."""
     mode = mode_like(log)
     with suppress(FileExistsError):
         made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE)
@@ -70,7 +69,7 @@ def make_private(path: str, log: str = "") -> None:
 
 
 def mode_like(log: str) -> int:
-    """Return the mode of what stands beside a log's file."""
+    """Return the mode of the files next to a log."""
     try:
         mode = os.stat(log).st_mode
         return PRIVATE | (mode & _GROUP) | (_SHOWN if mode & _SHOWN == _SHOWN else 0)
@@ -79,12 +78,12 @@ def mode_like(log: str) -> int:
 
 
 def share_with_group(path: str) -> None:
-    """Let the group read and write the file, if it is there. Raise `OSError` if it is not ours to share."""
+    """Let the group read and write the file, if it exists. Raise `OSError` if it belongs to another user."""
     with suppress(FileNotFoundError):
         os.chmod(path, os.stat(path).st_mode & 0o777 | _GROUP)
 
 
 def show_to_all(path: str) -> None:
-    """Let everybody read the file, if it is there. Raise `OSError` if it is not ours to show."""
+    """Let all users read the file, if it exists. Raise `OSError` if it belongs to another user."""
     with suppress(FileNotFoundError):
         os.chmod(path, os.stat(path).st_mode & 0o777 | _SHOWN)

@@ -1,9 +1,9 @@
 """The log over any store: numbering, encoding, sealing, fencing and reading.
 
-A store (``LogRecorder``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here.
-A ``StoredLog`` shows the log up to the head of its opening, its last append or refresh, so a state that was folded from
-it belongs to the head that its next append is compared with. A failure changes nothing, and the object stays usable:
-after `Fenced`, `refresh` and read on; after `LogUnavailable`, append again.
+A store (``LogRecorder``) keeps rows and compares heads; the logic common to memory, SQLite and PostgreSQL is here. A
+``StoredLog`` shows the log up to its head at the opening or the last append or refresh. So a state that was folded from
+it matches the head that its next append is compared with. A failure changes nothing, and the object stays usable: after
+`Fenced`, `refresh` and read the new events; after `LogUnavailable`, append again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .log_id import chosen_id
 from .recorder import LogRecorder, head_in
 from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 
-_STREAMS_KEPT = 100_000  # streams whose version is remembered: some 20 MB
-_CHUNK = 1024  # rows fetched at once, fewer where they are large
+_STREAMS_KEPT = 100_000  # the most streams whose version is cached: about 20 MB
+_CHUNK = 1024  # rows to fetch at once; fewer if they are large
 _CHUNK_BYTES = 1 << 23
-_TAKEOVERS = 100  # how often a new writer tries again because the old one still appended
+_TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
 
 
 class StoredLog:
@@ -38,8 +38,8 @@ class StoredLog:
         codec: Codec = CODEC,
         checked: bool = False,
     ) -> None:
-        """Take `mark` as None for a log without one: in memory, or open for reading only. With `checked`, `read` yields
-        no event before it has recomputed the seal of its append, so that no fold runs on altered events."""
+        """Store the arguments. `mark` is None for a log in memory or one open for reading only. With `checked`, `read`
+        recomputes the seal of an append before it yields its events, so that no fold sees altered events."""
         self._checked = checked
         self._recorder = recorder
         self.name = recorder.name
@@ -53,37 +53,37 @@ class StoredLog:
 
     @property
     def head(self) -> Head:
-        """Return the head of the log's opening, its last append or refresh."""
+        """Return the head as of the opening or the last append or refresh."""
         return self._head
 
     @property
     def id(self) -> str:
-        """Return the log's id: the chosen one, else the beginning of its first digest; empty for an empty log. Raise as
+        """Return the log's id: the chosen one, else the start of its first digest; empty for an empty log. Raise as
         ``read``."""
         if not self._id and self._head.position:
             self._id = chosen_id(self) or self._recorder.appends(0, 1)[0][3][:ID_LENGTH]
         return self._id
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
-        """Store all of `events` or none, durably; return the position of the last (with no events, the head's). Raise
-        `Fenced` if another append came between (with `after`, the position that the events were decided on, also if
-        it was this object's own, or a refresh has shown it), `LogUnavailable` if the store cannot take it, `LogError`
-        if an event is none that a log can hold."""
+        """Store all of `events` or none, durably; return the position of the last one (without events, the head's).
+        Raise `Fenced` if another append has moved the head (with `after`, the position that the events were decided on,
+        also if this object itself moved or refreshed it), `LogUnavailable` if the store fails, `LogError` if a log
+        cannot hold an event."""
         for event in events:
             if type(event) is WriterBegan:
                 raise LogError(f"{self.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
         with self._writing:
             if events and after not in (None, self._head.position):
                 raise Fenced(
-                    f"{self.name}: this was decided at position {after}, and the log has reached "
-                    f"{self._head.position}: another append came between; nothing was stored; read on and decide again"
+                    f"{self.name}: this was decided at position {after}, but another append has moved the log to "
+                    f"{self._head.position}; nothing was stored; read the new events and decide again"
                 )
             return self._append(events, self._head.epoch) if events else self._head.position
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
         """Become the writer: append a `WriterBegan` with the next epoch, which fences every earlier writer; return the
-        epoch. The head is read anew, so the caller then reads on from where it was. Raise `LogUnavailable` if the store
-        cannot take it, `Fenced` if another writer never pauses for long enough."""
+        epoch. This refreshes the head, so the caller must then read the new events. Raise `LogUnavailable` if the store
+        fails, `Fenced` if another writer keeps appending."""
         with self._writing:
             for attempt in range(_TAKEOVERS):
                 head = self._refresh()
@@ -97,13 +97,13 @@ class StoredLog:
             return self._head.epoch
 
     def refresh(self) -> Head:
-        """Read the head anew, as another process may have moved it."""
+        """Read the head again: another process may have moved it."""
         with self._writing:
             return self._refresh()
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
-        """Yield the events behind position `after` (at most `limit`) up to `head`, in order, each with its position.
-        Raise `LogDamaged` or `LogNewer` or `LogUnavailable` if the events cannot be read."""
+        """Yield the events after position `after` (at most `limit`) up to `head`, in order, each with its position.
+        Raise `LogDamaged`, `LogNewer` or `LogUnavailable` if the events cannot be read."""
         after = max(after, 0)
         upto = self._head.position
         if limit is not None:
@@ -111,7 +111,7 @@ class StoredLog:
         return self._read(after, upto)
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """Yield the events of one stream behind position `after` up to `head`, each with its position in the log."""
+        """Yield the events of one stream after position `after` up to `head`, each with its position in the log."""
         return self._read_stream(stream, max(after, 0), self._head.position)
 
     def close(self) -> None:
@@ -121,27 +121,27 @@ class StoredLog:
             self._mark = None
 
     def _read(self, after: int, upto: int) -> Iterator[tuple[int, Event]]:
-        """Yield the events in between. Positions are unique and ordered, so with both ends of the rows right none is
-        missing."""
+        """Yield the events in this range. Positions are unique and ordered, so if the first and last row are right,
+        none is missing."""
         if after >= upto:
             return
         for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
-            wanted = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
-            yield from zip([row[0] for row in wanted], self._codec.decode(wanted, self.name), strict=True)
+            part = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
+            yield from zip([row[0] for row in part], self._codec.decode(part, self.name), strict=True)
 
     def _rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         count = _CHUNK // 8
         while after < upto:
             rows = self._recorder.chunk(after, upto, count)
             if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
-                raise LogDamaged(f"{self.name}: events are missing behind position {after}; restore a copy")
+                raise LogDamaged(f"{self.name}: events are missing after position {after}; restore it from a copy")
             yield rows
             after += len(rows)
             count = next_count(rows)
 
     def _sealed_rows(self, after: int, upto: int) -> Iterator[list[Row]]:
-        """Yield the rows of whole appends, from the one that has the event behind `after` to the one that has `upto`.
-        Raise `LogDamaged` at the first whose seal does not hold."""
+        """Yield the rows of complete appends, from the one with the event after `after` to the one with `upto`. Raise
+        `LogDamaged` at the first whose seal is broken."""
         start, _, _, digest = self._recorder.last_append(after) or (0, 0, 0, GENESIS)
         rows: list[Row] = []  # fetched, but not yet checked
         for fetched in self._rows(start, self._head.position):
@@ -155,9 +155,9 @@ class StoredLog:
                     if checked:
                         yield rows[:checked]
                     raise LogDamaged(
-                        f"{self.name} is damaged between positions {start + 1} and {end}: these events are not "
-                        "the ones that were written (their seal does not hold), and altered events are not used; "
-                        "`poolbook verify` lists what changed. Restore the log from a copy"
+                        f"{self.name} is damaged between positions {start + 1} and {end}: these events were altered "
+                        "after they were written (their seal is broken) and cannot be used; `poolbook verify` lists "
+                        "the problems. Restore the log from a copy"
                     )
                 start, digest, checked = end, expected, checked + len(part)
             if checked:
@@ -165,13 +165,13 @@ class StoredLog:
                 del rows[:checked]
             if start >= upto:
                 return
-        raise LogDamaged(f"{self.name} has events of no append behind position {start}; restore a copy")
+        raise LogDamaged(f"{self.name} has events without an append after position {start}; restore it from a copy")
 
     def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
         count = _CHUNK // 8
         while rows := self._recorder.chunk_of(stream, after, upto, count):
             if rows[-1][0] <= after:
-                raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore a copy")
+                raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore it from a copy")
             yield from zip([row[0] for row in rows], self._codec.decode(rows, self.name), strict=True)
             after = rows[-1][0]
             count = next_count(rows)
@@ -193,8 +193,8 @@ class StoredLog:
             self._recorder.append(old, new, batch)
         except LogUnavailable:
             self._versions.clear()
-            # A server that vanished during the commit may have stored it: the head tells.
-            if not self._became(new):
+            # A server that failed during the commit may have stored it: check the head.
+            if not self._is_head(new):
                 raise
         except BaseException:
             self._versions.clear()
@@ -207,7 +207,7 @@ class StoredLog:
     def _batch(self, events: Sequence[Event], first: int) -> AppendBatch:
         topics, states = self._codec.encode(events)
         streams = [event.stream for event in events]
-        self._learn(set(streams))
+        self._load_versions(set(streams))
         versions = self._versions
         numbers = []
         for stream in streams:
@@ -215,19 +215,19 @@ class StoredLog:
             numbers.append(number)
         return AppendBatch(first, streams, numbers, topics, states)
 
-    def _learn(self, wanted: set[str]) -> None:
-        streams = wanted.difference(self._versions)
+    def _load_versions(self, needed: set[str]) -> None:
+        streams = needed.difference(self._versions)
         if not streams:
             return
         for stream in streams:
-            if "\0" in stream:  # PostgreSQL keeps no such text, and a log can move from one store to another
-                raise LogError(f"{self.name}: a stream's name cannot hold the character NUL: {stream!r}")
+            if "\0" in stream:  # PostgreSQL cannot store such a text, and a log can move from one store to another
+                raise LogError(f"{self.name}: a stream's name cannot contain the character NUL: {stream!r}")
         if len(self._versions) > _STREAMS_KEPT:
             self._versions.clear()
-            streams = wanted
+            streams = needed
         self._versions.update({**dict.fromkeys(streams, 0), **self._recorder.versions(streams)})
 
-    def _became(self, new: Head) -> bool:
+    def _is_head(self, new: Head) -> bool:
         try:
             return head_in(self._recorder) == new
         except LogError:
@@ -235,13 +235,13 @@ class StoredLog:
 
 
 def next_count(rows: list[Row]) -> int:
-    """Return how many rows to fetch next, so that large events do not fill the memory."""
-    size = sum(len(row[4]) for row in rows if isinstance(row[4], bytes | str))  # others: the log is damaged
+    """Return how many rows to fetch next, so that large events do not exhaust the memory."""
+    size = sum(len(row[4]) for row in rows if isinstance(row[4], bytes | str))  # any other type: the log is damaged
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 
 def opened(recorder: LogRecorder, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
-    """Open the log in `recorder`; for writing only if it agrees with its mark. `checked`: see `StoredLog`; a log in
+    """Open the log in `recorder`; for writing, it must agree with its mark. `checked`: see `StoredLog`; a log in
     memory, which has no mark, needs no check. Raise as `head_in`, and `LogDamaged` if the mark disagrees."""
     checked = checked and mark_path is not None
     if read_only or mark_path is None:
@@ -251,19 +251,19 @@ def opened(recorder: LogRecorder, mark_path: str | None, read_only: bool, checke
 
 def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
     """Return the head of the log in `recorder`, which must agree with its mark and with the log's last append. Raise as
-    `head_in`, and `LogDamaged` if one of them disagrees: such a log is for reading alone."""
+    `head_in`, and `LogDamaged` if one of them disagrees: such a log must not be written."""
     marked = read_mark(mark_path)
     head = head_in(recorder)
     last = recorder.chunk(head.position - 1, head.position, 1) if head.position else []
     if head.position and (not last or recorder.sealed(head.position) != (head.epoch, head.digest)):
         raise LogDamaged(
-            f"{recorder.name} was cut: its head is at position {head.position}, and the event or the seal there is not "
-            "the one that was written. Reading still works as far as there are events; to write, restore it from a copy"
+            f"{recorder.name} was truncated: its head is at position {head.position}, but the event or the seal there "
+            "is missing or altered. Reading still works up to the last event; to write, restore it from a copy"
         )
     wrong = disagreement(marked, head, recorder.sealed)
     if wrong:
         raise LogDamaged(
             f"{recorder.name} is not the log that was last written here: {wrong}. Reading it still works. Restore the "
-            f"log from a copy; or, if it is meant to go on from here, remove its mark {mark_path}"
+            f"log from a copy; or, to continue from here, remove its mark {mark_path}"
         )
     return head

@@ -152,12 +152,12 @@ def test_a_log_that_is_cut_or_no_log_is_a_problem(folder: Path, doctor: Doctor) 
     assert doctor() == (0, [])
     shutil.copy("before.db", "pool.db")
     code, (cut,) = doctor()
-    assert (code, cut["check"]) == (1, "log") and "its end was cut off" in cut["words"]
+    assert (code, cut["check"]) == (1, "log") and "its end was truncated" in cut["words"]
     (folder / "pool.db").write_text("no log at all\n")
     code, (none,) = doctor()
-    assert (code, none["check"]) == (1, "log") and "no SQLite database" in none["words"]
+    assert (code, none["check"]) == (1, "log") and "not an SQLite database" in none["words"]
     code, (url,) = doctor("-log", "mysql://host/db")
-    assert (code, url["check"]) == (1, "log") and "is no log's URL" in url["words"]
+    assert (code, url["check"]) == (1, "log") and "is not a valid log URL" in url["words"]
 
 
 def test_a_log_in_a_folder_that_is_not_there_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

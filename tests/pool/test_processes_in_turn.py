@@ -149,7 +149,7 @@ def test_workers_that_were_forked_before_the_pool_was_opened_take_turns(place: P
 
 
 def test_a_pool_where_no_lock_can_be_made_is_not_opened(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="there is no folder"):
+    with pytest.raises(LogError, match="is missing; create it first"):
         Pool.open(tmp_path / "nowhere" / "pool.db")
     (tmp_path / "pool.db.lock").mkdir()
     with pytest.raises(LogError, match=r"pool\.db\.lock cannot be written"):

@@ -337,7 +337,7 @@ def test_a_place_that_others_cannot_come_to_serves_none_of_them(tmp_path: Path) 
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     done = forked.run([*POOLBOOK, "serve", "-users"], cwd=closed, env=environment(), timeout=PATIENCE)
-    assert "cannot serve all users: nobody else may go through" in done.stderr
+    assert "cannot serve all users: others cannot enter" in done.stderr
 
 
 def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: ForAll) -> None:

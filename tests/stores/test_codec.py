@@ -42,24 +42,24 @@ def test_events_of_many_kinds_are_given_back_in_their_order() -> None:
 def test_a_rank_that_json_cannot_hold_is_refused(rank: float) -> None:
     matches = (Match(job="1.0", slot="a"), Match(job="1.1", slot="b", rank=rank))
     event = CycleHeld(AT, "negotiated", "s", matches=matches, unmatched=())
-    with pytest.raises(LogError, match=r"an event cannot be kept in a log: the rank of 1\.1 with b is (-?inf|nan)"):
+    with pytest.raises(LogError, match=r"an event cannot be stored in a log: the rank of 1\.1 with b is (-?inf|nan)"):
         CODEC.encode([changed(1), event])
 
 
 def test_what_is_no_kind_of_event_is_refused() -> None:
-    with pytest.raises(LogError, match="Event is no kind of event"):
+    with pytest.raises(LogError, match="Event is not an event kind"):
         CODEC.encode([Event(at=AT, cause="left", stimulus="s")])
 
 
 @together(
     ("topic", "state", "error", "words"),
     [
-        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 3\)"),
-        ("slot.moved", b"", LogDamaged, "what is stored at position 7 is no 'slot.moved' event"),
+        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 has the kind 'later', .*\(log format 3\)"),
+        ("slot.moved", b"", LogDamaged, "the data at position 7 is not a valid 'slot.moved' event"),
         ("slot.moved", b"{}", LogDamaged, "missing required field"),
-        ("slot.moved", b"null", LogDamaged, "`poolbook verify` tells whether it was altered"),
-        ("slot.moved", b'{"at": "now"}', LogDamaged, "no 'slot.moved' event"),
-        ("slot.moved", b"\xff\xfe", LogDamaged, "no 'slot.moved' event"),
+        ("slot.moved", b"null", LogDamaged, "`poolbook verify` shows whether it was altered"),
+        ("slot.moved", b'{"at": "now"}', LogDamaged, "not a valid 'slot.moved' event"),
+        ("slot.moved", b"\xff\xfe", LogDamaged, "not a valid 'slot.moved' event"),
     ],
 )
 def test_what_cannot_be_read_names_its_position(topic: str, state: bytes, error: Any, words: str) -> None:
@@ -125,7 +125,7 @@ def test_a_log_of_all_releases_is_read_in_the_form_of_the_last() -> None:
 
 
 def test_an_older_form_that_is_damaged_names_its_position() -> None:
-    with pytest.raises(LogDamaged, match="position 7 is no 'ate' event"):
+    with pytest.raises(LogDamaged, match="position 7 is not a valid 'ate' event"):
         decoded(THIRD, "ate", b'{"at": 1}')
 
 

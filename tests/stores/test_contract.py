@@ -87,7 +87,7 @@ def test_an_event_that_no_log_can_hold_is_refused_and_nothing_is_appended(place:
     log.append([changed(1)])
     before = log.head
     for wrong, words in [
-        (changed(2, text="\udc80"), "SlotAdChanged of stimulus 's-2' cannot be kept in a log"),
+        (changed(2, text="\udc80"), "SlotAdChanged of stimulus 's-2' cannot be stored in a log"),
         (changed(2, slot="\0"), "NUL"),
         (WriterBegan(at=AT, cause="writer", stimulus="s", epoch=1, writer="me"), "use raise_epoch"),
     ]:
@@ -164,7 +164,7 @@ def test_many_readings_begun_and_left_hold_nothing_up(place: Place) -> None:
 def test_of_two_writers_at_one_head_one_succeeds_whatever_streams_they_write(place: Place) -> None:
     first, second = place.open(), place.open()
     first.append([changed(1, slot="a")])
-    with pytest.raises(Fenced, match="another writer has appended; refresh, read on"):
+    with pytest.raises(Fenced, match="another writer has appended; refresh, read the new events"):
         second.append([changed(2, slot="b")])
     assert [event.stream for _, event in place.open().read()] == ["slot/a"]
 

@@ -210,7 +210,8 @@ def files_at_most(place: Place, log: EventStore) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"), [(pages_at_most, "there is no space left for it"), (files_at_most, "the disk did not take")]
+    ("limit", "words"),
+    [(pages_at_most, "no space is left for it"), (files_at_most, "the disk failed to read or write it")],
 )
 def test_without_space_nothing_is_appended_and_the_log_goes_on_when_there_is_some(
     sqlite: Place, limit: Any, words: str
@@ -257,7 +258,7 @@ if CAN_MOUNT:
             place = Place("sqlite", str(disk / "x.db"), str(disk / "x.db.head"))
             log = place.open()
             position = 0
-            with pytest.raises(LogUnavailable, match="there is no space left for it; make room"):
+            with pytest.raises(LogUnavailable, match="no space is left for it; free some"):
                 while True:
                     position = log.append(samples(20, first=position))
             assert log.refresh().position == position
@@ -277,7 +278,7 @@ if CAN_MOUNT:
             assert [event for _, event in reader.read()] == samples(30)
             reader.close()
             assert place.problems() == []
-            with pytest.raises(LogUnavailable, match="see to the rights of the file and its folder"):
+            with pytest.raises(LogUnavailable, match="check the permissions of the file and its folder"):
                 place.open().append(samples(1))
 
 
@@ -317,7 +318,7 @@ def test_a_log_that_may_only_be_read_can_be_read_and_says_that_it_cannot_be_writ
                 with pytest.raises(LogUnavailable, match="cannot be written"):
                     place.open(create=create).append(samples(1))
             other = Place("sqlite", f"{folder}/new.db", None)
-            with pytest.raises(LogUnavailable, match="see to the rights of the file and its folder"):
+            with pytest.raises(LogUnavailable, match="check the permissions of the file and its folder"):
                 other.open()
         holds(place, log, 30)
 

@@ -91,7 +91,7 @@ def test_what_waits_in_anothers_write_ahead_log_is_not_read_by_making_a_file_bes
     os.chown(shared / "pool.db-wal", OWNER, OWNER)
     before = beside(shared)
     said = call(shared, OTHER, "log")
-    assert said.returncode == 1 and "its last writes wait in" in said.stderr
+    assert said.returncode == 1 and "its last writes are in" in said.stderr
     assert beside(shared) == before
 
 
@@ -175,7 +175,7 @@ def test_a_log_that_is_no_file_has_no_group() -> None:
     from poolbook.adapters.stores.log_paths import share_with_group
     from poolbook.domain.ports.log import LogError
 
-    with pytest.raises(LogError, match="whose group could be meant"):
+    with pytest.raises(LogError, match="so it has no group"):
         share_with_group("memory:")
 
 

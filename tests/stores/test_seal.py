@@ -137,24 +137,24 @@ def replace(place: Place, after: int, appends: int) -> None:
 TAMPERINGS: dict[str, tuple[Tampering, str]] = {
     "an event in the middle removed": (
         lambda place: place.sql(f"DELETE FROM stored_events WHERE {place.position}=20"),
-        "position 20 should come next, but 21 does",
+        "position 20 is missing; the next one is 21",
     ),
     "the last event removed": (
         lambda place: place.sql(f"DELETE FROM stored_events WHERE {place.position}=50"),
-        "an append ends at position 50, but its last event is not there",
+        "an append ends at position 50, but its last event is missing",
     ),
     "the record of an append removed": (
         lambda place: place.sql("DELETE FROM appends WHERE position=19"),
         "the seal of the append that ends at position 25 is broken",
     ),
-    "the end cut off with its records": (lambda place: cut(place, 44), "its end was cut off"),
+    "the end cut off with its records": (lambda place: cut(place, 44), "its end was truncated"),
     "the end replaced by as much": (lambda place: replace(place, 44, 1), "it was replaced"),
     "the end replaced by more": (lambda place: replace(place, 38, 3), "it was replaced"),
     "the head set back": (
         lambda place: place.sql(
             "UPDATE head SET position=44, epoch=2, digest=(SELECT digest FROM appends WHERE position=44)"
         ),
-        "there is an append that ends at position 50, behind the head",
+        "an append ends at position 50, after the head",
     ),
     "two events swapped": (
         lambda place: [
@@ -169,7 +169,7 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
             "VALUES (51, 'x', 1, 'slot', ?)",
             b"{}",
         ),
-        "from position 51 on there are events of no append",
+        "the events from position 51 on belong to no append",
     ),
     "an event added at a position that no log has": (
         lambda place: place.sql(
@@ -177,22 +177,22 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
             "VALUES (-7, 'x', 1, 'slot', ?)",
             b"{}",
         ),
-        "position 1 should come next, but -7 does",
+        "position 1 is missing; the next one is -7",
     ),
     "a second head": (
         lambda place: place.sql("INSERT INTO head SELECT * FROM head"),
-        "has 2 heads, where a log has one",
+        "has 2 heads instead of one",
     ),
-    "no head": (lambda place: place.sql("DELETE FROM head"), "has 0 heads, where a log has one"),
+    "no head": (lambda place: place.sql("DELETE FROM head"), "has 0 heads instead of one"),
     "everything removed": (
         lambda place: [place.sql(f"DELETE FROM {table}") for table in COLUMNS],
-        "has 0 heads, where a log has one",
+        "has 0 heads instead of one",
     ),
-    "a later format": (lambda place: place.sql("UPDATE head SET format=7"), "is of format 7"),
-    "a format that never was": (lambda place: place.sql("UPDATE head SET format=0"), "is of format 0, which never was"),
+    "a later format": (lambda place: place.sql("UPDATE head SET format=7"), "has format 7"),
+    "a format that never was": (lambda place: place.sql("UPDATE head SET format=0"), "has the invalid format 0"),
     "the mark altered": (
         lambda place: Path(place.mark or "").write_bytes(Path(place.mark or "").read_bytes().replace(b" 50 ", b" 49 ")),
-        "is no mark of a log any more",
+        "is not a valid mark of a log",
     ),
 }
 
@@ -301,7 +301,7 @@ def test_a_log_whose_tail_was_cut_opens_for_reading_only(written: Place, stateme
     written.sql(statement.format(position=written.position))
     if not marked:
         Path(written.mark or "").unlink()
-    with pytest.raises(LogDamaged, match="was cut"):
+    with pytest.raises(LogDamaged, match="was truncated"):
         written.open(create=False)
     with closing(written.open(create=False, read_only=True)) as log:
         assert next(log.read())[0] == 1
@@ -328,7 +328,7 @@ END = Head(4, 9, "b" * 64)
         (MARK, (2, "a" * 64), "it was replaced"),
         (MARK, (4, "a" * 64), "it was replaced"),
         (MARK, None, "it was replaced"),
-        (Head(4, 10, "a" * 64), None, "its end was cut off"),
+        (Head(4, 10, "a" * 64), None, "its end was truncated"),
         (None, None, None),
     ],
 )
