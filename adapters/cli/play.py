@@ -140,9 +140,9 @@ class _Json:
         elif isinstance(told, RefusedStep):
             self._refused.append({"line": told.step.line, "words": told.step.words, "why": told.why})
         elif isinstance(told, StepWarning):
-            self._warned.append({"line": told.step.line, "words": told.step.words, "why": told.words})
+            self._warned.append({"line": told.step.line, "words": told.step.words, "why": told.text})
         elif isinstance(told, FailedExpectation):
-            self._failed.append({"line": told.step.line, "words": told.step.words, "found": told.found})
+            self._failed.append({"line": told.step.line, "words": told.step.words, "found": told.actual})
 
     def end(self, good: bool, violations: list[str] | None) -> None:
         whole = {"as_expected": good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}

@@ -1,9 +1,9 @@
 """`Pool` and `Log` for asyncio: ``from poolbook import AsyncPool, AsyncLog``.
 
-Each method is the coroutine of its namesake, with the same arguments; an iterator becomes an asynchronous iterator.
-Each pool or log has its own thread, in which its calls are made in order: none of them blocks the event loop. Tasks of
-several event loops may share one. A call that is cancelled before its turn is not made; one that has begun completes.
-"""
+Each method is a coroutine with the name and arguments of the original; an iterator becomes an asynchronous iterator.
+Each pool or log has its own thread, which makes its calls in order, so none of them blocks the event loop. Tasks of
+several event loops may share one. A call that is cancelled before it starts is not made; one that has started
+completes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ S = TypeVar("S")
 T = TypeVar("T", Pool, Log)
 A = TypeVar("A", bound="_InThread[Any]")
 
-_AT_ONCE = 500  #: events that are fetched from the thread at a time
+_AT_ONCE = 500  #: events to fetch from the thread at a time
 
 
 def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
@@ -42,16 +42,16 @@ def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[A
 def _iterator(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
     @wraps(method)
     async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
-        found = await self._call(method, *args, **kwargs)
-        while part := await self._call(lambda _: list(islice(found, _AT_ONCE))):
-            for one in part:
-                yield one
+        items = await self._call(method, *args, **kwargs)
+        while part := await self._call(lambda _: list(islice(items, _AT_ONCE))):
+            for item in part:
+                yield item
 
     return call
 
 
 class Opening(Generic[A]):
-    """A pool or log that is being opened: ``await`` it, or use it with ``async with``."""
+    """A pool or log that is being opened: ``await`` it, or use it in ``async with``."""
 
     def __init__(self, owner: type[A], opened: Callable[[], Any]) -> None:
         self._owner, self._opened = owner, opened
@@ -64,7 +64,7 @@ class Opening(Generic[A]):
         opened = thread.submit(self._opened)
         try:
             return self._owner(await asyncio.wrap_future(opened), thread)
-        except BaseException:  # cancelled: what is opened all the same is closed again
+        except BaseException:  # cancelled: the thread may still open it, so close it again
             thread.submit(lambda: opened.result().close())
             thread.shutdown(wait=False)
             raise
@@ -78,7 +78,7 @@ class Opening(Generic[A]):
 
 
 class _Opens(Generic[P]):
-    """The class method that opens, with the arguments of its namesake."""
+    """A class method that opens a pool or log, with the arguments of the original."""
 
     def __init__(self, method: Callable[P, Any]) -> None:
         self._method = method
@@ -92,7 +92,7 @@ class _Opens(Generic[P]):
 
 
 class _InThread(Generic[T]):
-    """The common base: a thread of its own."""
+    """The common base: a pool or log with its own thread."""
 
     def __init__(self, thing: T, thread: ThreadPoolExecutor) -> None:
         self._thing: T = thing
@@ -100,7 +100,7 @@ class _InThread(Generic[T]):
         self._closing: Future[None] | None = None
 
     async def _call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._thing._calls.inherited:  # this process has no such thread: the method rejects the call
+        if self._thing._calls.inherited:  # a forked process has no such thread: the method rejects the call
             return method(self._thing, *args, **kwargs)
         if self._closing is not None:
             raise LogClosed(f"it was closed: `{type(self).__name__}.open` opens its log again")
@@ -111,7 +111,7 @@ class _InThread(Generic[T]):
         return await self._call(lambda thing: thing.id)
 
     async def close(self) -> None:
-        """Close it after the calls made before; later calls fail. A cancelled `close` closes it all the same."""
+        """Close it after the calls made before; later calls fail. A cancelled `close` still closes it."""
         if self._thing._calls.inherited:
             return
         if self._closing is None:
@@ -127,8 +127,8 @@ class _InThread(Generic[T]):
 
 
 class AsyncPool(_InThread[Pool]):
-    """A `Pool` for asyncio. `advance` and `run` let other coroutines go on, but calls of the same pool wait for them:
-    in real time, call ``run(limit=1)`` repeatedly to leave room for others."""
+    """A `Pool` for asyncio. `advance` and `run` do not block other coroutines, but other calls of the same pool wait
+    for them: in real time, call ``run(limit=1)`` repeatedly to let other calls run."""
 
     open = _Opens(Pool.open)
 
@@ -164,7 +164,7 @@ class AsyncPool(_InThread[Pool]):
         loop = asyncio.get_running_loop()
 
         def tell(position: int, event: Event) -> None:
-            with suppress(RuntimeError):  # the loop was closed: its subscriber is gone, and others must hear the event
+            with suppress(RuntimeError):  # the loop was closed: skip its subscriber, and still call the others
                 loop.call_soon_threadsafe(subscriber, position, event)
 
         await self._call(Pool.subscribe, tell)
@@ -198,7 +198,7 @@ class AsyncLog(_InThread[Log]):
     open = _Opens(Log.open)
 
     async def imported(self) -> bool:
-        """Tell whether the log was imported from a real pool's records; if not, it is a pool's own."""
+        """Return True if the log was imported from an HTCondor pool's records; False: Poolbook wrote it."""
         return await self._call(lambda log: log.imported)
 
     async def position(self) -> int:
@@ -223,8 +223,8 @@ class AsyncLog(_InThread[Log]):
         timeout: float | None = None,
         stop: Signal | None = None,
     ) -> AsyncIterator[tuple[int, Event]]:
-        """Yield the events behind a position, and then each new one, as `Log.follow`; from the iteration's first step
-        on. Other calls go on between two polls."""
+        """Yield the events after a position, and then each new one, like `Log.follow`, from the iteration's first step
+        on. Other calls can run between two polls."""
         waits = pauses(interval, timeout)
         reached = await self.position() if after is None else after
         for pause in waits:

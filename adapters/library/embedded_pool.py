@@ -1,7 +1,7 @@
 """A pool in a program: ``from poolbook import Pool``.
 
-A pool is opened on a log. By default time is virtual: only ``advance`` and ``run`` move it, and a function says how
-long jobs run. With ``execute=True`` jobs are processes of this machine, time is real, and the log is locked as by
+A pool is opened on a log. By default time is virtual: only ``advance`` and ``run`` move it, and a function decides how
+long jobs run. With ``execute=True`` jobs are processes of this machine, time is real, and the log is locked as with
 ``poolbook serve``.
 """
 
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
     from ...replay.validation import Violation
     from ..runtime.pool_server import PoolServer
 
-_WAY_OUT = "run the program in yours, and submit what it printed"
+_WAY_OUT = "run that program yourself, and submit its output"
 
 
 class Outcome(TypedDict):
-    """What became of a range of jobs, or of a whole cluster that is not there (`first` 0, `last` -1)."""
+    """The result for a range of jobs, or for a cluster that does not exist (`first` 0, `last` -1)."""
 
     cluster: int
     first: int  #: number of the first process in the range
     last: int
     result: str  #: "done", "not found", "permission denied", "release limit", or the status that does not allow it
-    changes: dict[str, str]  #: what an edit set, as expressions
+    changes: dict[str, str]  #: the attributes that an edit set, as expressions
 
 
 @serialized("close", "advance", "run", "prio")
 class Pool(Submitters, LogQueries):
     """One pool. Open it with `Pool.open`, use it as a context manager or `close` it.
 
-    Threads: any thread may call any method; calls are made one after the other. `advance` and `run` let those of others
-    in between two instants. `close` waits for the call in progress; later calls raise `LogClosed`. An iterator is for
-    one thread at a time, which may be another one. `state` is not protected: it changes while others call.
+    Threads: any thread may call any method; calls are serialized. Between two instants, `advance` and `run` let other
+    threads' calls run. `close` waits for the call in progress; later calls raise `LogClosed`. Only one thread at a time
+    may use an iterator. `state` is not protected: it changes while other threads call.
 
-    Callbacks: `behave` and subscribers are called in the thread whose call caused them, and may call the pool again
+    Callbacks: `behave` and subscribers run in the thread whose call caused them, and may call the pool again
     (`behave` cannot let time pass). They must not wait for another thread that calls it. A signal handler cannot call
     the pool while it interrupts another call: that raises `RuntimeError`.
 
-    Processes: a log has one writer, an open pool, a server or a command. `open` waits for its turn; nothing takes the
-    log from an open pool. A process that was forked after `open` cannot use the pool. docs/library.md has more.
+    Processes: a log has one writer: an open pool, a server or a command. `open` waits for its turn; no other process
+    can take the log from an open pool. A process that was forked after `open` cannot use the pool. See docs/library.md.
     """
 
     def __init__(
@@ -102,31 +102,31 @@ class Pool(Submitters, LogQueries):
         user: str = "",
         wait: float = 20.0,
     ) -> Pool:
-        """Open the pool whose log is at `url`, and begin the log if there is none.
+        """Open the pool whose log is at `url`; create the log if there is none.
 
         :param url: ``memory:``, a file's path, ``sqlite:///x.db`` or ``postgresql://...``
         :param execute: run jobs as processes of this machine, in real time
         :param behave: in virtual time, what a job's processes do
-        :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
-        :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
-        :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
-        :param config: the configuration of the machines that are added, and of the pool's negotiator and submissions:
-            its text, or the path of a file (several: each overrides those before it); without one, machines have START
-            true, and the pool keeps the configuration that it had
-        :param ignore_unenforced: also accept settings and a configuration whose policy Poolbook does not enforce:
+        :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log starts
+        :param dialect: ``manual`` or ``htcondor-25``; like `settings` and the names, it applies only to a new log
+        :param settings: HTCondor settings, such as MATCH_TIMEOUT, in seconds
+        :param config: the configuration of added machines, and of the pool's negotiator and submissions: its text, or
+            the path of a file (several: each overrides those before it); without one, machines have START true, and the
+            pool keeps its configuration
+        :param ignore_unenforced: also accept settings and a configuration with a policy that Poolbook does not enforce:
             submit requirements, job transforms, quotas, limits, user maps
         :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN; this
             machine's name by default
-        :param user: the user for whom jobs are submitted and changed unless a method names another; the user of this
-            process by default. With `execute`, jobs of these users run, with the rights of this process; those
-            of others that the log has are held (code 23)
+        :param user: the user who submits and changes jobs unless a method names another; by default this process's
+            user. With `execute`, the jobs of these users run with the rights of this process; the jobs in the log
+            of any other user are held (code 23)
         :param wait: seconds to wait for the log while another process or pool has it open
         :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
-        :raises AlreadyServed: another process or pool had it open for all of `wait`; the error names the process
-        :raises SupervisorError: with `execute`: the supervisor of jobs cannot be started
+        :raises AlreadyServed: another process or pool still had it open after `wait`; the error names the process
+        :raises SupervisorError: with `execute`, the supervisor of jobs cannot be started
         :raises Refusal: a dialect or setting that does not exist
-        :raises ConfigError: the configuration cannot be taken
-        :warns ConfigWarning: a setting has no effect, or another one than may be meant
+        :raises ConfigError: the configuration is invalid
+        :warns ConfigWarning: a setting has no effect, or not the likely intended one
         """
         if not ignore_unenforced:
             _check_enforced(settings or {})
@@ -146,17 +146,17 @@ class Pool(Submitters, LogQueries):
         who = user or user_name()
         patience = seconds_of(wait, "wait")
         if execute:
-            server = _served(place, open_log, configured, who, patience)
+            server = _serve(place, open_log, configured, who, patience)
             calls.wake = server.wake
             pool = cls(server.engine, who, server.close, configured, calls)
             pool._step = server.step
             return pool
-        engine, close = _virtual(place, open_log, configured, behave, patience, calls)
+        engine, close = _open_virtual(place, open_log, configured, behave, patience, calls)
         return cls(engine, who, close, configured, calls)
 
     def close(self) -> None:
-        """Close the log; later calls fail. Running processes go on under their supervisor, and the next `open` recovers
-        them."""
+        """Close the log; later calls fail. Running processes continue under their supervisor, and the next `open`
+        recovers them."""
         if self._closed or self._calls.inherited:
             return
         with self._calls:
@@ -167,20 +167,20 @@ class Pool(Submitters, LogQueries):
                 self._closed = True
                 self._close()
 
-    # Changing
+    # Commands
 
     def submit(
         self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
     ) -> int:
         """Submit jobs and return their cluster's number.
 
-        :param description: a submit description's text, with its queue statement; or its commands as a mapping, which
-            is queued `count` times
-        :param folder: what relative paths in it are relative to
-        :raises SubmitError: the description is wrong; the error names the line
-        :raises ValueError: `count` is no whole number, or goes with a text
+        :param description: the text of a submit description, with its queue statement; or a mapping of its commands,
+            queued `count` times
+        :param folder: the directory to which its relative paths refer
+        :raises SubmitError: the description is invalid; the error names the line
+        :raises ValueError: `count` is not a whole number, or is given with a text
         :raises Refusal: the pool does not accept it
-        :warns SubmitWarning: a command has no effect, or another one than may be meant
+        :warns SubmitWarning: a command has no effect, or not the likely intended one
         """
         from ..runtime.disk import ReadOnlyDisk
         from ..runtime.requests import SubmitTerms
@@ -199,14 +199,14 @@ class Pool(Submitters, LogQueries):
         for warning in parsed.warnings:
             warnings.warn(warning, SubmitWarning, stacklevel=3)
         request = submit_request(parsed, self._engine.id("submit"), who, number)
-        self._vouch_for(who)
+        self._allow_jobs_of(who)
         answer = self._ask(request)
         if answer.get("warning"):
             warnings.warn(answer["warning"], SubmitWarning, stacklevel=3)
         return int(answer["cluster"])
 
-    def _vouch_for(self, user: str) -> None:
-        """Have jobs of this user run, where jobs really run: with the rights of this process, as the program wants."""
+    def _allow_jobs_of(self, user: str) -> None:
+        """With real execution, let jobs of this user run with the rights of this process."""
         world = self._engine.world
         if not isinstance(world, VirtualWorld):
             from ..runtime.local_world import LocalWorld
@@ -229,11 +229,11 @@ class Pool(Submitters, LogQueries):
         return self._act(s.Release, jobs, user, constraint, reason)
 
     def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
-        """Remove jobs from the queue and end their processes; return the result for each range of them."""
+        """Remove jobs from the queue and kill their processes; return the result for each range of them."""
         return self._act(s.Remove, jobs, user, constraint, reason)
 
     def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[Outcome]:
-        """End running jobs, softly unless `fast`; they become idle. Return the result for each range of them."""
+        """Evict running jobs, gracefully unless `fast`; they become idle. Return the result for each range of them."""
         return self._act(s.Vacate, jobs, user, constraint, fast=fast)
 
     def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
@@ -245,14 +245,14 @@ class Pool(Submitters, LogQueries):
         return self._act(s.Continue, jobs, user, constraint)
 
     def run_now(self, job: JobId, *victims: JobId, user: str = "") -> None:
-        """Vacate running jobs, `victims`, and run an idle one in their place, at once when the last of them is gone, on
-        their slots put together. Nothing comes of it where they are not gone within SCHEDD_NOW_JOB_VACATE_TIMEOUT,
-        where the job is idle no longer by then, and where it does not fit: `why` tells.
+        """Vacate running jobs, `victims`, and run an idle job on their combined slots as soon as the last one is gone.
+        It does not run if a victim is not gone within SCHEDD_NOW_JOB_VACATE_TIMEOUT, if the job is no longer idle by
+        then, or if it does not fit: `why` shows the reason.
 
-        :raises Refusal: the job is not idle, a victim is not running, or one of them not this user's; none is vacated
-        :raises ValueError: one of them is no single job
+        :raises Refusal: the job is not idle, a victim is not running, or one is not this user's; none is vacated
+        :raises ValueError: an argument does not name a single job
         """
-        named = [_single(one) for one in (job, *victims)]
+        named = [_job_number(name) for name in (job, *victims)]
         self._ask(s.RunNow(self._engine.id("now"), user or self._user, named[0], tuple(named[1:])))
 
     def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[Outcome]:
@@ -262,7 +262,7 @@ class Pool(Submitters, LogQueries):
         return _each_range(self._ask(command))
 
     def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
-        """Set the JobPrio of jobs: higher runs first."""
+        """Set the JobPrio of jobs: higher ones run first."""
         return self.edit(*jobs, user=user, JobPrio=value)
 
     # Time
@@ -273,10 +273,10 @@ class Pool(Submitters, LogQueries):
         return self._engine.world.now() / SECOND
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, with all that happens in it. With real jobs, this waits. The calls of other threads come in
-        between two instants.
+        """Let time pass and process all events in it. With real jobs, this waits. Other threads' calls run between two
+        instants.
 
-        :raises ValueError: that is no length of time
+        :raises ValueError: `seconds` is not a valid length of time
         """
         until = self._instant_after(seconds, "seconds")
         reached = False
@@ -286,10 +286,10 @@ class Pool(Submitters, LogQueries):
                 self._step(until)
 
     def run(self, limit: float | None = None) -> bool:
-        """Let time pass until no job runs and none can be started; return False if `limit` seconds were not enough. The
-        calls of other threads come in between two instants.
+        """Let time pass until no job runs and none can start; return False if `limit` seconds were not enough. Other
+        threads' calls run between two instants.
 
-        :raises ValueError: `limit` is no length of time
+        :raises ValueError: `limit` is not a valid length of time
         """
         until = None if limit is None else self._instant_after(limit, "limit")
         with self._calls:
@@ -308,25 +308,25 @@ class Pool(Submitters, LogQueries):
 
     @property
     def _clock(self) -> Engine:
-        """Return the engine, to let time pass. Raise `Refusal` within `behave`, which is called at one instant."""
+        """Return the engine, to let time pass. Raise `Refusal` within `behave`, where time cannot pass."""
         if self._engine.performing:
-            raise Refusal("time cannot pass while `behave` is called: return from it, then call `advance` or `run`")
+            raise Refusal("time cannot pass during a call of `behave`: return from it, then call `advance` or `run`")
         return self._engine
 
-    # Looking
+    # Queries
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
-        """Return the ads of the jobs in the queue, as plain values; undefined attributes are left out.
+        """Return the ads of the jobs in the queue, as plain values, without undefined attributes.
 
-        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         ads = (cluster.attributes(proc) for cluster in self._engine.state.clusters.values() for proc in cluster.procs())
         return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """Return the ads of the slots, as `poolbook status -long` has them.
+        """Return the ads of the slots, as in `poolbook status -long`.
 
-        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         now = self._engine.world.now()
         context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self._engine.state.user_maps)
@@ -336,7 +336,7 @@ class Pool(Submitters, LogQueries):
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
 
-        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         from ...projections.views import Views
         from ..runtime.views import catch_up, open_tables
@@ -361,16 +361,16 @@ class Pool(Submitters, LogQueries):
         self._engine.subscribe(each)
 
     def judge(self) -> list[Violation]:
-        """Return the events in the log that no rule allows; none, for a log that a pool wrote."""
+        """Return the events in the log that violate a rule; empty for a log that a pool wrote."""
         from ...replay.validation import validate
 
         return list(validate(self._log.read()))
 
 
-def _served(
+def _serve(
     url: str, open_log: Callable[[], EventStore], configured: Configured | None, user: str, wait: float
 ) -> PoolServer:
-    """Return the server of a pool of real processes, as a part of this program."""
+    """Return the server of a pool with real processes, as part of this program."""
     from ..runtime.pool_server import PoolServer
 
     server = PoolServer(url, open_log, wait=wait)
@@ -387,7 +387,7 @@ def _served(
     return server
 
 
-def _virtual(
+def _open_virtual(
     url: str,
     open_log: Callable[[], EventStore],
     configured: Configured | None,
@@ -397,7 +397,7 @@ def _virtual(
 ) -> tuple[Engine, Callable[[], None]]:
     """Return a pool in virtual time, and a function that closes it."""
 
-    def asked(launch: Launch) -> Behaviour:
+    def call_behave(launch: Launch) -> Behaviour:
         with calls.callback():
             return behave(launch)
 
@@ -408,7 +408,7 @@ def _virtual(
         opened.callback(lock.give_up)
         log = open_log()
         opened.callback(log.close)
-        world = VirtualWorld(asked)
+        world = VirtualWorld(call_behave)
         engine = Engine(log, world)
         engine.load()
         world.clock = engine.state.at
@@ -421,7 +421,7 @@ def _virtual(
 def _check_enforced(settings: Mapping[str, object]) -> None:
     for name in settings:
         if about := unenforced(name):
-            raise Refusal(f"{name}: Poolbook does not enforce {about} yet; leave it out, or say ignore_unenforced=True")
+            raise Refusal(f"{name}: Poolbook does not enforce {about}; remove it, or pass ignore_unenforced=True")
 
 
 def _configure(engine: Engine, configured: Configured) -> None:
@@ -434,7 +434,7 @@ _JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
 def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     """Return the selection of a call.
 
-    :raises ValueError: no job is named and there is no constraint
+    :raises ValueError: no job and no constraint is given
     """
     clusters: list[int] = []
     single: list[tuple[int, int]] = []
@@ -444,8 +444,8 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
             single.append(job)
         elif type(job) is int and job > 0:
             clusters.append(job)
-        elif isinstance(job, str) and (found := _JOB.fullmatch(job)):
-            cluster, proc, owner = found.groups()
+        elif isinstance(job, str) and (match := _JOB.fullmatch(job)):
+            cluster, proc, owner = match.groups()
             if owner:
                 owners.append(owner)
             elif proc is None:
@@ -453,23 +453,25 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
             else:
                 single.append((int(cluster), int(proc)))
         else:
-            raise ValueError(f"{job!r} is no job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
+            raise ValueError(f"{job!r} is not a job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
     if not (jobs or constraint):
-        raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
+        raise ValueError("no jobs given: name jobs, clusters or users, or use a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
 
 
-def _single(job: JobId) -> tuple[int, int]:
+def _job_number(job: JobId) -> tuple[int, int]:
     jobs = selection([job]).jobs
     if not jobs:
-        raise ValueError(f"{job!r} is no single job: give '12.3' or (12, 3)")
+        raise ValueError(f"{job!r} is not a single job: give '12.3' or (12, 3)")
     return jobs[0]
 
 
 def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
-    """Return a command's outcomes with one for each range of jobs; a cluster that is not there has an empty one."""
+    """Return an outcome for each range of jobs of a command; a cluster that does not exist has an empty range."""
     return [
-        Outcome(cluster=one["cluster"], first=first, last=last, result=one["result"], changes=one["changes"])
-        for one in outcomes
-        for first, last in one["procs"] or [(0, -1)]
+        Outcome(
+            cluster=outcome["cluster"], first=first, last=last, result=outcome["result"], changes=outcome["changes"]
+        )
+        for outcome in outcomes
+        for first, last in outcome["procs"] or [(0, -1)]
     ]

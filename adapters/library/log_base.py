@@ -1,7 +1,7 @@
 """The common base of `Pool` and `Log`: the events, and a lock that serializes their callers.
 
-A call waits for those of other threads, in turn. Within a callback (`behave`, a subscriber) the same thread may call
-again. Elsewhere a second call of the same thread comes from a signal handler, in the middle of a decision.
+A call waits for earlier calls of other threads. Within a callback (`behave`, a subscriber) the same thread may call
+again. Otherwise a second call of the same thread can only come from a signal handler, in the middle of a decision.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from ...domain.ports.log import EventStore, LogClosed
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
-_AT_ONCE = 500  #: items of an iterator that are read in one call
+_AT_ONCE = 500  #: items of an iterator to read in one call
 
 
 class CallLock:
-    """A lock that one call at a time holds, of any thread."""
+    """A lock that serializes the calls of all threads."""
 
     def __init__(self) -> None:
-        self.wake: Callable[[], object] = lambda: None  #: ends the wait of a call that waits for the world
+        self.wake: Callable[[], object] = lambda: None  #: interrupts a call that waits for the world
         self._line, self._lock = RLock(), RLock()
         self._in_call = False
         self._process = os.getpid()
 
     @property
     def inherited(self) -> bool:
-        """Return True in a process that was forked after this lock was made."""
+        """Return True in a process that was forked after this lock was created."""
         return self._process != os.getpid()
 
     def __enter__(self) -> None:
         if self.inherited:
             raise LogClosed(
-                f"process {self._process}, from which this one was forked, opened this pool or log, and no other can "
-                "use it; open the log again here (a pool: when that process has closed it)"
+                f"process {self._process} opened this pool or log and then forked this one, which cannot use it; open "
+                "the log again here (a pool: after that process has closed it)"
             )
-        with self._line:  # a thread that calls again and again cannot overtake those that wait
+        with self._line:  # a thread that calls repeatedly cannot overtake waiting ones
             if not self._lock.acquire(blocking=False):
                 self.wake()
                 self._lock.acquire()
         if self._in_call:
             self._lock.release()
             raise RuntimeError(
-                "a signal handler cannot call a pool or log in the middle of another call of the same thread: set a "
-                "flag in the handler, and make the call when the other one has returned"
+                "a signal handler cannot call a pool or log during another call of the same thread: set a flag in the "
+                "handler, and make the call after the other one has returned"
             )
         self._in_call = True
 
@@ -72,18 +72,18 @@ class CallLock:
             self._in_call = in_call
 
     def each(self, items: Iterator[R]) -> Iterator[R]:
-        """Yield `items`, which are read in calls, many at a time."""
+        """Yield `items`; read many of them in each call."""
 
         def part() -> list[R]:
             with self:
                 return list(islice(items, _AT_ONCE))
 
-        while found := part():
-            yield from found
+        while items_read := part():
+            yield from items_read
 
 
 def serialized(*others: str) -> Callable[[C], C]:
-    """Have each public method and property of a class hold its lock, `_calls`; `others` take it themselves."""
+    """Make each public method and property of a class hold its lock, `_calls`; `others` take it themselves."""
 
     def decorate(kind: C) -> C:
         for name in dir(kind):
@@ -112,15 +112,15 @@ JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole clust
 
 
 class LogQueries(ABC):
-    """Questions about a log of events."""
+    """Queries about a log of events."""
 
-    _url = ""  #: of a log that is only read; a live pool has checked its log when it opened it
+    _url = ""  #: of a read-only log; a live pool checked its log when it opened it
     _calls: CallLock
 
     @property
     @abstractmethod
     def _log(self) -> EventStore:
-        """Return the log, whose head is known."""
+        """Return the log, with a current head."""
 
     @abstractmethod
     def close(self) -> None:
@@ -134,15 +134,15 @@ class LogQueries(ABC):
 
     @property
     def id(self) -> str:
-        """Return the log's id. A program that keeps positions of several logs keeps the id with each."""
+        """Return the log's id. A program that stores positions of several logs should store the id with each."""
         return self._log.id
 
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
-        """Yield the events of the log behind a position, each with its own; `poolbook.events` has their classes.
+        """Yield the events of the log after a position, each with its position; `poolbook.events` has their classes.
 
-        :param stream: only of one stream, as `poolbook log` names it: a cluster (12), a slot (slot1@host),
+        :param stream: only this stream, named as in `poolbook log`: a cluster (12), a slot (slot1@host),
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
-        :raises ValueError: there is no such kind of stream, or it is a job's, whose events are its cluster's
+        :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
         """
         from ...replay.listing import wanted
 
@@ -151,22 +151,22 @@ class LogQueries(ABC):
         what = wanted(stream)
         if what.proc is not None:
             raise ValueError(
-                f"{stream!r} is a job, and the events are its cluster's: ask for {stream.partition('.')[0]!r}"
+                f"{stream!r} is a single job; its events are in its cluster's stream: use {stream.partition('.')[0]!r}"
             )
         return self._calls.each(self._log.read_stream(what.stream, after))
 
     def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
-        """Return why a job or slot is in its state, in at most five lines: the state, its causes, what can be done.
+        """Explain in at most five lines why a job or slot is in its state: the state, its causes, possible actions.
 
-        :param verbose: also return its whole life, with expressions, their values, and the places of records
+        :param verbose: also return its history, with expressions, their values, and the positions of records
         :param at: as of this instant, in seconds since the epoch; None: as of the log's end
-        :raises UnknownThingError: the log knows no such job or slot
-        :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant
+        :raises UnknownThingError: the log has no such job or slot
+        :raises ValueError: the name is neither a job's nor a slot's, or `at` is not a valid instant
         """
         from ..runtime.queries import Queries
         from .python_values import instant_of
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
         with Queries(self._url, self._log) as queries:
-            found = queries.why(name, None if at is None else instant_of(at, "at"), UTC)
-        return found.texts + [sentence.full for sentence in found.life if verbose]
+            answer = queries.why(name, None if at is None else instant_of(at, "at"), UTC)
+        return answer.texts + [sentence.full for sentence in answer.life if verbose]

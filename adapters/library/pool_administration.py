@@ -1,4 +1,4 @@
-"""The parts of `Pool` about machines (their configuration, sensors and slots) and about submitters."""
+"""The methods of `Pool` for machines (configuration, sensors and slots) and for submitters."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ Config = str | Path | Sequence[Path]
 
 
 class Configured:
-    """A configuration that is read for each machine, since what is detected differs. The environment has no part in it.
-    Raises `ConfigError` if it cannot be taken, or has a policy that Poolbook does not enforce, unless
-    `ignore_unenforced` accepts that."""
+    """A configuration, parsed for each machine, since the detected values differ. The environment does not affect it.
+    Raises `ConfigError` if it is invalid, or has a policy that Poolbook does not enforce, unless `ignore_unenforced`
+    accepts that."""
 
     def __init__(self, config: Config, ignore_unenforced: bool = False, stacklevel: int = 3) -> None:
         self._config = config
-        found = self.read()
+        configuration = self.read()
         if not ignore_unenforced:
-            found.check_enforced("say ignore_unenforced=True")
-        told: list[str] = []
-        self.followed(told.append)
-        for warning in (*found.warnings, *told):
+            configuration.check_enforced("pass ignore_unenforced=True")
+        warnings_of_pool: list[str] = []
+        self.followed(warnings_of_pool.append)
+        for warning in (*configuration.warnings, *warnings_of_pool):
             warnings.warn(warning, ConfigWarning, stacklevel=stacklevel)
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
-        """Return it as a machine of these resources reads it; without them, as this machine does."""
+        """Parse it as on a machine with these resources; without them, as on this machine."""
         names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
         detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)
 
     def followed(self, warn: Callable[[str], None] = lambda words: None) -> Ad:
-        """Return the settings that the pool follows; ``warn`` is told of what has no effect."""
+        """Return the settings that the pool implements; call ``warn`` for each setting without effect."""
         return followed(lambda daemon: self._load(daemon, {}), warn)
 
     def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
@@ -67,7 +67,7 @@ class Configured:
 
 
 class Machines:
-    """The methods of `Pool` about machines."""
+    """The methods of `Pool` for machines."""
 
     def __init__(self, engine: Engine, configured: Configured | None) -> None:
         self._opened, self._configured = engine, configured
@@ -82,30 +82,30 @@ class Machines:
 
     @property
     def state(self) -> State:
-        """Return the state that the log folds to, live. It must not be changed, and its fields are not stable."""
+        """Return the live state. The caller must not change it, and its fields are not stable."""
         return self._engine.state
 
     def _ask(self, stimulus: s.Stimulus) -> Any:
         return self._engine.ask(stimulus)
 
     def configure(self, config: Config, *, ignore_unenforced: bool = False) -> None:
-        """Put the pool under another configuration (as `open` takes it): its negotiator and submissions at once, and
-        machines that are added from now on. Present machines keep theirs: see `reconfigure`.
+        """Apply another configuration (in the form of `open`) immediately to the pool's negotiator and submissions, and
+        to machines added from now on. Present machines keep theirs: see `reconfigure`.
 
         :param ignore_unenforced: as for `open`
-        :raises ConfigError: the configuration cannot be taken
-        :warns ConfigWarning: a setting has no effect, or another one than may be meant
+        :raises ConfigError: the configuration is invalid
+        :warns ConfigWarning: a setting has no effect, or not the likely intended one
         """
         configured = Configured(config, ignore_unenforced, stacklevel=4)
         self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
         self._configured = configured
 
     def negotiate(self, *, negotiator: str = "") -> None:
-        """Start a negotiation cycle now or, where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
-        allows. The pool starts cycles by itself whenever one may help (with a configured pace: when a job comes or is
-        released), and every NEGOTIATOR_INTERVAL.
+        """Start a negotiation cycle now or, if the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
+        allows. The pool starts a cycle automatically whenever one may find a match (with a configured pace: when a job
+        is submitted or released), and every NEGOTIATOR_INTERVAL.
 
-        :param negotiator: which one, where the pool has several
+        :param negotiator: the negotiator, if the pool has several
         """
         self._engine.reschedule(negotiator)
         self._engine.handle([])
@@ -120,16 +120,16 @@ class Machines:
         static: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a machine with one partitionable slot, or with `static` equal ones. A configuration of the pool decides
-        its slots and their policy instead.
+        """Add a machine with one partitionable slot, or with `static` equal ones. If the pool has a configuration, that
+        defines the slots and their policy instead.
 
-        :param memory: in MiB, or a text with its unit as in a submit description: "4 GB"
-        :param disk: in KiB, or a text with its unit
+        :param memory: in MiB, or a text with a unit as in a submit description: "4 GB"
+        :param disk: in KiB, or a text with a unit
         :param attributes: further attributes of its slots' ads, as expressions
-        :raises ValueError: there is no such machine
-        :raises SlotTypeError: the slots that the configuration asks for cannot be made of such a machine
-        :raises Refusal: a machine of this name is in the pool already
-        :warns ConfigWarning: an attribute claims an ability that slots do not have
+        :raises ValueError: a resource is invalid
+        :raises SlotTypeError: the machine's resources do not suffice for the configured slots
+        :raises Refusal: the pool already has a machine of this name
+        :warns ConfigWarning: an attribute advertises an ability that slots do not have
         """
         resources = {
             "Cpus": _amount(cpus, "cpus", "cores"),
@@ -139,7 +139,7 @@ class Machines:
         if isinstance(static, bool) or not isinstance(static, int):
             raise ValueError(f"static = {static!r}: give a whole number of slots")
         if self._configured is not None and static:
-            raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
+            raise ValueError("the pool's configuration defines the slots: set NUM_SLOTS in it instead of static=")
         for promised in filter(ability, attributes or ()):
             warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=3)
         host, id = name or host_name(), self._engine.id("machine")
@@ -147,7 +147,7 @@ class Machines:
         self._ask(machine(id, host, resources, self._engine.state.settings, static, attributes, configuration))
 
     def remove_machine(self, name: str) -> None:
-        """Remove a machine that runs nothing from the pool."""
+        """Remove a machine without running jobs from the pool."""
         self._ask(s.RemoveMachine(self._engine.id("machine"), name))
 
     def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
@@ -155,12 +155,12 @@ class Machines:
         return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
 
     def suspend_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Suspend what runs on a slot, or on all slots of a machine, until `resume_slot`; return the slots where
-        anything ran."""
+        """Suspend the job on a slot, or on all slots of a machine, until `resume_slot`; return the slots that ran a
+        job."""
         return list(self._ask(s.SuspendClaim(self._engine.id("suspend"), user, name))["suspended"])
 
     def resume_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Continue what `suspend_slot` suspended; return its slots."""
+        """Continue the jobs that `suspend_slot` suspended; return their slots."""
         return list(self._ask(s.ContinueClaim(self._engine.id("continue"), user, name))["continued"])
 
     def drain(
@@ -174,46 +174,46 @@ class Machines:
         start: str = "",
         user: str = "root",
     ) -> str:
-        """Drain a machine of jobs: it takes no more. Return the drain's number.
+        """Drain a machine: it accepts no more jobs. Return the drain's number.
 
-        :param schedule: Graceful (jobs have their retirement time), Quick (their time to end alone) or Fast
-        :param completion: what follows: nothing (the machine stays empty) or resume; of reconfig, exit and restart the
-            log tells when it is time (``DrainTransitioned``), and the program does it
-        :param check: only if this expression is true for each of the machine's slots
-        :param start: the START expression meanwhile, in place of false; of graceful drains alone
+        :param schedule: Graceful (jobs have their retirement time), Quick (only their time to vacate) or Fast
+        :param completion: the action at the end: nothing (the machine stays empty) or resume; for reconfig, exit and
+            restart the log records the end (``DrainTransitioned``), and the program must act
+        :param check: drain only if this expression is true for each of the machine's slots
+        :param start: the START expression during a graceful drain, instead of false
         """
         command = s.Drain(self._engine.id("drain"), user, machine, schedule, reason, completion, check, start)
         return str(self._ask(command)["request"])
 
     def cancel_drain(self, machine: str, *, user: str = "root") -> None:
-        """Cancel a machine's drain: it takes jobs again."""
+        """Cancel a machine's drain: it accepts jobs again."""
         self._ask(s.CancelDrain(self._engine.id("drain"), user, machine))
 
     def shut_down(self, machine: str, *, how: str = "Graceful", user: str = "root") -> None:
-        """Remove a machine from the pool when its jobs have gone: `how` is Peaceful, Graceful or Fast."""
+        """Remove a machine from the pool after its jobs have ended: `how` is Peaceful, Graceful or Fast."""
         self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
 
     def reconfigure(self, machine: str, config: Config, *, ignore_unenforced: bool = False) -> None:
-        """Put a machine under another configuration (as `open` takes it). Its slots must stay the same, and the pool's
-        negotiator keeps its own: see `configure`.
+        """Apply another configuration (in the form of `open`) to a machine. Its slots must stay the same. The pool's
+        negotiator keeps its configuration: see `configure`.
 
         :param ignore_unenforced: as for `open`
-        :raises Refusal: there is no such machine, or its slots would change
-        :raises ConfigError: the configuration cannot be taken
-        :warns ConfigWarning: a setting has no effect, or another one than may be meant
+        :raises Refusal: unknown machine, or its slots would change
+        :raises ConfigError: the configuration is invalid
+        :warns ConfigWarning: a setting has no effect, or not the likely intended one
         """
-        found = self._engine.state.machines.get(machine)
-        if found is None:
+        present = self._engine.state.machines.get(machine)
+        if present is None:
             raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self._engine.state.slots.values() if slot.machine == machine]
-        here = equipment_of(found, slots, self._engine.state.settings)
+        here = equipment_of(present, slots, self._engine.state.settings)
         configuration = Configured(config, ignore_unenforced, stacklevel=4).read(
             {"Cpus": here.cpus, "Memory": here.memory}
         )
-        self._ask(reconfigured(self._engine.id("reconfigure"), found, slots, configuration, here))
-        self._sense_by(configuration)
+        self._ask(reconfigured(self._engine.id("reconfigure"), present, slots, configuration, here))
+        self._configure_sensors(configuration)
 
-    def _sense_by(self, configuration: Configuration) -> None:
+    def _configure_sensors(self, configuration: Configuration) -> None:
         from ..runtime.local_world import LocalWorld
 
         world = self._engine.world
@@ -221,14 +221,14 @@ class Machines:
             world.configure(configuration)
 
     def read(self, /, machine: str, **readings: object) -> None:
-        """Set a machine's sensor readings from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until
-        now, LoadAvg (the owner's own), and any further attributes of all its slots.
+        """Set a machine's sensor readings from now on, in virtual time: KeyboardIdle and ConsoleIdle (seconds before
+        now), LoadAvg (without the jobs'), and any further attributes of all its slots.
 
-        :raises Refusal: time is not virtual: the real sensors are read
+        :raises Refusal: time is real: the pool reads the real sensors
         """
         world = self._engine.world
         if not isinstance(world, VirtualWorld):
-            raise Refusal("time is real: what its sensors say of this machine counts")
+            raise Refusal("readings can only be set in virtual time: in real time, this machine's sensors count")
         known = self._readings.setdefault(machine, {})
         for name, value in readings.items():
             known[name] = world.now() - round(float(str(value)) * SECOND) if name in _INSTANTS else value
@@ -238,7 +238,7 @@ class Machines:
         world.set_readings(machine, Readings(_instant(typed), _instant(at_console), load, attributes=others))
 
 
-_INSTANTS = ("KeyboardIdle", "ConsoleIdle")  #: readings of a time since something: the instant is stored
+_INSTANTS = ("KeyboardIdle", "ConsoleIdle")  #: readings that are an elapsed time: their instant is stored
 
 
 def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
@@ -246,8 +246,8 @@ def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
     parsed = amount(value, unit) if isinstance(value, str) and unit else None
     number = value if parsed is None else parsed[0]
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        way = ", or a text with its unit such as '4 GB'" if unit else ""
-        raise ValueError(f"{name} = {value!r}: a machine has a whole number of {counted}, at least 1; give one{way}")
+        hint = ", or a text with a unit such as '4 GB'" if unit else ""
+        raise ValueError(f"{name} = {value!r}: a machine has a whole number of {counted}, at least 1; give one{hint}")
     return number
 
 
@@ -256,12 +256,12 @@ def _instant(value: object) -> int | None:
 
 
 class Submitters(Machines):
-    """The methods of `Pool` about submitters. Each is named in full, as user@domain; the caller is `user`, one of the
-    pool's owners. A value with a `duration` (seconds) reverts after it. Of several negotiators, each of which has an
-    accounting of its own, `negotiator` names one."""
+    """The methods of `Pool` for submitters. A submitter's full name is user@domain; the caller is `user`, one of the
+    pool's owners. A value with a `duration` (seconds) reverts after it. In a pool with several negotiators, each has
+    separate accounting, and `negotiator` names one."""
 
     def submitters(self, *, negotiator: str = "") -> list[Standing]:
-        """Return the standings of submitters who have jobs or had slots, by name: priorities, usage and settings."""
+        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings."""
         state = self._engine.state
         try:
             whose = negotiator_named(state.settings, negotiator)
@@ -290,13 +290,13 @@ class Submitters(Machines):
     def set_floor(
         self, submitter: str, cores: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
     ) -> None:
-        """Set how many cores a submitter gets before others get theirs; 0: none."""
+        """Set how many cores a submitter gets before others get any; 0: none."""
         self._set(submitter, "floor", cores, duration, user, negotiator)
 
     def set_ceiling(
         self, submitter: str, cores: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
     ) -> None:
-        """Set how many cores a submitter may have at most; -1: no limit."""
+        """Set the most cores that a submitter may have; -1: no limit."""
         self._set(submitter, "ceiling", cores, duration, user, negotiator)
 
     def end_lease(self, submitter: str, name: str, *, user: str = "root", negotiator: str = "") -> None:
@@ -310,9 +310,9 @@ class Submitters(Machines):
         self._set(submitter, "usage", seconds, 0, user, negotiator)
 
     def reset_usage(self, *submitters: str, user: str = "root", negotiator: str = "") -> None:
-        """Reset the usage of submitters to 0; of all, if none is named."""
+        """Reset the usage of these submitters, or of all if none is named, to 0."""
         self._ask(s.ResetUsage(self._engine.id("userprio"), user, submitters, negotiator))
 
     def delete_submitter(self, submitter: str, *, user: str = "root", negotiator: str = "") -> None:
-        """Delete a submitter's record; if it returns, it is new."""
+        """Delete a submitter's record; a submitter who returns gets a new one."""
         self._ask(s.DeleteSubmitter(self._engine.id("userprio"), user, submitter, negotiator))

@@ -1,4 +1,4 @@
-"""Convert Python values to ClassAd expressions, and ads to values; check the numbers of calls, and poll by them."""
+"""Convert Python values to ClassAd expressions, and ads to values; check numeric arguments; wait between polls."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ...domain.state.job_ad import quoted
 
 
 class Expr(str):
-    """A text that is a ClassAd expression, not a string."""
+    """A text that is a ClassAd expression, not a string literal."""
 
     __slots__ = ()
 
 
 def text_of(value: object) -> str:
-    """Return a Python value as a ClassAd expression's text."""
+    """Return the text of the ClassAd expression for a Python value."""
     if isinstance(value, Expr):
         return str(value)
     if isinstance(value, bool):
@@ -33,11 +33,11 @@ def text_of(value: object) -> str:
         return "undefined"
     if isinstance(value, str):
         return quoted(value)
-    raise ValueError(f"{value!r} is no value of an attribute: give a number, a text, True, False, None or an Expr")
+    raise ValueError(f"{value!r} is not a valid attribute value: give a number, a text, True, False, None or an Expr")
 
 
 def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of an ad with their values; an expression that needs another ad stays a text."""
+    """Yield the attributes of an ad with their values; an expression that needs another ad becomes a text."""
     for name in ad:
         try:
             value = ad.eval(name)
@@ -52,42 +52,41 @@ def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Value) -> Any:
-    """Return a value in Python's own types, also within an ad or a list. What Python has no type for becomes a text."""
+    """Convert a value to Python's types, also within an ad or a list; a value without such a type becomes a text."""
     if isinstance(value, ClassAd):
         return dict(values(value))
     if isinstance(value, ListValue):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
     """Return the ads for which `constraint` is true (empty: all) at the instant `now`, in microseconds, as plain
-    dictionaries. Raise `ClassAdSyntaxError` if the constraint is no expression."""
-    wanted = parse(constraint) if constraint else None
+    dictionaries. Raise `ClassAdSyntaxError` if the constraint is not a valid expression."""
+    condition = parse(constraint) if constraint else None
     context = Context(now=now // 1_000_000)
-    return [dict(values(ad)) for ad in ads if wanted is None or accepts(wanted.evaluate(ad, None, context))]
+    return [dict(values(ad)) for ad in ads if condition is None or accepts(condition.evaluate(ad, None, context))]
 
 
 def seconds_of(value: object, name: str) -> float:
-    """Return a call's argument as a length of time in seconds. Raise `ValueError` if it is no number, or less than
-    0."""
+    """Check that an argument is a length of time, in seconds. Raise `ValueError` if it is not a number, or negative."""
     if not _is_number(value) or value < 0:
-        raise ValueError(f"{name} = {value!r} is no length of time: give a number of seconds, at least 0")
+        raise ValueError(f"{name} = {value!r} is not a valid length of time: give a number of seconds, at least 0")
     return float(value)
 
 
 def instant_of(value: object, name: str) -> int:
-    """Return a call's argument, in seconds since the epoch, as an instant in microseconds. Raise `ValueError` if it is
-    no number, or less than 0."""
+    """Convert an argument, in seconds since the epoch, to an instant in microseconds. Raise `ValueError` if it is not a
+    number, or negative."""
     if not _is_number(value) or value < 0:
-        raise ValueError(f"{name} = {value!r} is no instant: give a number of seconds since the epoch")
+        raise ValueError(f"{name} = {value!r} is not a valid instant: give a number of seconds since the epoch")
     return round(value * 1_000_000)
 
 
 def number_of(value: object, name: str) -> float:
-    """Return a call's argument as a number. Raise `ValueError` if it is none."""
+    """Check that an argument is a number. Raise `ValueError` if not."""
     if not _is_number(value):
-        raise ValueError(f"{name} = {value!r} is no number")
+        raise ValueError(f"{name} = {value!r} is not a number")
     return float(value)
 
 
@@ -95,13 +94,12 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
-# Lengths of time between polls.
+# Pauses between polls.
 
 
 def pauses(interval: float, timeout: float | None = None) -> Iterator[float]:
-    """Yield the seconds to wait before each poll: 0 before the first one, then `interval`. The last poll is due when
-    `timeout` seconds have passed since this call (None: never). Raise `ValueError` if one of them is no length of
-    time."""
+    """Yield the seconds to wait before each poll: 0 before the first one, then `interval`. The last poll is due
+    `timeout` seconds after this call (None: never). Raise `ValueError` if one of them is not a valid length of time."""
     pause = seconds_of(interval, "interval")
     end = math.inf if timeout is None else time.monotonic() + seconds_of(timeout, "timeout")
     return _pauses(pause, end)
@@ -109,12 +107,12 @@ def pauses(interval: float, timeout: float | None = None) -> Iterator[float]:
 
 def _pauses(pause: float, end: float) -> Iterator[float]:
     yield 0.0
-    while (left := end - time.monotonic()) > 0:
-        yield min(pause, left)
+    while (remaining := end - time.monotonic()) > 0:
+        yield min(pause, remaining)
 
 
-def looks(waits: Iterator[float], stop: Event | None = None) -> Iterator[None]:
-    """Wait, and yield, until the waits end or `stop` is set: then yield once more."""
+def polls(waits: Iterator[float], stop: Event | None = None) -> Iterator[None]:
+    """Wait, then yield, for each wait; after `stop` is set, yield once more and end."""
     enough = stop or Event()
     for pause in waits:
         over = enough.wait(pause)

@@ -1,7 +1,7 @@
 """A read-only log in a program: ``from poolbook import Log``.
 
-It is a pool's own or an imported one, served or not. The answers are those of the commands `q`, `status`, `history`,
-`userprio`, `usage`, `why`, `verify` and `audit`.
+Poolbook wrote it, or it was imported; it may be served meanwhile. The answers are those of the commands `q`, `status`,
+`history`, `userprio`, `usage`, `why`, `verify` and `audit`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..runtime.queries import Queries
 from ..stores.location import safe_url
 from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
-from .python_values import looks, pauses, plain
+from .python_values import pauses, plain, polls
 
 
 @serialized("close", "follow")
 class Log(LogQueries):
     """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it.
 
-    Any thread may call any method; calls are made one after the other (`follow` lets others in while it waits). An
-    iterator is for one thread at a time. A process that was forked after `open` opens the log again.
+    Any thread may call any method; calls are serialized (while `follow` waits, others can run). Only one thread at a
+    time may use an iterator. A process that was forked after `open` must open the log again.
     """
 
     def __init__(self, url: str, store: Store) -> None:
@@ -41,7 +41,7 @@ class Log(LogQueries):
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Self:
-        """Open the log at `url`, a pool's own or an imported one. It is never written, and may be served meanwhile.
+        """Open the log at `url`, also an imported one. It is never written, and may be served meanwhile.
 
         :param url: a file's path, ``sqlite:///x.db``, ``postgresql://...`` or ``memory:NAME``
         :raises LogError: there is no log, or it cannot be read
@@ -78,7 +78,7 @@ class Log(LogQueries):
 
     @property
     def imported(self) -> bool:
-        """Tell whether it was imported from a real pool's records; if not, it is a pool's own."""
+        """Return True if it was imported from an HTCondor pool's records; False: Poolbook wrote it."""
         return is_imported(self._log)
 
     @property
@@ -89,19 +89,19 @@ class Log(LogQueries):
     # Answers
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
-        """Return the ads of the jobs in the queue, as plain values; of an import, those of the last recorded queue.
+        """Return the ads of the jobs in the queue, as plain values; for an import, of the last recorded queue.
 
-        :raises ClassAdSyntaxError: the constraint is no expression
-        :raises NotKnown: nothing that was imported tells of the queue
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises NotKnown: the imported records do not include the queue
         """
         with self._queries() as queries:
-            found = queries.queue()
-            return plain(found.ads, constraint, found.at)
+            queue = queries.queue()
+            return plain(queue.ads, constraint, queue.at)
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """Return the ads of the slots, as `poolbook status -long` has them.
+        """Return the ads of the slots, as in `poolbook status -long`.
 
-        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         with self._queries() as queries:
             at = queries.views.at
@@ -110,41 +110,41 @@ class Log(LogQueries):
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
 
-        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         with self._queries() as queries:
             return plain(queries.history(), constraint, queries.views.at)
 
     def submitters(self) -> list[Standing]:
-        """Return the standings of the submitters who have jobs or had slots, by name: priorities, usage and settings,
-        as of the log's last event. Of an import: as its accountant wrote or condor_userprio printed them.
+        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings, as
+        of the log's last event. For an import: as the accountant wrote or condor_userprio printed them.
 
-        :raises NotKnown: nothing that was imported tells of priorities
+        :raises NotKnown: the imported records do not include priorities
         """
         with self._queries() as queries:
             return queries.standings()
 
     def usage(self, by: str = "user") -> list[Spent]:
-        """Return what the jobs that have left the queue used, as `poolbook usage` shows it, in microseconds.
+        """Return the usage of the jobs that have left the queue, as in `poolbook usage`, in microseconds.
 
         :param by: user, group or cluster
-        :raises ValueError: it is none of these
+        :raises ValueError: `by` is invalid
         """
         with self._queries() as queries:
             return queries.usage(by)
 
-    # Judging
+    # Verification
 
     def verify(self, decisions: bool = False) -> Verification:
-        """Check that the log is as it was written, and that every transition in a pool's own is legal.
+        """Check that the log is unaltered and, if Poolbook wrote it, that every transition is legal.
 
-        :param decisions: decide every negotiation cycle again, too, and compare
+        :param decisions: also repeat the decisions of every negotiation cycle, and compare
         """
         return self._queries().verify(decisions)
 
     def audit(self) -> Audit:
-        """Audit the log: judge its events, and compare its sources. Each finding has its file and line or, in a pool's
-        own log, its position."""
+        """Audit the log: check its events against the rules, and compare its sources. Each finding has its file and
+        line or, in a log that Poolbook wrote, its position."""
         return self._queries().audit()
 
     # Following
@@ -157,19 +157,19 @@ class Log(LogQueries):
         timeout: float | None = None,
         stop: Signal | None = None,
     ) -> Iterator[tuple[int, Event]]:
-        """Yield the events behind a position, each with its own, and then each new one, once another process has
+        """Yield the events after a position, each with its position, and then each new one, once another process has
         appended it.
 
-        :param after: None: only those that are appended from this call on
+        :param after: None: only events that are appended from this call on
         :param interval: seconds between two polls
-        :param timeout: end after so many seconds (None: go on)
-        :param stop: end when this is set, from another thread
-        :raises ValueError: `interval` or `timeout` is no length of time
+        :param timeout: end after this many seconds (None: never)
+        :param stop: end when another thread sets this
+        :raises ValueError: `interval` or `timeout` is not a valid length of time
         """
-        times = looks(pauses(interval, timeout), stop)
-        return self._news(self.position if after is None else after, times)
+        times = polls(pauses(interval, timeout), stop)
+        return self._new_events(self.position if after is None else after, times)
 
-    def _news(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
+    def _new_events(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
         for _ in times:
             for position, event in self.events(reached):
                 reached = position

@@ -1,9 +1,8 @@
 """Simulate a scenario with the live engine, a log in memory and a world without processes.
 
-``scenario_machines`` makes its machines and their readings. ``simulation`` joins all of it with the schedds outside of
-the pool, ``actions`` has a function for each verb, ``runner`` runs the lines in order. The language is
-``replay/scenario``.
-"""
+``scenario_machines`` defines its machines and their readings, ``simulation`` combines all parts with the schedds
+outside the pool, ``actions`` has a function for each verb, ``runner`` runs the lines in order. ``replay/scenario``
+defines the language."""
 
 from .runner import play
 from .scenario_machines import ScenarioMachines

@@ -25,9 +25,9 @@ from ..machine.host import CONDOR_VERSION
 from .scenario_machines import ARCH, OPSYS, PLATFORM
 from .simulation import RefusedStep, RemoteJob, Simulation
 
-# Make the jobs of a scenario: their ads, and the behaviour of their processes.
+# Create the jobs of a scenario: their ads, and the behaviour of their processes.
 
-RUN = 60  #: default run time of a job in seconds
+RUN = 60  #: the default run time of a job in seconds
 LEASE = "JobLeaseDuration"
 _SLEEP = {"executable": "/bin/sleep", "arguments": "1"}
 _PROGRAMS = {"executable", "shell"}
@@ -37,8 +37,8 @@ _REQUESTS = {"cpus": "request_cpus", "memory": "request_memory", "disk": "reques
 def submission(
     step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str], warn: Callable[[str], None]
 ) -> Submit:
-    """Return the submission of a scenario's line to a pool of these settings, as condor_submit would make it; ``warn``
-    is called with each of its warnings. Raise PlayError if condor_submit would reject it."""
+    """Return the submission of a scenario's line to a pool with these settings, as condor_submit would create it; call
+    ``warn`` with each of its warnings. Raise PlayError if condor_submit would reject it."""
     count = int(step.options.get("count", "1"))
     requests = {_REQUESTS[name]: text for name, text in step.options.items() if name in _REQUESTS}
     attributes = {f"+{name}": text for name, text in step.attributes.items()}
@@ -66,8 +66,8 @@ def submission(
     return Submit(id, step.thing, cluster, parsed.ad, count, pack(parsed.columns))
 
 
-def outside(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str], warn: Callable[[str], None]) -> Ad:
-    """Return the ad of a job of a schedd outside of the pool."""
+def remote_ad(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str], warn: Callable[[str], None]) -> Ad:
+    """Return the ad of a job of a schedd outside the pool."""
     ad = submission(evolve(step, thing=user), "", 1, now, settings, warn).ad
     given = {name.lower() for name in (*step.attributes, *step.commands)}
     if "lease" in step.options and given.isdisjoint(("jobleaseduration", "job_lease_duration")):
@@ -76,7 +76,7 @@ def outside(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str]
 
 
 def behaviour(options: Mapping[str, str]) -> Behaviour:
-    """Return the behaviour of a job's processes by the options of its line."""
+    """Return the behaviour of a job's processes, from the options of its line."""
     soft = options.get("on-soft", "ends")
     grace: float | None = {"ends": 0.0, "ignores": None}.get(soft, 0.0)
     if soft not in ("ends", "ignores"):
@@ -99,7 +99,7 @@ def _option(step: ScenarioStep, name: str) -> str:
     return step.options.get(name, OPTIONS[name].default)
 
 
-def _of_jobs(step: ScenarioStep) -> s.Selection:
+def _selection(step: ScenarioStep) -> s.Selection:
     cluster, dot, proc = step.thing.partition(".")
     return s.Selection(jobs=((int(cluster), int(proc)),)) if dot else s.Selection(clusters=(int(cluster),))
 
@@ -115,12 +115,12 @@ def _submit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
 
 
 def _is_queued(simulation: Simulation, step: ScenarioStep) -> bool:
-    """Tell whether the line's job is in the queue; report it if not."""
+    """Return True if the line's job is in the queue; report it if not."""
     cluster, dot, proc = step.thing.partition(".")
-    found = simulation.engine.state.clusters.get(int(cluster))
-    if found is not None and (not dot or int(proc) in found):
+    procs = simulation.engine.state.clusters.get(int(cluster))
+    if procs is not None and (not dot or int(proc) in procs):
         return True
-    simulation.hear(RefusedStep(step, f"there is no job {step.thing} in the queue"))
+    simulation.hear(RefusedStep(step, f"job {step.thing} is not in the queue"))
     return False
 
 
@@ -129,7 +129,7 @@ def _act(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
         return
     more: dict[str, Any] = {"fast": True} if "fast" in step.flags else {}
     kind = s.JOB_COMMANDS[step.verb]
-    yield kind(simulation.engine.id(step.verb), simulation.owner(step.thing), _of_jobs(step), **more)
+    yield kind(simulation.engine.id(step.verb), simulation.owner(step.thing), _selection(step), **more)
 
 
 def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -145,14 +145,14 @@ def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]
 def _edit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if not _is_queued(simulation, step):
         return
-    yield s.Edit(simulation.engine.id("edit"), simulation.owner(step.thing), _of_jobs(step), dict(step.attributes))
+    yield s.Edit(simulation.engine.id("edit"), simulation.owner(step.thing), _selection(step), dict(step.attributes))
 
 
 # Slots
 
 
 def _of_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -> ScenarioAction:
-    """Return an action with a stimulus for each slot that the line names: made of an id, the slot and the line."""
+    """Return an action that yields a stimulus, from an id, the slot and the line, for each slot that the line names."""
 
     def action(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
         for slot in simulation.slots(step):
@@ -174,7 +174,7 @@ def _machine(simulation: Simulation, step: ScenarioStep) -> str:
     """Return the line's machine. Raise PlayError if it was shut down."""
     if step.machine not in simulation.engine.state.machines:
         raise PlayError(
-            f"{step.machine} is not there at {simulation.transcript.time(step.at)}: it was shut down; `on` starts it",
+            f"{step.machine} is not in the pool at {simulation.transcript.time(step.at)}: shut down; `on` starts it",
             step.line,
         )
     return step.machine
@@ -200,7 +200,7 @@ def _off(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
 def _on(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if step.machine in simulation.engine.state.machines:
         ending = simulation.engine.state.machines[step.machine].shutdown
-        why = "was told to shut down, but jobs are not done there yet" if ending else "is there already"
+        why = "is still shutting down and waits for its jobs" if ending else "is already in the pool"
         raise PlayError(f"{step.machine} {why}, at {simulation.transcript.time(step.at)}", step.line)
     simulation.join(step.machine)
     yield from ()
@@ -243,7 +243,7 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
         yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
 
 
-# -- Schedds outside of the pool
+# -- Schedds outside the pool
 
 
 def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -254,7 +254,7 @@ def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
         ad = _outside(simulation, step, user)
         job, claim = f"{number}.0", f"{holder}#{number}"
         if "run" in step.options:
-            simulation.remote_schedds.comes(claim, RemoteJob(job, ad, behaviour(step.options)))
+            simulation.remote_schedds.add_job(claim, RemoteJob(job, ad, behaviour(step.options)))
         lease = length(_option(step, "lease")) // SECOND
         id = simulation.engine.id("claim")
         yield s.RequestClaim(id, slot, claim, holder, f"{user}@{holder}", job, ad, lease)
@@ -264,14 +264,14 @@ def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
     for slot in simulation.slots(step):
         claim = simulation.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
-        simulation.remote_schedds.activates(slot, behaviour(step.options))
+        simulation.remote_schedds.set_behaviour(slot, behaviour(step.options))
         ad = _outside(simulation, step, user)
         yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
 
 
 def _outside(simulation: Simulation, step: ScenarioStep, user: str) -> Ad:
     settings = simulation.engine.state.settings
-    return outside(step, user, simulation.world.now(), settings, partial(simulation.warn, step))
+    return remote_ad(step, user, simulation.world.now(), settings, partial(simulation.warn, step))
 
 
 def _access_point(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

@@ -1,6 +1,6 @@
-"""Make the machines of a scenario: their configurations and detected equipment.
+"""The machines of a scenario: their configurations and detected equipment.
 
-All are X86_64 under Linux with the scenario's cores and memory, whatever machine runs the simulation.
+Whatever machine runs the simulation, they are X86_64 under Linux with the scenario's cores and memory.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _equipment(machine: ScenarioMachine) -> Equipment:
 
 @define
 class ScenarioMachines:
-    """The machines, and the current configuration of each. ``name`` is that of the scenario's file; files that it names
-    are relative to ``folder``. ``before`` are configuration files of all machines that the scenario's own override.
-    ``disk`` does, or refuses, what all these ask to run or to write."""
+    """The machines, and the current configuration of each. ``name`` is the scenario's file name; the files that it
+    names are relative to ``folder``. ``before`` are configuration files for all machines, which the scenario's own
+    override. ``disk`` runs the commands and writes the files that these request, or refuses to."""
 
     scenario: Scenario
     name: str = "scenario"
@@ -78,7 +78,7 @@ class ScenarioMachines:
     def _text(self, source: ConfigurationSource) -> Text:
         if source.file:
             return self._file(str(self.folder / source.file), source.line)
-        # The lines keep the numbers that they have in the scenario.
+        # Keep the line numbers of the scenario.
         return self.name, "\n" * source.line + source.text
 
     def _file(self, path: str, line: int) -> Text:
@@ -91,7 +91,7 @@ class ScenarioMachines:
         return next(machine for machine in self.scenario.machines if machine.name == name)
 
     def configuration(self, machine: ScenarioMachine, daemon: str = "STARTD") -> Configuration:
-        """Return the machine's current configuration. Machines alike share one, unless it asks for their names."""
+        """Return the machine's current configuration. Equal machines share one, unless it refers to their names."""
         texts = self._texts[machine.name]
         named = any("HOSTNAME" in text.upper() for _, text in texts)
         key = (texts, machine.cores, machine.memory, machine.name if named else "", daemon)
@@ -118,12 +118,12 @@ class ScenarioMachines:
 
     def new_warnings(self) -> list[str]:
         """Return the warnings of all current configurations that were not returned before."""
-        found = [self.configuration(machine).warnings for machine in self.scenario.machines]
+        warnings = [self.configuration(machine).warnings for machine in self.scenario.machines]
         of_pool: list[str] = []
-        with suppress(ConfigError):  # which the pool raises when it reads its configuration
+        with suppress(ConfigError):  # the pool raises it when it reads its configuration
             self._followed(of_pool.append)
-        found.append(of_pool)
-        new = [warning for warning in dict.fromkeys(chain(*found)) if warning not in self._warned]
+        warnings.append(of_pool)
+        new = [warning for warning in dict.fromkeys(chain(*warnings)) if warning not in self._warned]
         self._warned.update(new)
         return new
 
@@ -135,18 +135,18 @@ class ScenarioMachines:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
 
     def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
-        """Return the stimulus with which the machine reads its configuration again. Raise PlayError if its
-        configuration is invalid."""
-        machine, there = self.machine(name), state.machines[name]
+        """Return the stimulus that makes the machine read its configuration again. Raise PlayError if that is
+        invalid."""
+        machine, present = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
-            return reconfigured(id, there, there.slots.values(), configuration, _equipment(machine))
+            return reconfigured(id, present, present.slots.values(), configuration, _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
 
     @property
     def first(self) -> str:
-        """The machine of the negotiator and the schedd: the pool follows its configuration."""
+        """Return the machine of the negotiator and the schedd, whose configuration is the pool's."""
         return self.scenario.machines[0].name
 
     def _followed(self, warn: Callable[[str], None]) -> Ad:
@@ -154,14 +154,14 @@ class ScenarioMachines:
         return followed(lambda daemon: self.configuration(first, daemon), warn)
 
     def configured(self, id: str, line: int) -> ConfigurePool:
-        """Return the stimulus with which the pool reads the configuration. Raise PlayError if it is invalid."""
+        """Return the stimulus that makes the pool read its configuration. Raise PlayError if that is invalid."""
         try:
             return ConfigurePool(id, self._followed(lambda warning: None))
         except ConfigError as error:
             raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 
     def replace(self, name: str, sources: Sequence[ConfigurationSource]) -> None:
-        """Replace all that the scenario says of the machine's configuration."""
+        """Replace the scenario's part of the machine's configuration."""
         before = self._texts[name][: len(self.before)]
         self._texts[name] = (*before, *map(self._text, sources))
 
@@ -170,62 +170,63 @@ class ScenarioMachines:
         self._texts[name] = (*self._texts[name], (self.name, "\n" * (line - 1) + f"{setting} = {value}\n"))
 
 
-# Keep the readings of a scenario's machines, line by line.
+# The readings of a scenario's machines, line by line.
 
 _IDLE = ("KeyboardIdle", "ConsoleIdle")
 
 
 @define
 class ScenarioSensors:
-    """The sensors of one machine: ``lasting`` readings, and over them ``passing`` ones by their line."""
+    """The sensors of one machine: ``lasting`` readings, and temporary ones (``passing``), by line, that override
+    them."""
 
     lasting: Readings = NOTHING_READ
     passing: dict[int, Readings] = field(factory=dict)
-    _said: dict[int, frozenset[str]] = field(factory=dict)
+    _names: dict[int, frozenset[str]] = field(factory=dict)
 
-    def say(self, step: ScenarioStep, now: int, slots: tuple[str, ...], start: int) -> None:
-        """Take a line of readings, for these slots or for the whole machine."""
+    def apply(self, step: ScenarioStep, now: int, slots: tuple[str, ...], start: int) -> None:
+        """Apply a line of readings to these slots or to the machine."""
         if step.verb == "unread":
             self.passing.pop(step.line, None)
             idle = {name: value for name, value in step.attributes.items() if name in _IDLE}
-            self.lasting = _laid(self.lasting, idle, slots, now)  # the last key was pressed now
+            self.lasting = _merge(self.lasting, idle, slots, now)  # the last key was pressed now
         elif step.until:
             until = start + step.until
-            self._said[step.line] = frozenset(step.attributes)
-            self.passing[step.line] = _laid(NOTHING_READ, step.attributes, slots, now, until)
+            self._names[step.line] = frozenset(step.attributes)
+            self.passing[step.line] = _merge(NOTHING_READ, step.attributes, slots, now, until)
         else:
-            self.lasting = _laid(self.lasting, step.attributes, slots, now)
+            self.lasting = _merge(self.lasting, step.attributes, slots, now)
 
     def readings(self) -> Readings:
         """Return all current readings."""
-        found = self.lasting
+        readings = self.lasting
         for line, over in self.passing.items():
-            load = "LoadAvg" in self._said[line] and not over.slots
-            found = Readings(
-                found.last_input if over.last_input is None else over.last_input,
-                found.last_console if over.last_console is None else over.last_console,
-                over.load if load else found.load,
-                found.condor_load,
-                {**found.attributes, **over.attributes},
+            load = "LoadAvg" in self._names[line] and not over.slots
+            readings = Readings(
+                readings.last_input if over.last_input is None else over.last_input,
+                readings.last_console if over.last_console is None else over.last_console,
+                over.load if load else readings.load,
+                readings.condor_load,
+                {**readings.attributes, **over.attributes},
                 {
-                    name: {**found.slots.get(name, {}), **over.slots.get(name, {})}
-                    for name in {**found.slots, **over.slots}
+                    name: {**readings.slots.get(name, {}), **over.slots.get(name, {})}
+                    for name in {**readings.slots, **over.slots}
                 },
             )
         # A touch of the console is a touch of the machine.
-        if (found.last_console or 0) > (found.last_input or 0):
-            found = evolve(found, last_input=found.last_console)
-        return found
+        if (readings.last_console or 0) > (readings.last_input or 0):
+            readings = evolve(readings, last_input=readings.last_console)
+        return readings
 
 
-def _laid(readings: Readings, said: Mapping[str, str], slots: tuple[str, ...], now: int, until: int = 0) -> Readings:
-    """Return the readings with a line's on top, which hold until ``until`` (0: for good)."""
+def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...], now: int, until: int = 0) -> Readings:
+    """Return the readings, overridden by those of a line, which hold until ``until`` (0: without end)."""
     if slots:
-        own = {name: _of_slot(name, value, now, until) for name, value in said.items()}
+        own = {name: _of_slot(name, value, now, until) for name, value in values.items()}
         return evolve(
             readings, slots={**readings.slots, **{slot: {**readings.slots.get(slot, {}), **own} for slot in slots}}
         )
-    for name, value in said.items():
+    for name, value in values.items():
         last = _last(value, now, until) if name in _IDLE else None
         if name == "KeyboardIdle":
             readings = evolve(readings, last_input=last)
@@ -239,7 +240,7 @@ def _laid(readings: Readings, said: Mapping[str, str], slots: tuple[str, ...], n
 
 
 def _last(value: str, now: int, until: int) -> int | None:
-    """Return the instant of the last input: so long ago, or (``until``) the end of continuous typing."""
+    """Return the instant of the last input: that long ago, or (``until``) the end of continuous typing."""
     return None if value == NEVER else (until or now - length(value))
 
 

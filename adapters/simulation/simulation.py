@@ -1,4 +1,4 @@
-"""Hold a simulation together: the engine, its virtual world, and all that reacts to events there."""
+"""Combine the parts of a simulation: the engine, its virtual world, and the reactions to events."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class RefusedStep:
 
 @frozen
 class StepWarning:
-    """A warning about a line that is played nevertheless."""
+    """A warning about a line, which runs nevertheless."""
 
     step: ScenarioStep
-    words: str
+    text: str
 
 
 @frozen
@@ -45,12 +45,12 @@ class FailedExpectation:
     """An expectation that was not met, with the actual state and the last lines of the slot's story."""
 
     step: ScenarioStep
-    found: str
+    actual: str
     story: tuple[TranscriptEntry, ...] = ()
 
 
 PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | StepWarning | FailedExpectation
-"""Anything that a simulation reports."""
+"""All kinds of a simulation's reports."""
 
 
 @define
@@ -62,29 +62,29 @@ class Simulation:
     log: EventStore
     hear: Callable[[PlayEvent], None]
     dialect: str = ""
-    steady: bool = True  #: jump to when a rule of the policy may hold; False: hold each round, which takes long
+    steady: bool = True  #: jump to when a policy rule may become true; False: evaluate every POLLING_INTERVAL (slow)
     transcript: Transcript = field(init=False)
     world: VirtualWorld = field(init=False)
     engine: Engine = field(init=False)
     remote_schedds: RemoteSchedds = field(init=False)
     behaviours: dict[int, Behaviour] = field(factory=dict)  #: cluster -> the behaviour of its jobs
-    _warned: set[tuple[int, str]] = field(factory=set)  #: the lines' numbers and warnings that were reported
-    sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line gave them readings
+    _warned: set[tuple[int, str]] = field(factory=set)  #: the line numbers and warnings already reported
+    sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line has set readings
 
     def __attrs_post_init__(self) -> None:
         self.transcript = Transcript(self.scenario)
         self.world = VirtualWorld(self._behave, self.start, self.steady)
         self.engine = Engine(self.log, self.world, zone=self.scenario.calendar.zone)
         self.remote_schedds = RemoteSchedds(self.world)
-        self.engine.subscribe(self._heard)
+        self.engine.subscribe(self._take_events)
 
     @property
     def start(self) -> int:
-        """The scenario's start, in microseconds since the epoch."""
+        """Return the scenario's start, in microseconds since the epoch."""
         return self.scenario.calendar.start
 
     def begin(self) -> None:
-        """Found the pool, configure it as its first machine, and let the machines join it."""
+        """Found the pool, configure it like its first machine, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
         self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}, new_log_id()))
         line = self.scenario.machines[0].line
@@ -103,11 +103,11 @@ class Simulation:
         """Handle a stimulus; return the reason of a refusal, or ""."""
         return self.engine.handle([stimulus])[0].refusal
 
-    def warn(self, step: ScenarioStep, words: str) -> None:
-        """Report a warning about a line, once for all of its repetitions."""
-        if (step.line, words) not in self._warned:
-            self._warned.add((step.line, words))
-            self.hear(StepWarning(step, words))
+    def warn(self, step: ScenarioStep, text: str) -> None:
+        """Report a warning about a line, unless it was reported before."""
+        if (step.line, text) not in self._warned:
+            self._warned.add((step.line, text))
+            self.hear(StepWarning(step, text))
 
     def named(self, step: ScenarioStep) -> list[str]:
         """Return the machines of a line: the one that it names, or all."""
@@ -118,20 +118,20 @@ class Simulation:
         known = self.engine.state.slots
         if step.thing in known:
             return [step.thing]
-        found = [name for name in known if fnmatchcase(name, step.thing)]
-        if not found:
+        names = [name for name in known if fnmatchcase(name, step.thing)]
+        if not names:
             some = ", ".join(list(known)[:8]) or "none"
             raise PlayError(
-                f"there is no slot {step.thing} at {self.transcript.time(step.at)}; there are {some}", step.line
+                f"unknown slot {step.thing} at {self.transcript.time(step.at)}; the slots are {some}", step.line
             )
-        return found
+        return names
 
     # -- Reactions of the world
 
     def _behave(self, launch: Launch) -> Behaviour:
         return self.behaviours.get(launch.cluster) or sleeps(launch)
 
-    def _heard(self, first: int, events: Sequence[Event]) -> None:
+    def _take_events(self, first: int, events: Sequence[Event]) -> None:
         for entry in self.transcript.hear(first, events):
             self.hear(entry)
         self.remote_schedds.hear(events)
@@ -146,14 +146,14 @@ class Simulation:
         return "root" if cluster is None else unquoted(cluster.ad.get("Owner", "root"))
 
 
-# Schedds outside of the pool
+# Schedds outside the pool
 
 _SUSPENDED = "Claimed/Suspended"
 
 
 @frozen
 class RemoteJob:
-    """A job of a schedd outside of the pool."""
+    """A job of a schedd outside the pool."""
 
     id: str
     ad: Ad
@@ -164,26 +164,26 @@ class RemoteJob:
 class RemoteSchedds:
     world: VirtualWorld
     _serial: int = 0
-    _jobs: dict[str, RemoteJob] = field(factory=dict)  #: claim -> the job that comes with it
+    _jobs: dict[str, RemoteJob] = field(factory=dict)  #: claim -> the job that it will run
     _next: dict[str, Behaviour] = field(factory=dict)  #: slot -> the behaviour of the next job activated there
     _running: dict[str, str] = field(factory=dict)  #: slot -> the key of its job in the world
     _ending: dict[str, str] = field(factory=dict)  #: slot -> the claim that ends with its job
 
     def number(self) -> int:
-        """Return a number that no claim or job had before."""
+        """Return a new number for a claim or job."""
         self._serial += 1
         return self._serial
 
-    def comes(self, claim: str, job: RemoteJob) -> None:
-        """Register the job that comes with a claim."""
+    def add_job(self, claim: str, job: RemoteJob) -> None:
+        """Register the job that a claim will run."""
         self._jobs[claim] = job
 
-    def activates(self, slot: str, behaviour: Behaviour) -> None:
+    def set_behaviour(self, slot: str, behaviour: Behaviour) -> None:
         """Set the behaviour of the next job on the slot."""
         self._next[slot] = behaviour
 
     def hear(self, events: Sequence[e.Event]) -> None:
-        """Take the pool's events, and plan the schedds' reactions."""
+        """Plan the schedds' reactions to the pool's events."""
         released: dict[str, int] = {}
         for event in events:
             match event:

@@ -218,7 +218,7 @@ def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
 
 
 def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
-    with pytest.raises(ConfigError, match=r"START_VANILLA_UNIVERSE: .* not enforce .* say ignore_unenforced=True"):
+    with pytest.raises(ConfigError, match=r"START_VANILLA_UNIVERSE: .* not enforce .* pass ignore_unenforced=True"):
         Pool.open("memory:", config="START_VANILLA_UNIVERSE = 1")
     with pytest.raises(Refusal, match="START_VANILLA_UNIVERSE: Poolbook does not enforce"):
         Pool.open("memory:", settings={"START_VANILLA_UNIVERSE": 1})

@@ -72,7 +72,7 @@ def test_what_the_pool_refuses_is_told_and_no_failure(folder: Path, capsys: pyte
 def test_a_job_that_is_not_in_the_queue_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
     assert main(["play", written(folder, f"at 1:00 {line}\n"), "-quiet"]) == 0
     job = line.split()[1]
-    assert capsys.readouterr().out.startswith(f"   0:01:00  ! line 1: refused: there is no job {job} in the queue\n")
+    assert capsys.readouterr().out.startswith(f"   0:01:00  ! line 1: refused: job {job} is not in the queue\n")
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
         ("config\nA = $(B)\nB = $(A)\nSTART = $(A)\nend\n", [], "a.play:"),
         ("config none.conf\n", [], "none.conf cannot be read"),
         ("machine a cores=2\nconfig\nNUM_SLOTS_TYPE_1 = 3\nSLOT_TYPE_1 = cpus=1\nend\n", [], "a.play:1: the conf"),
-        ("at 0:10 vacate slot7\n", [], "a.play:1: there is no slot slot7@ws1 at 0:00:10; there are slot1@ws1"),
+        ("at 0:10 vacate slot7\n", [], "a.play:1: unknown slot slot7@ws1 at 0:00:10; the slots are slot1@ws1"),
         ("at 0:10 measure 1.0 memory=5\n", [], "a.play:1: job 1.0 does not run at 0:00:10"),
-        ("at 0:10 on\n", [], "a.play:1: ws1 is there already"),
-        ("at 0:10 submit a\nat 0:20 off peaceful\nat 0:30 on\n", [], "a.play:3: ws1 was told to shut down, but jobs"),
+        ("at 0:10 on\n", [], "a.play:1: ws1 is already in the pool"),
+        ("at 0:10 submit a\nat 0:20 off peaceful\nat 0:30 on\n", [], "a.play:3: ws1 is still shutting down and waits"),
         ("at 0:10 set NUM_SLOTS_TYPE_1 = 3\n", [], "a.play:1: the configuration of ws1: SLOT_TYPE_1: slot 1 cannot"),
         ("", ["-dialect", "klingon"], "there are manual, htcondor-25"),
         ("", ["-seed", "x"], "-seed takes a whole number"),

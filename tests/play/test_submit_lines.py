@@ -82,14 +82,14 @@ def test_a_line_that_condor_submit_rejects_is_an_error_with_its_line() -> None:
 
 def test_a_warning_of_condor_submit_is_reported_once_for_a_line_that_repeats() -> None:
     _, reports = played(f"{POOL}at 0:10 every 10:00 submit ann skip_if_dataflow=true")
-    assert [one.words for one in reports if isinstance(one, StepWarning)] == [
+    assert [one.text for one in reports if isinstance(one, StepWarning)] == [
         "skip_if_dataflow is kept in the ad and not acted on yet"
     ]
 
 
 def test_a_misspelled_setting_in_a_set_line_is_reported() -> None:
     _, reports = played(f"{POOL}at 0:10 set STRAT = False")
-    assert [one.words for one in reports if isinstance(one, StepWarning)] == [
+    assert [one.text for one in reports if isinstance(one, StepWarning)] == [
         "scenario:3: STRAT: no such setting; did you mean START?"
     ]
 

@@ -207,11 +207,11 @@ class Point(TestPool):
         given = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
         name = f"{ELSEWHERE}#{number}"
         if behaviour is not None:
-            self.elsewhere.comes(name, RemoteJob(f"{number}.0", given, behaviour))
+            self.elsewhere.add_job(name, RemoteJob(f"{number}.0", given, behaviour))
         return self.handle(s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", given, lease))
 
     def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> StimulusResult:
-        self.elsewhere.activates(slot, behaviour or Behaviour(1000))
+        self.elsewhere.set_behaviour(slot, behaviour or Behaviour(1000))
         given = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
         return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", given))
 

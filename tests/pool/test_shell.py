@@ -76,7 +76,7 @@ def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: F
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("condor_q -nonsense", "there is no option -nonsense"),  # 2 by the name of poolbook
+        ("condor_q -nonsense", "unknown option -nonsense"),  # 2 by the name of poolbook
         ("condor_rm 99", "No pool in this folder yet."),
         ("condor_wait nosuch.log", "Couldn't open nosuch.log"),
     ],

@@ -262,7 +262,7 @@ def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
         if (launch.cluster, launch.proc) == (1, 0):
             clusters.append(pool.submit(WORK))
             pool.remove("1.1")
-            with pytest.raises(Refusal, match="time cannot pass while `behave` is called"):
+            with pytest.raises(Refusal, match="time cannot pass during a call of `behave`"):
                 pool.advance(1)
         assert pool.jobs() and pool.now
         return Behaviour(60)

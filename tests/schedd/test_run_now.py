@@ -196,7 +196,7 @@ def test_a_program_asks_for_it() -> None:
         assert [job["JobStatus"] for job in pool.jobs()] == [1, 1, 2]
         with pytest.raises(Refusal, match=r"vacate-job must be running: 2\.0 is Idle"):
             pool.run_now("1.0", "2.0")
-        with pytest.raises(ValueError, match="1 is no single job"):
+        with pytest.raises(ValueError, match="1 is not a single job"):
             pool.run_now("2.0", 1)
 
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from ....domain.decision.draft import Refusal
 from ....domain.ports.log import AlreadyServed, EventStore, LogUnavailable
-from ...library.python_values import looks, pauses
+from ...library.python_values import pauses, polls
 from ...runtime.views import views_current
 from ...stores.location import locate, safe_url
 from ...stores.log_paths import WriterLock
@@ -69,7 +69,7 @@ class ImportSession:
     ) -> Iterator[ImportResult]:
         """Import again and again, as `pauses` says; yield the first result, and each that brings something new."""
         first = True
-        for _ in looks(pauses(interval, timeout), stop):
+        for _ in polls(pauses(interval, timeout), stop):
             result = self.run()
             if result.events or first:
                 yield result
@@ -139,7 +139,7 @@ def follow_pool(
 
     The arguments and errors of `import_pool` mean the same here; errors are raised when the first result is asked for.
 
-    :param interval: seconds between two looks
+    :param interval: seconds between two polls
     :param timeout: end after so many seconds (None: never)
     :param stop: end when this is set, from another thread
     :raises ValueError: a zone, time format or length of time that does not exist
