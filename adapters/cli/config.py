@@ -274,7 +274,7 @@ def _tool_output(found: Configuration, arguments: Arguments) -> int:
     if arguments.has("dump"):
         return _tool_dump(found, arguments)
     if not arguments.words:
-        raise TOOL.ended("{usage}")
+        raise TOOL.usage_error("{usage}")
     if arguments.has("macro"):
         return _macros(found, arguments)
     return _tool_values(found, arguments)

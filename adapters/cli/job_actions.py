@@ -332,7 +332,7 @@ def now(argv: Sequence[str]) -> int:
     found = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
     jobs = [(int(one[1]), int(one[2] or 0)) for one in found if one is not None]
     if len(jobs) < max(2, len(found)):
-        raise syntax.ended("{usage}")
+        raise syntax.usage_error("{usage}")
     if arguments.has("flags"):  # they make HTCondor's schedd test itself
         raise ToolEnded(1, "Do not use the --flags option.\n")
     url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")

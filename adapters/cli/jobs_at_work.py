@@ -38,7 +38,7 @@ _HEADS = ("OWNER", "CLIENT", "SLOT", "JOB", "  RUNTIME", "PID", "JOB_DIR")
 def who(argv: Sequence[str]) -> int:
     arguments = read(_WHO, argv)
     if arguments.words:
-        raise _WHO.ended("Error: {word} is not a valid argument\n", word=arguments.words[0])
+        raise _WHO.usage_error("Error: {word} is not a valid argument\n", word=arguments.words[0])
     try:
         layout = custom_layout(arguments)
     except UsageError as wrong:
@@ -105,12 +105,12 @@ def tail(argv: Sequence[str]) -> int:
     at_most, follows = _at_most(arguments), arguments.has("f", "follow")
     streams = ["Err"] if arguments.has("stderr") else [] if arguments.has("no-stdout") else ["Out"]
     if not (streams or arguments.words[1:]):
-        raise _TAIL.ended("No file transfer specified.\n\n{usage}")
+        raise _TAIL.usage_error("No file transfer specified.\n\n{usage}")
     if not arguments.words:
-        raise _TAIL.ended("Job ID not specified.\n{usage}")
+        raise _TAIL.usage_error("Job ID not specified.\n{usage}")
     job = job_id(arguments.words[0])
     if job is None:
-        raise _TAIL.ended("Invalid Job ID: {word}\n{usage}", word=arguments.words[0])
+        raise _TAIL.usage_error("Invalid Job ID: {word}\n{usage}", word=arguments.words[0])
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
     files, shown = dict[str, Path](), dict[str, int]()
     while True:
@@ -134,11 +134,11 @@ def tail(argv: Sequence[str]) -> int:
 def _at_most(arguments: Arguments) -> int:
     value = arguments.value("maxbytes", str(_BYTES))
     if value.startswith("-"):
-        raise _TAIL.ended("-maxbytes requires an argument.\n\n{usage}")
+        raise _TAIL.usage_error("-maxbytes requires an argument.\n\n{usage}")
     try:
         return int(value)
     except ValueError:
-        raise _TAIL.ended("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
+        raise _TAIL.usage_error("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
 
 
 def _files(
@@ -191,11 +191,11 @@ _HELD: Final = 5  #: the JobStatus of a job that is held
 def ssh_to_job(argv: Sequence[str]) -> int:
     arguments = read(_SSH, argv)
     if not arguments.words:
-        raise _SSH.ended("ERROR: You must specify a job!\n\n")
+        raise _SSH.usage_error("ERROR: You must specify a job!\n\n")
     word, *command = arguments.words
     job = job_id(word)
     if job is None:
-        raise _SSH.ended("Invalid job id: {word}\n", word=word)
+        raise _SSH.usage_error("Invalid job id: {word}\n", word=word)
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
     run, attended = _running(url, job)
     if run is None and not arguments.has("auto-retry"):

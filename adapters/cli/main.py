@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..condor_tools.options import Help, NotHere, ToolError, UsageError, Version, pair, sections, texts_by_name, usage
 from ..condor_tools.terminal import columns, folded, guard_streams, width_of
-from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, version
+from ..condor_tools.tool_options import ToolEnded, htcondor_message, version
 
 
 class Entry(NamedTuple):
@@ -182,7 +182,7 @@ def _explained(error: Exception) -> int | None:
         sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
         return error.tool_code
     if isinstance(error, UsageError) and called_tool():
-        words = in_the_tools_words(error)
+        words = htcondor_message(error)
         if words is not None:
             print(words, file=sys.stderr)
             return error.exit_code

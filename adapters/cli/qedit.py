@@ -15,7 +15,7 @@ from ...domain.ports.action_results import ActionResult
 from ..bounded_text import read_input, read_text
 from ..condor_tools.job_selection import ClusterOrJob, read_job_id
 from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
-from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of
+from ..condor_tools.tool_options import ToolEnded, htcondor_message, usage_of
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import IMMUTABLE, SECURE, RequestRefused
 from .common import CommandOutput, log_of
@@ -242,7 +242,7 @@ def condor_qedit(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, out=usage) from None
     except UsageError as wrong:
-        if wrong.lacks and (words := in_the_tools_words(wrong)):
+        if wrong.lacks and (words := htcondor_message(wrong)):
             raise ToolEnded(1, f"{words}\n") from None
         told = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
         raise ToolEnded(1, f"{wrong}\n" if told is None else told + usage) from None

@@ -27,7 +27,7 @@ from ..condor_tools.options import (
     last_number,
     parse,
 )
-from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, no_number, usage_of
+from ..condor_tools.tool_options import ToolEnded, htcondor_message, number_message, usage_of
 from ..runtime import pool_client
 from ..runtime.pool_client import is_served
 from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
@@ -376,14 +376,14 @@ def condor_submit(argv: Sequence[str]) -> int:
     except UsageError as wrong:
         told = str(wrong).removeprefix("poolbook submit: ")
         if wrong.lacks:
-            told = in_the_tools_words(wrong) or f"-{wrong.lacks} requires another argument"
+            told = htcondor_message(wrong) or f"-{wrong.lacks} requires another argument"
         raise ToolEnded(1, usage if wrong.option else f"condor_submit: {told}\n") from None
     try:
         if asks(arguments):
             return answered(arguments)
         return _submit_as_tool(arguments)
     except UsageError as wrong:
-        words = f"{no_number(wrong, 'argument ')}\n" if wrong.number else wrong.told
+        words = f"{number_message(wrong, 'argument ')}\n" if wrong.number else wrong.told
         raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
     except NotHere:
         raise

@@ -39,9 +39,9 @@ def transfer_data(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
     everything = arguments.has("all")
     if everything and arguments.words:
-        raise TOOL.ended("{usage}")
+        raise TOOL.usage_error("{usage}")
     if not (everything or arguments.words or arguments.has("constraint")):
-        raise TOOL.ended("You did not specify any jobs\n{usage}")
+        raise TOOL.usage_error("You did not specify any jobs\n{usage}")
     url = pool_log(arguments, "condor_transfer_data: unknown host {name}\n")
     if not everything and not _selected(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")

@@ -29,7 +29,7 @@ from ..condor_tools.job_log_entries import (
     take_entries,
 )
 from ..condor_tools.options import Arguments, Help, ToolError, UsageError, command_table, last_number, parse
-from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of, version
+from ..condor_tools.tool_options import ToolEnded, htcondor_message, usage_of, version
 from .common import called_tool
 
 COMMAND = command_table("wait")
@@ -184,7 +184,7 @@ def condor_wait(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, usage) from None
     except UsageError as wrong:
-        words = "-num must be greater than zero" if wrong.number == "num" else in_the_tools_words(wrong)
+        words = "-num must be greater than zero" if wrong.number == "num" else htcondor_message(wrong)
         told = wrong.told if words is None else f"{words}\n"
         if told is None and not wrong.option:
             raise ToolEnded(1, f"{wrong}\n") from None

@@ -1,9 +1,9 @@
 """``poolbook q -better-analyze``: why jobs do not run, in the form of condor_q -better-analyze.
 
-It prints what the next negotiation cycle would say of a job that was rejected: how many slots each condition of its
-Requirements leaves, how many reject it, how many are in use. If that cycle would match it, the last rejection's counts
-are printed, with their time. ``-better-analyze:summary`` matches jobs with the slots as these are now. Source of its
-tables: queue.cpp and jobmatch.cpp of the reference.
+For a rejected job, it prints the result of the next negotiation cycle: how many slots each condition of its
+Requirements leaves, how many reject it, how many are in use. If that cycle would match it, it prints the counts of the
+last rejection, with their time. ``-better-analyze:summary`` matches jobs with the current slots. Source of its tables:
+HTCondor's queue.cpp and jobmatch.cpp.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _STEP = 7
 
 
 class AnalysisStep(NamedTuple):
-    """A part of an expression: its text, with other steps in brackets, and the text by which a cycle knows it (only for
-    one of the conditions that must all be true)."""
+    """A part of an expression: its text, with other steps in brackets; and, for a condition that must be true, its text
+    in a cycle's result."""
 
-    words: str
+    text: str
     condition: str
 
 
@@ -57,15 +57,15 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: C
     name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
     judged = Judged() if judge is None else judge(cluster, proc)
     requirements = ad.get("Requirements")
-    found = [] if requirements is None else steps(requirements)
+    parts = [] if requirements is None else steps(requirements)
     if requirements is not None:
-        yield from _expression(ad, requirements, found, short)
+        yield from _expression(ad, requirements, parts, short)
     refused = judged.refusal
     refusal = None if refused is None else judged.reason or refused[1]
     if refused is not None and refusal is not None:
         if judged.now and judged.reason is None:
-            yield f"The negotiation cycle at {_moment(refused[0], setting)} found what follows; now {judged.now}.\n\n"
-        yield from _conditions(refusal, found, short)
+            yield f"The negotiation cycle at {_moment(refused[0], setting)} found this result; now {judged.now}.\n\n"
+        yield from _conditions(refusal, parts, short)
         yield from _summary(refusal, name)
         if judged.lacking:
             yield f"WARNING:  Be advised:\n   {judged.lacking[0].upper()}{judged.lacking[1:]}.\n\n"
@@ -77,7 +77,7 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: C
 
 
 def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
-    """Return an expression in lines, broken after && and ||, and indented by its brackets."""
+    """Break an expression into lines after && and ||, indented by the nesting of its brackets."""
     lines, line, depth, begin, quoted = [], " " * indent, 0, 0, False
     pieces: list[tuple[str, int]] = []
     for at, char in enumerate(source):
@@ -106,7 +106,7 @@ def steps(requirements: Expression) -> list[AnalysisStep]:
     from ...domain.classad import unparse
     from ...domain.classad.tree import Binary, Parentheses
 
-    found: list[AnalysisStep] = []
+    parts: list[AnalysisStep] = []
     numbers: list[int] = []
     pending: list[tuple[Expression, bool, bool]] = [(requirements, False, True)]
     while pending:
@@ -114,26 +114,26 @@ def steps(requirements: Expression) -> list[AnalysisStep]:
         while isinstance(node, Parentheses):
             node = node.inner
         if not isinstance(node, Binary) or node.op not in ("&&", "||"):
-            words = unparse(node)
-            found.append(AnalysisStep(words, words if needed else ""))
+            source = unparse(node)
+            parts.append(AnalysisStep(source, source if needed else ""))
         elif parts_done:
-            right, left = numbers.pop(), numbers.pop()
-            found.append(AnalysisStep(f"[{left}] {node.op} [{right}]", unparse(node) if needed else ""))
+            right, first = numbers.pop(), numbers.pop()
+            parts.append(AnalysisStep(f"[{first}] {node.op} [{right}]", unparse(node) if needed else ""))
         else:
             both = needed and node.op == "&&"
             pending += [(node, True, needed and not both), (node.right, False, both), (node.left, False, both)]
             continue
-        numbers.append(len(found) - 1)
-    return found
+        numbers.append(len(parts) - 1)
+    return parts
 
 
-def _expression(ad: ClassAd, requirements: Expression, found: list[AnalysisStep], name: str) -> Iterator[str]:
+def _expression(ad: ClassAd, requirements: Expression, parts: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...domain.classad import unparse
 
     yield f"The Requirements expression for job {name} is\n\n{wrapped(unparse(requirements))}\n\n"
-    for at, step in enumerate(found):
+    for at, step in enumerate(parts):
         label = f"[{at}]"
-        yield f"    {label:<{_STEP}}: {step.words}\n"
+        yield f"    {label:<{_STEP}}: {step.text}\n"
     read = sorted(_own(ad, requirements), key=str.lower)
     if read:
         yield f"\nJob {name} defines the following attributes:\n\n"
@@ -143,37 +143,37 @@ def _expression(ad: ClassAd, requirements: Expression, found: list[AnalysisStep]
 
 
 def _own(ad: ClassAd, requirements: Expression) -> list[str]:
-    """Return the attributes of the job that an expression itself names."""
+    """Return the job's attributes that an expression refers to directly."""
     from ...domain.classad import unparse
     from ...domain.classad.tree import Attribute, children
 
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     pending = [requirements]
     while pending:
         node = pending.pop()
         if isinstance(node, Attribute):
             scope = "" if node.base is None else unparse(node.base).lower()
             if scope in ("", "my") and node.name in ad:
-                found.setdefault(node.name.lower(), node.name)
+                names.setdefault(node.name.lower(), node.name)
         pending.extend(children(node))
-    return list(found.values())
+    return list(names.values())
 
 
-# The cycle's findings
+# The result of the cycle
 
 
-def _conditions(refusal: Unmatched, found: list[AnalysisStep], name: str) -> Iterator[str]:
+def _conditions(refusal: Unmatched, parts: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...replay.narration.evidence import bare
 
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
     yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"
-    numbers = {step.condition: at for at, step in reversed(list(enumerate(found)))}
+    numbers = {step.condition: at for at, step in reversed(list(enumerate(parts)))}
     for clause in refusal.clauses:
         condition = bare(clause.text)
         at = numbers.get(condition)
         label = "" if at is None else f"[{at}]"
-        words = condition if at is None else found[at].words
-        yield f"{label:<5} {clause.alone:9d}  {words}\n"
+        text = condition if at is None else parts[at].text
+        yield f"{label:<5} {clause.alone:9d}  {text}\n"
     yield "\n\n"
 
 
@@ -201,9 +201,9 @@ _WORDS = {RUNNING: "Job is running.", HELD: "Job is held."}
 
 def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
     status = number(ad, "JobStatus")
-    words = _WORDS.get(int(status or 0))
-    if words is not None:
-        yield f"\n{name}:  {words}\n\n"
+    message = _WORDS.get(int(status or 0))
+    if message is not None:
+        yield f"\n{name}:  {message}\n\n"
     if status == HELD:
         yield f"Hold reason: {hold_reason(ad) or ''}\n\n"
     if status == IDLE and refusal is None:
@@ -211,8 +211,8 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
 
 
 def _last(judged: Judged, waits: bool, setting: CellContext) -> Iterator[str]:
-    """Yield when the job was last matched and rejected. A rejection after its match is its autocluster's, unless the
-    job is idle."""
+    """Yield when the job was last matched and rejected. A rejection after its match concerns its autocluster, unless
+    the job is idle."""
     from ...domain.negotiator.reported_rejections import rejection_reason
 
     refused = judged.refusal[0] if judged.refusal is not None else 0
@@ -248,37 +248,37 @@ _OF_SLOTS = (
 
 
 class AnalyzedSlots(NamedTuple):
-    """The slots that jobs are matched with."""
+    """The slots to match jobs with."""
 
     ads: Sequence[ClassAd]
-    signing: Signing  #: what counts of a job for the negotiator
+    signing: Signing  #: returns a job's significant attributes for the negotiator
 
 
 def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[str]:
-    """Return what is said behind the colon of an analysis: summary, reverse, priority.
+    """Return the qualifiers of an analysis, after the colon: summary, reverse, priority.
 
-    :raises UsageError: it is nothing of that
+    :raises UsageError: a qualifier is unknown
     """
     given = arguments.last(*names)
-    words = [] if given is None or given.qualifier is None else given.qualifier.split(",")
-    found = [next((one for one in _QUALIFIERS if word and one.startswith(word)), "") for word in words]
-    if given is not None and "" in found:
-        raise UsageError(f"{given.spelled}: there is no such analysis; there are: {', '.join(_QUALIFIERS)}")
-    if "reverse" in found and "summary" not in found:
-        raise UsageError("poolbook q: ask `poolbook why SLOT` why a slot has no job; :summary,reverse counts jobs")
-    return frozenset(found)
+    qualifiers = [] if given is None or given.qualifier is None else given.qualifier.split(",")
+    chosen = [next((one for one in _QUALIFIERS if word and one.startswith(word)), "") for word in qualifiers]
+    if given is not None and "" in chosen:
+        raise UsageError(f"{given.spelled}: unknown analysis; use {', '.join(_QUALIFIERS)}")
+    if "reverse" in chosen and "summary" not in chosen:
+        raise UsageError("poolbook q: `poolbook why SLOT` explains why a slot has no job; :summary,reverse counts jobs")
+    return frozenset(chosen)
 
 
 def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext) -> Iterator[str]:
-    """Yield a line for each kind of jobs: how many slots it accepts, how many of these refuse it, run it, or are
-    free for it."""
+    """Yield a line for each autocluster: how many slots it accepts, and how many of these reject it, run it, or are
+    available."""
     here = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
     yield f"Analyzing matches for {len(here)} slots\n"
     for head in _OF_JOBS:
         yield "{:<13} {:>12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n".format(*head)
     matches = _matching(setting)
     for members in _kinds(jobs, slots.signing):
-        job, states = members[0], [number(one, "JobStatus") for one in members]
+        job, states = members[0], [number(member, "JobStatus") for member in members]
         accepted = [slot for slot in here if matches(job, slot)]
         both = [slot for slot in accepted if matches(slot, job)]
         users = [user for slot in both if (user := text(slot, "RemoteUser")) is not None]
@@ -297,7 +297,7 @@ def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext)
 
 
 def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext) -> Iterator[str]:
-    """Yield a line for each slot: how many jobs it accepts, how many accept it, and how many of all do both."""
+    """Yield a line for each slot: how many jobs it accepts, how many accept it, and the share that does both."""
     kinds = _kinds(jobs, slots.signing)
     total = sum(map(len, kinds))
     yield f"Analyzing matches for {total} jobs\n"
@@ -317,7 +317,7 @@ def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext
 
 
 def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
-    """Return the jobs that are alike, by the numbers of their autoclusters if they have them."""
+    """Return the jobs by autocluster, in the order of their AutoClusterIds if they have any."""
     return sorted(grouped(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
 
 

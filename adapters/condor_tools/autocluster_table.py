@@ -1,7 +1,7 @@
-"""Groups of jobs as ads: alike for ``q -autocluster`` and ``-group-by``, held for one reason, made by one factory.
+"""Groups of jobs as ads: equal jobs (``q -autocluster`` and ``-group-by``), equal hold codes, jobs of one factory.
 
-Each group is an ad: what its jobs have in common of the attributes that count, its number, and how many jobs it has.
-Groups are numbered by their first jobs: the negotiator's own numbers are forgotten again and again.
+Each group is an ad: the significant attributes that its jobs share, its number, and how many jobs it has. Groups are
+numbered by their first jobs, since the negotiator often discards its own numbers.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from ...projections.views import FactoryRow
 
 Signature = tuple[tuple[str, str], ...]
-"""The attributes that count of a job, in small letters, with their texts."""
+"""The significant attributes of a job, in lower case, with their texts."""
 Signing = Callable[[Mapping[str, str]], Signature]
-"""Returns what counts of a job's ad, whose attributes are given as texts."""
+"""Returns the significant attributes of a job's ad, whose attributes are texts."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
-"""What counts of a job that does not say it (AutoClusterAttrs, as a schedd has it) where nobody says it of all."""
+"""The default significant attributes of a job without AutoClusterAttrs, as in a schedd."""
 
 
 def asked_groups(
     jobs: Iterable[ClassAd], arguments: Arguments, selection: JobSelector, setting: CellContext, signing: Signing | None
 ) -> list[ClassAd]:
-    """Return an ad for each group of the jobs that are alike, as -autocluster or -group-by asks for them.
+    """Return an ad for each group of equal jobs, for -autocluster or -group-by.
 
-    :param signing: what counts for the negotiator; None: what the jobs' own ads say of it
+    :param signing: returns the significant attributes for the negotiator; None: use the jobs' own ads
     """
-    if arguments.has("autocluster"):  # a constraint is about the groups
+    if arguments.has("autocluster"):  # a constraint applies to the groups
         named = chosen_jobs(selection._replace(constraints=()), jobs, setting)
-        found = autocluster_ads(filter(_negotiated, named), signing or by_their_ads, "AutoClusterId")
-        wanted, context = JobSelector(constraints=selection.constraints), setting.context()
-        return [ad for ad in found if wanted.has(ad, context)]
+        groups = autocluster_ads(filter(_negotiated, named), signing or signature_from_ad, "AutoClusterId")
+        constraint, context = JobSelector(constraints=selection.constraints), setting.context()
+        return [ad for ad in groups if constraint.has(ad, context)]
     sources = [source for given in arguments.every("af", "autoformat") for source in given.values]
     sources += [given.values[1] for given in arguments.every("format")]
     names = {name.lower() for source in sources for name in _NAME.findall(source)}
@@ -55,7 +55,7 @@ def asked_groups(
 
 
 def _negotiated(job: ClassAd) -> bool:
-    """Tell whether a job is in an autocluster: a held one that was never matched is in none."""
+    """Return True if a job is in an autocluster: a held one that was never matched is not."""
     return number(job, "JobStatus") != HELD or bool(number(job, "NumJobMatches")) or "AutoClusterId" in job
 
 
@@ -63,34 +63,34 @@ def _by(names: Container[str]) -> Signing:
     return lambda texts: tuple(sorted((name.lower(), text) for name, text in texts.items() if name.lower() in names))
 
 
-def by_their_ads(texts: Mapping[str, str]) -> Signature:
-    """Return what counts of a job by its own ad."""
+def signature_from_ad(texts: Mapping[str, str]) -> Signature:
+    """Return the significant attributes of a job by its own ad."""
     names = texts.get("AutoClusterAttrs", ",".join(_SIGNIFICANT)).strip('"').lower().split(",")
     return _by(names)(texts)
 
 
 def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[ClassAd]]:
-    """Return the jobs that are alike, in the order of their first jobs."""
+    """Return groups of equal jobs, in the order of their first jobs."""
     written = old_lines()
     members: dict[Signature, list[ClassAd]] = {}
     for job in jobs:
-        texts = {one: written(job, one).partition(" = ")[2].rstrip("\n") for one in job}
+        texts = {name: written(job, name).partition(" = ")[2].rstrip("\n") for name in job}
         members.setdefault(signing(texts), []).append(job)
     return members
 
 
 def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
-    """Return an ad for each group of like jobs, in the order of their first jobs. ``name`` is its number's, which is
-    the jobs' own if they have one."""
+    """Return an ad for each group of equal jobs, in the order of their first jobs. ``name`` is the attribute of its
+    number; if the jobs have it, use their value."""
     from ...domain.state.caches import ad_of
 
-    found = []
+    ads = []
     for at, (signature, own) in enumerate(grouped(jobs, signing).items(), 1):
         spelled = {one.lower(): one for one in own[0]}
         ad = ad_of({spelled.get(one, one): text for one, text in signature})
         ad[name], ad["JobCount"], ad["JobIds"] = int(number(own[0], name) or at), len(own), _ids(own)
-        found.append(ad)
-    return sorted(found, key=lambda ad: int(number(ad, name) or 0))
+        ads.append(ad)
+    return sorted(ads, key=lambda ad: int(number(ad, name) or 0))
 
 
 def _ids(jobs: Sequence[ClassAd]) -> str:
@@ -99,7 +99,7 @@ def _ids(jobs: Sequence[ClassAd]) -> str:
 
 
 def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
-    """Return the first job of each code and subcode, with how many there are."""
+    """Return the first job of each code and subcode, with the number of jobs."""
     from ...domain.classad import ClassAd
 
     kinds: dict[tuple[Any, Any], list[ClassAd]] = {}
@@ -109,7 +109,7 @@ def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
 
 
 def _order(ad: ClassAd) -> tuple[str, str, int, int]:
-    """By the texts of code and subcode, then by id."""
+    """Return the sort key: the texts of code and subcode, then the id."""
     code, subcode = (value_text(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
     return code, subcode, int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
 
@@ -119,10 +119,10 @@ _ALL_MADE = 2
 
 
 def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
-    """Return the clusters' ads, with how many of their jobs are in the queue, and how the factory stands."""
+    """Return the clusters' ads, with the numbers of their jobs in the queue and the state of the factory."""
     from ...domain.state.caches import ad_of
 
-    found = []
+    ads = []
     for row in rows:
         own = {
             "ClusterId": str(row.cluster),
@@ -136,5 +136,5 @@ def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
         }
         if row.mode == "Paused":
             own |= {"JobMaterializePaused": "1", "JobMaterializePauseReason": quoted(row.reason)}
-        found.append(ad_of({**json.loads(row.ad), **json.loads(row.changes), **own}))
-    return found
+        ads.append(ad_of({**json.loads(row.ad), **json.loads(row.changes), **own}))
+    return ads

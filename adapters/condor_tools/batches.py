@@ -1,6 +1,6 @@
 """The queue in batches: one line per batch of jobs, from counts by cluster and status, without ads.
 
-A batch has one owner and one batch name; a cluster without a name is a batch of its own. (Manual: condor_q, default
+A batch has one owner and one batch name; a cluster without a name is a separate batch. (Manual: condor_q, default
 output.)
 """
 
@@ -37,17 +37,17 @@ class BatchCluster(NamedTuple):
     """A cluster, as the batch table needs it."""
 
     owner: str
-    batch: str | None  #: JobBatchName, or what stands for it; None if it has none
+    batch: str | None  #: JobBatchName or its substitute; None if it has none
     cluster: int
     qdate: int  #: when it was submitted, seconds since the epoch
     counts: Counts  #: its selected jobs in the queue, by status
     lowest: int  #: the lowest proc of these, ``highest`` the highest
     highest: int
     submitted: int | None  #: the number of jobs submitted (TotalSubmitProcs); None if unknown
-    materialized: int | None = None  #: how many of them have been made so far; None if all were made at once
+    materialized: int | None = None  #: how many of them have been materialized so far; None if all were at submission
     dag: int | None = None  #: the cluster of its DAG; None if it is not a node
     nodes_done: int | None = None  #: DAG_NodesDone of a job of the scheduler universe, otherwise None
-    node: str = ""  #: the name of its node, where that is shown in place of the owner
+    node: str = ""  #: the name of its node, to show in place of the owner
 
     @property
     def jobs(self) -> int:
@@ -62,8 +62,8 @@ class BatchCluster(NamedTuple):
 
 
 def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster]:
-    """Return the rows of job ads, which must be in the order of their ids; with `dag`, nodes have the names of nodes
-    for owners."""
+    """Return the rows of job ads, which must be in the order of their ids; with `dag`, show the node's name as the
+    owner of a node."""
     rows: dict[int, BatchCluster] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
@@ -100,7 +100,7 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster
 
 
 class BatchRow(NamedTuple):
-    """A line of the table. For a count of 0 it shows ``_``."""
+    """A line of the table, which shows ``_`` for a count of 0."""
 
     owner: str
     name: str
@@ -116,14 +116,14 @@ class BatchRow(NamedTuple):
 def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRow]:
     """Return the batches of clusters, by the lowest job of each.
 
-    :param partial: whether jobs of the clusters were left out, so that missing ones are not done
+    :param partial: whether some jobs of the clusters were not selected, so that missing ones are not done
     """
     named: dict[tuple[str, str], int] = {}
     leaders: dict[int, int] = {}
     gathered: dict[int, list[BatchCluster]] = {}
     for row in sorted(rows, key=lambda row: row.cluster):
         leader = row.cluster
-        if row.dag is not None:  # a node is in its DAG's batch, or in its own where the DAG is not shown
+        if row.dag is not None:  # a node is in its DAG's batch, or in its own if the DAG is not shown
             leader = leaders.get(row.dag, leader)
         elif row.batch is not None:
             first = named.setdefault((row.owner, row.batch), leader)
@@ -134,7 +134,7 @@ def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRo
 
 
 def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
-    # Jobs of the scheduler universe stand for their nodes: they count neither as jobs nor in the ids.
+    # Jobs of the scheduler universe represent their nodes: they count neither as jobs nor in the ids.
     jobs = [row for row in clusters if row.nodes_done is None]
     alone = [row for row in jobs if row.dag is None]
     dags = [row for row in clusters if row.nodes_done is not None]
@@ -202,15 +202,15 @@ def batch_table(rows: Iterable[BatchCluster], setting: CellContext, *, partial: 
 
 
 def _name_widths(listed: list[BatchRow], width: int | None) -> tuple[int, int]:
-    """Return the widths of the owner's and the batch's names, as condor_q chooses them; less on a narrow terminal."""
+    """Return the widths of the owner's and the batch's names, as in condor_q; less on a narrow terminal."""
     if not listed:
         return 5, 12
     owner = max(len(batch.owner) for batch in listed)
     owner = 8 if owner < 5 else owner
     name = max(10, *(len(batch.name) for batch in listed))
     if width is not None:
-        # The numbers take 50 columns. Of the rest the names give up what the ids need, the batch's down to 10
-        # letters, the owner's down to 8.
+        # The numbers take 50 columns. The names shrink to leave room for the ids: the batch's down to 10 letters, the
+        # owner's down to 8.
         over = max(0, owner + name + max(len(batch.ids) for batch in listed) - (width - 50))
         cut = min(over, max(0, name - 10))
         name -= cut
@@ -222,7 +222,7 @@ def _name_widths(listed: list[BatchRow], width: int | None) -> tuple[int, int]:
 
 
 class Census(NamedTuple):
-    """The jobs of a queue by status: those asked for, mine (None without a user), and all."""
+    """The jobs of a queue by status: the selected ones, mine (None without a user), and all."""
 
     asked: Counts
     mine: Counts | None
@@ -240,20 +240,20 @@ _TOTALS = (
 
 
 def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
-    """Return how many jobs are in each state. As in condor_q, those of the scheduler universe are not counted."""
+    """Count the jobs in each state. Like condor_q, do not count those of the scheduler universe."""
     return Counter(int(number(ad, "JobStatus") or 0) for ad in ads if number(ad, "JobUniverse") != SCHEDULER)
 
 
-_NOBODYS = 51
-"""The blanks behind the one line of totals that a file's jobs have."""
+_FILE_PADDING = 51
+"""The blanks after the single line of totals for jobs from a file."""
 
 
 def totals(census: Census, me: str, *, alone: bool = False) -> str:
-    """Return the lines under a table: the jobs asked for, mine and everyone's; ``alone``: the first of these lines, of
-    a file's jobs."""
+    """Return the lines under a table: the selected jobs, mine and everyone's; ``alone``: only the first line, for jobs
+    from a file."""
     lines = [_total("query", census.asked)]
     if alone:
-        return lines[0] + " " * _NOBODYS + "\n\n"
+        return lines[0] + " " * _FILE_PADDING + "\n\n"
     if census.mine is not None:
         lines.append(_total(me, census.mine))
     lines.append(_total("all users", census.everyone))

@@ -1,4 +1,4 @@
-"""Format an attribute's value for a column: times, sizes, commands, states' letters."""
+"""Format an attribute's value for a column: times, sizes, commands, letters of states."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class CellContext(NamedTuple):
-    """What a command knows beyond its ads."""
+    """The context of a command's output, besides its ads."""
 
     now: int  #: the time, in seconds since the epoch
     timezone: tzinfo = UTC  #: the zone in which times are shown
     schedd: str = "localhost"  #: the name of the queue, for titles
-    address: str = "<127.0.0.1:0>"  #: its address, of which what follows a question mark is not shown
+    address: str = "<127.0.0.1:0>"  #: its address; the part after a question mark is not shown
     me: str = ""  #: the user, ``alice@localhost``; empty for none, who sees all jobs
-    source: str = ""  #: what the ads are from, for titles, where they are of no queue
-    submitter: str = ""  #: whose jobs -submitter asks for, for titles
-    width: int | None = None  #: the columns of the terminal; None if the output is no terminal, and nothing is cut
+    source: str = ""  #: the source of the ads, for titles, if it is not a queue
+    submitter: str = ""  #: the value of -submitter, for titles
+    width: int | None = None  #: the columns of the terminal; None if the output is not a terminal, and nothing is cut
 
     @property
     def longest(self) -> int | None:
@@ -38,7 +38,7 @@ class CellContext(NamedTuple):
         """Return the context of the expressions that this command evaluates."""
         from ...domain.classad import Context
 
-        # random() must not give two answers in one listing's two passes: it is drawn from the time.
+        # random() must return the same in both passes of one listing, so its seed is the time.
         return Context(now=self.now, timezone=self.timezone, seed=self.now)
 
 
@@ -77,8 +77,8 @@ _PARSED: dict[str, Expression] = {}
 
 
 def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
-    """Return the value of an attribute, or of an expression if the ad has no attribute of that name. An evaluation that
-    fails is an error value, which the table shows."""
+    """Return the value of an attribute, or of an expression if the ad has no attribute of that name. A failed
+    evaluation returns an error value, which the table shows."""
     from ...domain.classad import ERROR, EvaluationError, parse
 
     try:
@@ -93,7 +93,7 @@ def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as ``%v`` prints it: strings bare, all else as ClassAd text."""
+    """Return a value as ``%v`` prints it: strings unquoted, any other value as ClassAd text."""
     if isinstance(value, str):
         return value
     if type(value) is int:
@@ -130,7 +130,7 @@ def date(seconds: float, zone: tzinfo) -> str:
 
 
 def hold_reason(ad: ClassAd, _: object = None) -> str | None:
-    """Return why a job is held; of an endless expression the beginning."""
+    """Return why a job is held; shorten a very long reason."""
     from ...replay.narration.formatting import in_part
 
     reason = text(ad, "HoldReason")
@@ -207,13 +207,13 @@ def memory(ad: ClassAd) -> float | None:
 
 
 def memory_usage(ad: ClassAd, _: CellContext) -> str | None:
-    """Return the job's memory as the column SIZE shows it."""
+    """Return the job's memory for the column SIZE."""
     used = memory(ad)
     return None if used is None else f"{used:.1f}"
 
 
 def description(ad: ClassAd, _: CellContext) -> str | None:
-    """Return the job's description in brackets, else the program's last name and its arguments."""
+    """Return the job's description in brackets, else the base name of the program and its arguments."""
     program = text(ad, "Cmd")
     if program is None:
         return None
@@ -227,8 +227,8 @@ def description(ad: ClassAd, _: CellContext) -> str | None:
 
 
 def wall_time(ad: ClassAd, setting: CellContext, current: bool = False) -> float | None:
-    """Return the job's run time in seconds: its finished runs and the present one, or the ``current`` one alone. The
-    current run of a job that does not run is its last one. (Manual: condor_q, -currentrun.)"""
+    """Return the job's run time in seconds: its finished runs and the current one, or only the ``current`` one. If the
+    job is not running, the current run is the last one. (Manual: condor_q, -currentrun.)"""
     if number(ad, "RemoteUserCpu") is None:
         return None
     status, since = number(ad, "JobStatus"), number(ad, "ShadowBday")
@@ -246,14 +246,14 @@ Written = Callable[[Any, "ClassAd", CellContext], str | None]
 
 
 class Function(NamedTuple):
-    """Returns the text of a column's value, of its ad; None if there is none."""
+    """Formats a column's value; None if there is none."""
 
     written: Written
-    late: bool = False  #: whether the column's heading is as wide as it is written alone, and not as its data
+    late: bool = False  #: whether the heading is not widened with the column's data
 
 
 def cell_of(source: str, function: Function) -> Cell:
-    """Return the column of an expression that a function writes."""
+    """Return the column of an expression, formatted by a function."""
     return lambda ad, setting: function.written(evaluate(ad, source, setting.context()), ad, setting)
 
 
@@ -278,12 +278,12 @@ def _run_time(_: Any, ad: ClassAd, setting: CellContext) -> str | None:
 
 
 def _clock(ad: ClassAd, *names: str) -> float | None:
-    """Return an ad's own time: the first of these attributes that it has."""
+    """Return an ad's time: the first of these attributes that it has."""
     return next((time for time in (number(ad, name) for name in names) if time is not None), None)
 
 
 def _since(write: Callable[[float, float], float], *clocks: str) -> Written:
-    """Write a length of time that ends at the ad's own clock."""
+    """Format a length of time that ends at the ad's time."""
 
     def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
         now = _clock(ad, *clocks)
@@ -293,7 +293,7 @@ def _since(write: Callable[[float, float], float], *clocks: str) -> Written:
 
 
 def _until_now(*clocks: str) -> Written:
-    """Write the time from an instant to the ad's own clock, or to now if it has none."""
+    """Format the time from an instant to the ad's time, or to now if it has none."""
 
     def written(value: Any, ad: ClassAd, setting: CellContext) -> str | None:
         at = _clock(ad, *clocks)
@@ -334,7 +334,7 @@ def _version(value: Any, *_: Any) -> str | None:
 
 
 def _package(value: Any, *_: Any) -> str | None:
-    """Return the version with what follows its date: ``25.14.1.PackageID:``."""
+    """Return the version with the text after its date: ``25.14.1.PackageID:``."""
     words = value.split() if isinstance(value, str) else []
     if len(words) < 2:
         return None
@@ -350,7 +350,7 @@ def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
 
 
 def transfer(ad: ClassAd, _: CellContext | None = None) -> str:
-    """Return which files of a job move, as -io shows it; empty if none do."""
+    """Return a job's transfers for -io; empty if there are none."""
     parts = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
     going = [word for name, word in parts if flag(ad, name)]
     return " transfer=" + ",".join(going) if going else ""
@@ -422,13 +422,13 @@ OWN_FUNCTIONS: dict[str, Function] = {
     "transfer": Function(_of_ad(transfer)),
     "version": Function(_package),
 }
-"""Functions of the tools' own tables, which no print format can name."""
+"""Functions of the tools' built-in tables, which print formats cannot use."""
 
-NOT_FOLLOWED: dict[str, str] = {
+UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(("GRID_JOB_ID", "GRID_RESOURCE", "GRID_STATUS"), "there are no grid jobs"),
-    "ACTIVITY_OR_OCU": "ACTIVITY_CODE and the attribute Activity say what a slot does",
-    "BATCH_NAME": "the attribute JobBatchName has the name",
+    "ACTIVITY_OR_OCU": "use ACTIVITY_CODE or the attribute Activity instead",
+    "BATCH_NAME": "use the attribute JobBatchName instead",
     "BUFFER_IO_MISC": "-io shows transfers",
     "UNHEALTH": "health checks are not reported yet",
 }
-"""Functions of HTCondor's that are refused: why, or what to do instead."""
+"""HTCondor functions that are rejected: why, or what to do instead."""

@@ -1,7 +1,7 @@
 """Write whole ads and chosen attributes: -af, -format, -long, -json, -jsonl, -xml, and -attributes.
 
-The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Bare attribute names need no ads:
-``plain_attributes`` returns the columns, ``join_lines`` writes rows of texts.
+The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Plain attribute names need no ads:
+``plain_attributes`` returns the columns, ``join_lines`` formats rows of texts.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Autoformat(NamedTuple):
 
 
 def autoformat(given: Given) -> Autoformat:
-    """Check an ``-af`` option. Attributes end at the first blank one, as in HTCondor's tools. Raise `UsageError` if a
-    letter is unknown, or an expression cannot be parsed."""
+    """Check an ``-af`` option. Like HTCondor's tools, stop at the first blank attribute. Raise `UsageError` if a letter
+    is unknown, or an expression cannot be parsed."""
     letters = given.qualifier or ""
     for letter in letters:
         if letter not in LETTERS and letter != "o":
             known = "; ".join(f"{name} {meaning}" for name, meaning in LETTERS.items())
-            raise UsageError(f"{given.spelled}: there is no letter {letter!r}; the letters are: {known}")
+            raise UsageError(f"{given.spelled}: unknown letter {letter!r}; the letters are: {known}")
     attributes = []
     for attribute in given.values:
         if not attribute.strip():
@@ -64,7 +64,7 @@ def autoformat(given: Given) -> Autoformat:
 
 
 def custom_layout(arguments: Arguments) -> Layout | None:
-    """Return the layout of the -af and -format options, in their order; None without any."""
+    """Return the layout of the -af and -format options, in their order; None if there are none."""
     columns: list[Column] = []
     separators: dict[str, str] | None = None
     headed = False
@@ -89,21 +89,21 @@ def custom_layout(arguments: Arguments) -> Layout | None:
     return Layout(tuple(columns), headed=headed, **separators)  # type: ignore[arg-type]
 
 
-def _columns(asked: Autoformat) -> Iterator[Column]:
-    """Yield the columns of an -af: as wide as they need with headings, else unpadded."""
-    headed, labelled = "h" in asked.letters, "l" in asked.letters
+def _columns(form: Autoformat) -> Iterator[Column]:
+    """Yield the columns of an -af: with headings as wide as necessary, else unpadded."""
+    headed, labelled = "h" in form.letters, "l" in form.letters
     width = None if headed else 0
-    if "j" in asked.letters:
+    if "j" in form.letters:
         yield Column(" ID", (lambda ad, _: f"ID = {job_id(ad)}") if labelled else job_id, width)
-    for source in asked.attributes:
+    for source in form.attributes:
         label = f"{source} = ".replace("%", "%%") if labelled and not headed else ""
-        yield Column(source, source, width, label + asked.form)
+        yield Column(source, source, width, label + form.form)
 
 
 def check_expression(option: str, text: str) -> str:
-    """Return the text if it is an expression; a bare name is not parsed.
+    """Return the text if it is a valid expression; do not parse a plain name.
 
-    :raises UsageError: it is none; the message has the place of the error
+    :raises UsageError: it is invalid; the message has the position of the error
     """
     if not _NAME.fullmatch(text):
         parsed(option, text)
@@ -113,14 +113,14 @@ def check_expression(option: str, text: str) -> str:
 def parsed(option: str, text: str) -> Expression:
     """Parse an option's value as an expression.
 
-    :raises UsageError: it is none; the message has the place of the error
+    :raises UsageError: it is invalid; the message has the position of the error
     """
     from ...domain.classad import ClassAdSyntaxError, parse
 
     try:
         return parse(text)
     except ClassAdSyntaxError as error:
-        raise UsageError(f"{option}: this is no expression: {error}") from None
+        raise UsageError(f"{option}: not a valid expression: {error}") from None
 
 
 # -- without ads ---------------------------------------------------------------------------------------------------
@@ -132,31 +132,31 @@ _BLOCK = 4096
 
 
 def plain_attributes(arguments: Arguments) -> list[str] | None:
-    """Return the attributes of the one ``-af`` if all are bare names and texts suffice to print them, else None.
+    """Return the attributes of the only ``-af`` if all are plain names and texts suffice to print them, else None.
 
     Ads are needed for expressions, for letters that depend on types (V, r, T, Y) or widths (h), with -format, and for
-    whole ads or a label beside an id. With the letter j, ClusterId and ProcId come first.
+    complete ads or a label next to an id. With the letter j, ClusterId and ProcId come first.
     """
     if arguments.has("format", "long", "json", "jsonl", "xml", "totals", "attributes"):
         return None
     options = list(arguments.every("af", "autoformat"))
     if len(options) != 1 or not _PLAIN.issuperset(options[0].qualifier or ""):
         return None
-    asked = autoformat(options[0])
-    if not all(_NAME.fullmatch(name) and name.lower() not in _RESERVED for name in asked.attributes):
+    form = autoformat(options[0])
+    if not all(_NAME.fullmatch(name) and name.lower() not in _RESERVED for name in form.attributes):
         return None
-    return (["ClusterId", "ProcId"] if "j" in asked.letters else []) + list(asked.attributes)
+    return (["ClusterId", "ProcId"] if "j" in form.letters else []) + list(form.attributes)
 
 
 def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of texts, in the order of ``plain_attributes``, as -af writes them; in blocks of some thousand lines.
-    The texts are those of ``%v``: strings bare, ``undefined`` for a missing value."""
+    """Format rows of texts, in the order of ``plain_attributes``, like -af; yield blocks of some thousand lines. The
+    texts are as for ``%v``: strings unquoted, ``undefined`` for a missing value."""
     (given,) = arguments.every("af", "autoformat")
-    asked = autoformat(given)
-    places = ["{}"] * len(asked.attributes)
-    labels = [name + " = " if "l" in asked.letters else "" for name in asked.attributes]
-    if "j" in asked.letters:
-        places, labels = ["{}.{}", *places], ["ID = " if "l" in asked.letters else "", *labels]
+    form = autoformat(given)
+    places = ["{}"] * len(form.attributes)
+    labels = [name + " = " if "l" in form.letters else "" for name in form.attributes]
+    if "j" in form.letters:
+        places, labels = ["{}.{}", *places], ["ID = " if "l" in form.letters else "", *labels]
     layout = custom_layout(arguments)
     assert layout is not None
     fields = [label + place for label, place in zip(labels, places, strict=True)]
@@ -171,8 +171,8 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
 
 
 def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
-    """Return the names of an ad's attributes in alphabetical order: all, or those of the list that it has, spelled as
-    in the list."""
+    """Return the names of an ad's attributes in alphabetical order: all, or those in the list, spelled as in the
+    list."""
     return sorted(ad if attributes is None else {name for name in attributes if name in ad}, key=str.lower)
 
 
@@ -189,7 +189,7 @@ _MOST_REMEMBERED = 50_000
 
 
 def _remembering(write: Callable[[ClassAd], str]) -> Written:
-    """Return a writer of attributes that writes those which many ads share, as a cluster's jobs do, only once."""
+    """Return a formatter of attributes that formats one shared by many ads, as in a cluster, only once."""
     from ...domain.classad import ClassAd
 
     texts: dict[tuple[str, int], tuple[Expression, str]] = {}
@@ -201,7 +201,7 @@ def _remembering(write: Callable[[ClassAd], str]) -> Written:
         if known is None:
             if len(texts) >= _MOST_REMEMBERED:
                 texts.clear()
-            # The expression is kept with its text: while it is here, no other one has its id.
+            # Keep the expression with its text, so that no other expression can get its id.
             known = texts[key] = expression, write(ClassAd({name: expression}))
         return known[1]
 
@@ -209,19 +209,19 @@ def _remembering(write: Callable[[ClassAd], str]) -> Written:
 
 
 def old_lines() -> Written:
-    """Return a writer of attributes as lines ``Name = value``."""
+    """Return a formatter of attributes as lines ``Name = value``."""
     return _remembering(lambda ad: ad.to_old())
 
 
 def json_members() -> Written:
-    """Return a writer of attributes as members of a JSON object."""
+    """Return a formatter of attributes as members of a JSON object."""
     return _remembering(lambda ad: ad.to_json()[1:-2])
 
 
 def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
     """Return the ad as lines ``Name = value`` and an empty line; empty if it has none of the attributes.
 
-    :param written: ``old_lines()``, kept from ad to ad
+    :param written: ``old_lines()``, reused for all ads
     """
     written = written or old_lines()
     lines = "".join([written(ad, name) for name in chosen(ad, attributes)])
@@ -229,9 +229,9 @@ def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Wri
 
 
 def json_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
-    """Return the ad as an object of JSON: plain values as JSON's, expressions as ``"\\/Expr(...)\\/"``.
+    """Return the ad as a JSON object: plain values as JSON values, expressions as ``"\\/Expr(...)\\/"``.
 
-    :param written: ``json_members()``, kept from ad to ad
+    :param written: ``json_members()``, reused for all ads
     """
     written = written or json_members()
     return "{" + ",".join([written(ad, name) for name in chosen(ad, attributes)]) + "\n}"
@@ -252,7 +252,7 @@ def whole_ads(
 ) -> Iterator[str]:
     """Yield the ads in one of the forms ``long``, ``json``, ``jsonl``, ``xml``.
 
-    :param bare: whether an empty list of JSON is no text at all (as condor_q prints it), rather than ``[ ]``
+    :param bare: whether to print nothing for an empty JSON list (like condor_q), rather than ``[ ]``
     :param gap: the text after each ad in XML
     :param edge: the text after the head, and after the foot, in XML
     """
@@ -279,27 +279,27 @@ def whole_ads(
 
 
 def bare_json(arguments: Arguments) -> bool:
-    """Tell whether JSON of no ads is no text, as ``-json`` prints it; ``--json`` prints an empty list."""
+    """Return True if nothing is printed for an empty JSON list, as for ``-json``; ``--json`` prints an empty list."""
     given = arguments.last("json")
     return given is None or not given.spelled.startswith("--")
 
 
 _LONG_FORMS = ("auto", "long", "xml", "json")
-"""What -long:FORM may name; HTCondor's ``new`` is not among them."""
+"""The forms of -long:FORM; HTCondor's ``new`` is not implemented."""
 
 
 def ads_form(arguments: Arguments) -> str | None:
-    """Return the form of whole ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is asked for. Raise
-    `UsageError` if two of the last three are given, or -long names a form that there is not."""
-    asked = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
+    """Return the form of complete ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is requested. Raise
+    `UsageError` if two of the last three are given, or -long names an unknown form."""
+    forms = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
     given = arguments.last("long")
     if given is not None and given.qualifier is not None:
         if given.qualifier not in _LONG_FORMS:
-            raise UsageError(f"{given.spelled}: there is no such form; the forms are: {', '.join(_LONG_FORMS)}")
+            raise UsageError(f"{given.spelled}: unknown form; use {', '.join(_LONG_FORMS)}")
         if given.qualifier in ("json", "xml"):
-            asked.append(given.qualifier)
-    if len(asked) > 1:
-        raise UsageError(f"-{asked[0]} and -{asked[1]} cannot both be printed: choose one")
-    if asked:
-        return asked[0]
+            forms.append(given.qualifier)
+    if len(forms) > 1:
+        raise UsageError(f"-{forms[0]} and -{forms[1]} cannot both be printed: choose one")
+    if forms:
+        return forms[0]
     return "long" if arguments.has("long") else None

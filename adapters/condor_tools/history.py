@@ -1,5 +1,5 @@
-"""``poolbook history``: the jobs that have left the queue, in the table of condor_history; and ads from a file that
-HTCondor's tools wrote, which -jobads, -ads and -file name."""
+"""``poolbook history``: the jobs that have left the queue, in the table of condor_history; and ads from a file of
+HTCondor's tools, for -jobads, -ads and -file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HistoryQuery(NamedTuple):
     arguments: Arguments
     selection: JobSelector
     since: Expression | None  #: stop at the first job for which this is true
-    limit: int | None  #: the most jobs that are printed, ``scan`` the most that are read
+    limit: int | None  #: the most jobs to print; ``scan``: the most to read
     scan: int | None
     layout: Layout | None
     form: str | None
@@ -38,11 +38,11 @@ class HistoryQuery(NamedTuple):
 
 
 def read(argv: Sequence[str]) -> HistoryQuery:
-    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
+    """Parse a command line. Raise `UsageError` if an option is invalid, or two contradict each other."""
     arguments = parse(COMMAND, argv)
     since = arguments.last("since")
     if since is not None and arguments.has("forwards", "nobackwards"):
-        raise UsageError("poolbook history: -since stops on the way back: it cannot be combined with -forwards")
+        raise UsageError("poolbook history: -since stops a backwards scan: it cannot be combined with -forwards")
     limit = last_number(COMMAND, arguments, "limit", "match", least=1)
     scan = last_number(COMMAND, arguments, "scanlimit", least=1)
     form = print_format(arguments)
@@ -67,20 +67,20 @@ def _stop(arguments: Arguments) -> Expression | None:
     (value,) = given.values
     if given.name == "completedsince":
         return parsed(given.spelled, f"CompletionDate <= ({value})")
-    wanted = read_job_id(value) if value.replace(".", "", 1).isdigit() else None
-    if wanted is None:
+    job = read_job_id(value) if value.replace(".", "", 1).isdigit() else None
+    if job is None:
         return parsed(given.spelled, value)
-    of_proc = "" if wanted.proc is None else f" && ProcId == {wanted.proc}"
-    return parsed(given.spelled, f"ClusterId == {wanted.cluster}{of_proc}")
+    of_proc = "" if job.proc is None else f" && ProcId == {job.proc}"
+    return parsed(given.spelled, f"ClusterId == {job.cluster}{of_proc}")
 
 
 def render(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
-    :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. They
-        are read one by one, and no more of them than are needed.
+    :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. Only
+        as many as needed are read.
     """
-    jobs = _asked(ads, query, setting)
+    jobs = _select(ads, query, setting)
     if query.form is not None:
         yield from whole_ads(query.form, jobs, attribute_list(query.arguments), bare=False, gap="\n", edge="\n")
     elif query.layout is not None:
@@ -91,7 +91,7 @@ def render(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) ->
         yield from lines(table._replace(streamed=True, limit=fitted.longest), jobs, setting)
 
 
-def _asked(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[ClassAd]:
+def _select(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[ClassAd]:
     context = setting.context()
     printed = 0
     for seen, ad in enumerate(ads):
@@ -112,14 +112,14 @@ def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[
     """Return the ads of a file; ``-`` is standard input.
 
     :param option: the option that names it, for messages
-    :param form: the file's form, as the option's text after the colon names it; None and auto: its beginning tells
-    :param missing: what is said if it cannot be read
+    :param form: the file's form, from the option's text after the colon; None and auto: detect it
+    :param missing: the message if it cannot be read
     :raises ToolError: it cannot be read
-    :raises UsageError: it has another form than that, or this is none
+    :raises UsageError: the form is unknown, or the file has another one
     """
     form = form or "auto"
     if form not in _FORMS:
-        raise UsageError(f"{option}: there is no form {form!r}; the forms are: {', '.join(_FORMS)}")
+        raise UsageError(f"{option}: unknown form {form!r}; use {', '.join(_FORMS)}")
     try:
         text = read_input() if name == "-" else read_text(name)
     except OSError:

@@ -1,4 +1,4 @@
-"""The entries of a job event log, as they are written to it."""
+"""Parse the entries of a job event log, also while it grows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..condor_files.job_event_log_ads import Unreadable, entry_of_json, entry_of
 SUBMITTED, EXECUTING, TERMINATED, ABORTED = 0, 1, 5, 9
 _HEADER: Final = re.compile(r"(\d{3}) \((-?\d+)\.(-?\d+)\.(-?\d+)\) ", re.ASCII)
 _ENDS: Final = ((b"<c>", b"</c>\n", entry_of_xml), (b"{", b"}\n", entry_of_json))
-"""How an entry in XML or JSON begins and ends, and what reads it. All others end with a line of three dots."""
+"""The start and end of an entry in XML or JSON, and its parser. All others end with a line of three dots."""
 
 
 class LogEntry(NamedTuple):
-    """An entry of a job event log: its number, its job, and its whole text."""
+    """An entry of a job event log: its number, its job, and its text."""
 
     number: int
     job: tuple[int, int, int]  #: cluster, proc, subproc
@@ -27,12 +27,12 @@ class LogEntry(NamedTuple):
 
 
 class UnreadableEntry(Exception):
-    """What stands in a log is no entry."""
+    """A part of a log is not a valid entry."""
 
 
 def take_entries(data: bytes) -> tuple[list[LogEntry], int]:
-    """Return the whole entries at the beginning of `data`, and how many bytes they take. Raise ``UnreadableEntry``."""
-    found, at = list[LogEntry](), 0
+    """Parse the complete entries at the start of `data`; return them and their size. Raise ``UnreadableEntry``."""
+    entries, at = list[LogEntry](), 0
     while at < len(data):
         if data[at : at + 1] in b"\r\n":
             at += 1
@@ -54,8 +54,8 @@ def take_entries(data: bytes) -> tuple[list[LogEntry], int]:
                 number, *job, _, _ = read(text)
             except Unreadable as problem:
                 raise UnreadableEntry(str(problem)) from None
-        found.append(LogEntry(number, (job[0], job[1], job[2]), text))
-    return found, at
+        entries.append(LogEntry(number, (job[0], job[1], job[2]), text))
+    return entries, at
 
 
 Reader = Callable[[], bytes]

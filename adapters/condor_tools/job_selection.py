@@ -1,4 +1,4 @@
-"""Select jobs by ids, owners and constraints, and as nodes of DAGs, which workflow engines mark by DAGManJobId and
+"""Select jobs by ids, owners and constraints, and as nodes of DAGs, which workflow engines mark with DAGManJobId and
 DAGNodeName."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
 
 SCHEDULER = 7
-"""The JobUniverse of jobs that may stand for a DAG."""
+"""The JobUniverse of jobs that may represent a DAG."""
 
 
 def id_of(ad: ClassAd) -> tuple[int, int]:
@@ -26,16 +26,16 @@ def id_of(ad: ClassAd) -> tuple[int, int]:
 
 
 def dag_of(ad: ClassAd) -> int | None:
-    """Return the cluster of the DAG of which a job is a node: of 201, or "201.0"; None if it is not a node."""
+    """Return the cluster of a node's DAG, from 201 or "201.0"; None if the job is not a node."""
     if "DAGManJobId" not in ad:
         return None
-    found = re.match(r"\s*(\d+)(?:\.|$)", text(ad, "DAGManJobId") or "")
-    dag = int(found[1]) if found else int(number(ad, "DAGManJobId") or 0)
+    match = re.match(r"\s*(\d+)(?:\.|$)", text(ad, "DAGManJobId") or "")
+    dag = int(match[1]) if match else int(number(ad, "DAGManJobId") or 0)
     return dag if dag > 0 else None
 
 
-def is_in(ad: ClassAd, dag: int) -> bool:
-    """Return True if condor_q shows a job where its DAG's cluster is asked for."""
+def is_node_of(ad: ClassAd, dag: int) -> bool:
+    """Return True if condor_q shows a job when its DAG's cluster is requested."""
     return number(ad, "DAGManJobId") == dag or (text(ad, "JobBatchId") or "").partition(".")[0] == str(dag)
 
 
@@ -45,7 +45,7 @@ def node_of(ad: ClassAd) -> str | None:
 
 
 def owner_or_node(ad: ClassAd) -> str:
-    """Return a node's name, or the owner of any other job. A node without a name is reported on standard error."""
+    """Return a node's name, or the owner of any other job. Report a node without a name on standard error."""
     name = node_of(ad)
     if name is None and "DAGManJobId" in ad:
         print("DAG node job with no DAGNodeName attribute!", file=sys.stderr)
@@ -53,7 +53,7 @@ def owner_or_node(ad: ClassAd) -> str:
 
 
 def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[list[ClassAd], Column]:
-    """Return jobs, which are sorted by their ids, with nodes below their DAGs, and the column of their names.
+    """Return the jobs, sorted by id, with nodes below their DAGs; and the column of their names.
 
     :param column: the column of owners
     :param width: the columns of the terminal; None if the output is not a terminal
@@ -93,7 +93,7 @@ _ID = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 class ClusterOrJob(NamedTuple):
-    """A cluster, or one job of it."""
+    """A cluster, or one of its jobs."""
 
     cluster: int
     proc: int | None = None
@@ -103,22 +103,22 @@ class ClusterOrJob(NamedTuple):
 
 
 def read_job_id(word: str) -> ClusterOrJob | None:
-    """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user's name.
-    Raise `UsageError` for a number that can be no id."""
-    found = _ID.fullmatch(word)
-    if found is None:
+    """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user's name. Raise
+    `UsageError` for a number that is not a valid id."""
+    match = _ID.fullmatch(word)
+    if match is None:
         if word[:1].isdigit() or word[:1] == ".":
-            raise UsageError(f"{word!r} is no job: a job is cluster.proc (12.3), a cluster a number (12)")
+            raise UsageError(f"{word!r} is not a job: a job is cluster.proc (12.3), a cluster a number (12)")
         return None
-    cluster, proc = found.groups()
+    cluster, proc = match.groups()
     if int(cluster) == 0:
-        raise UsageError(f"{word!r} is no job: clusters are numbered from 1")
+        raise UsageError(f"{word!r} is not a job: clusters are numbered from 1")
     return ClusterOrJob(int(cluster), None if proc is None else int(proc))
 
 
 class JobSelector(NamedTuple):
-    """Jobs by id or owner, and the constraints on each. A job belongs to it if it has one of the ids or owners and
-    every constraint is true for it."""
+    """Selects jobs by id or owner, and by constraints. A job must have one of the ids or owners, and meet every
+    constraint."""
 
     ids: tuple[ClusterOrJob, ...] = ()
     owners: tuple[str, ...] = ()
@@ -127,11 +127,11 @@ class JobSelector(NamedTuple):
 
     @property
     def everything(self) -> bool:
-        """Tell whether all jobs are selected."""
+        """Return True if all jobs are selected."""
         return not (self.ids or self.owners or self.constraints)
 
     def as_request(self, *more: str) -> dict[str, Any]:
-        """Return what a request to the pool says of these jobs; ``more`` are further constraints."""
+        """Return the selection in a request to the pool; ``more`` are further constraints."""
         constraints = [*(f"({constraint})" for constraint in self.constraints), *more]
         return {
             "clusters": [job.cluster for job in self.ids if job.proc is None],
@@ -142,17 +142,17 @@ class JobSelector(NamedTuple):
         }
 
     def names(self, cluster: int, owner: str) -> bool:
-        """Tell whether a whole cluster of this owner is selected by its number, by its owner, or as all are."""
-        by_id = any(wanted.cluster == cluster and wanted.proc is None for wanted in self.ids)
+        """Return True if a complete cluster is selected by its number, by its owner, or because all are."""
+        by_id = any(job.cluster == cluster and job.proc is None for job in self.ids)
         return by_id or owner in self.owners or not (self.ids or self.owners)
 
     def has(self, ad: ClassAd, context: Context) -> bool:
         named = []
         if self.ids:
             cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
-            by_id = any(wanted.cluster == cluster and wanted.proc in (None, proc) for wanted in self.ids)
+            by_id = any(job.cluster == cluster and job.proc in (None, proc) for job in self.ids)
             named.append(
-                by_id or (self.nodes and any(not wanted.proc and is_in(ad, wanted.cluster) for wanted in self.ids))
+                by_id or (self.nodes and any(not job.proc and is_node_of(ad, job.cluster) for job in self.ids))
             )
         if self.owners:
             named.append(text(ad, "Owner") in self.owners)
@@ -162,7 +162,7 @@ class JobSelector(NamedTuple):
 
 
 def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
-    """Tell whether a constraint is true for an ad: true, or a number but 0."""
+    """Return True if an ad meets a constraint: its value is true, or a number other than 0."""
     from ...domain.classad import EvaluationError
 
     try:
@@ -173,11 +173,11 @@ def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
 
 
 def select(words: Iterable[str], constraints: Iterable[str]) -> JobSelector:
-    """Return the selection of words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
-    word is no id and no name, or a constraint is no expression."""
-    meant = [(word, read_job_id(word)) for word in words]
-    ids = tuple(wanted for _, wanted in meant if wanted is not None)
-    owners = tuple(word for word, wanted in meant if wanted is None)
+    """Return the selection for words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
+    word is neither an id nor a name, or a constraint is not a valid expression."""
+    ids_by_word = [(word, read_job_id(word)) for word in words]
+    ids = tuple(job for _, job in ids_by_word if job is not None)
+    owners = tuple(word for word, job in ids_by_word if job is None)
     return JobSelector(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints))
 
 

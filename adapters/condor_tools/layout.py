@@ -1,11 +1,11 @@
-"""Lay out values in columns, for the fixed tables, ``-af`` and ``-format``.
+"""Lay out values in columns, for the built-in tables, ``-af`` and ``-format``.
 
 The rules are those of HTCondor's print masks (manual: Print Formats):
 
 * A column is as wide as its heading, left-aligned, and grows with its data. A given width (negative: left-aligned, 0:
-  no padding) pads narrow data and lets wide data stand out.
+  no padding) pads narrow data; wide data exceeds it.
 * ``cut`` shortens wider data; ``grow`` lets a given width grow with the data, too.
-* An ad without a value shows ``missing``: once, or in brackets over the whole width if it is doubled.
+* An ad without a value shows ``missing``: once, or in brackets over the full width if it is doubled.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One column. ``value`` is an attribute or expression, printed by ``form`` (a printf format), or a function. A
-    ``form`` of "" prints strings and leaves other values blank. ``joined``: no separator before the column."""
+    """One column. ``value`` is an attribute or expression, printed with ``form`` (a printf format), or a function. The
+    ``form`` "" prints strings and leaves other values blank. ``joined``: no separator before the column."""
 
     heading: str
     value: str | Cell
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     grow: bool = False
     cut: bool = False
     joined: bool = False
-    late: bool = False  #: it grows as its lines are printed, and leaves the heading as narrow as it is
+    late: bool = False  #: it grows while its lines are printed, without widening the heading
     bare_after: bool = False  #: no separator after the column
 
 
@@ -47,23 +47,23 @@ class Layout(NamedTuple):
     after: str = ""
     after_row: str = "\n"
     headed: bool = True
-    streamed: bool = False  #: the heading is printed before the data is seen: widths grow from line to line
+    streamed: bool = False  #: print the heading before reading the data: widths grow from line to line
     trimmed: bool = False  #: no blanks at the end of a line
     limit: int | None = None  #: the longest line; None for no limit
 
 
 Row = Sequence[str | None]
 _UNMEASURED = frozenset({"undefined", "error", "true", "false"})
-"""Values that widen their column as they are printed, and leave the heading as narrow as it is."""
+"""Values that widen their column while they are printed, but not the heading."""
 
 
 def lines(layout: Layout, ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
-    """Yield the heading and a line (or what the layout makes of it) for each ad."""
+    """Yield the heading and the text for each ad, usually one line."""
     context = setting.context()
 
     def row(ad: ClassAd) -> Row:
         return [
-            _kept_in_line(column.value(ad, setting))
+            _escape_cell(column.value(ad, setting))
             if callable(column.value)
             else conversion(column.form).of(ad, column.value, context)
             for column in layout.columns
@@ -72,14 +72,13 @@ def lines(layout: Layout, ads: Iterable[ClassAd], setting: CellContext) -> Itera
     return _lines(layout, map(row, ads))
 
 
-def _kept_in_line(text: str | None) -> str | None:
-    """Return a cell of a table: a foreign text is spelled out, so that it adds no lines and moves no columns."""
+def _escape_cell(text: str | None) -> str | None:
+    """Escape control characters in a cell, so that it adds no lines and moves no columns."""
     return text if text is None or text.isprintable() else visible(text)
 
 
 def with_appended(columns: tuple[Column, ...], more: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return a table's columns with those of -aaf behind them. A last column that stood out is as wide as its data
-    then."""
+    """Append the columns of -aaf to a table's columns. An unpadded last column becomes as wide as its data."""
     if not more:
         return columns
     *before, last = columns
@@ -87,8 +86,8 @@ def with_appended(columns: tuple[Column, ...], more: tuple[Column, ...]) -> tupl
 
 
 def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the heading and the lines of rows of texts. A foreign text stays in its cell."""
-    return _lines(layout, ([_kept_in_line(text) for text in texts] for texts in rows))
+    """Yield the heading and the lines of rows of texts. Escape control characters in the cells."""
+    return _lines(layout, ([_escape_cell(text) for text in texts] for texts in rows))
 
 
 def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
@@ -111,7 +110,7 @@ def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
     """Yield the lines of a table of texts: columns as wide as their texts, two blanks apart.
 
-    :param right: the numbers of the right-aligned columns, headings too
+    :param right: the numbers of the right-aligned columns, including headings
     """
     columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(heads)))
     return laid_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [heads, *rows])
@@ -133,7 +132,7 @@ def _padded(column: Column, width: int, text: str | None) -> str:
 
 
 def missing(sign: str, width: int) -> str:
-    """Return the text for a missing value: the sign, or for a doubled one the width in brackets: ``[????]``."""
+    """Return the text for a missing value: the sign, or for a doubled sign the full width in brackets: ``[????]``."""
     if len(sign) < 2:
         return sign
     if not width:
@@ -160,10 +159,10 @@ _ESCAPED = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 
 
 def unescaped(form: str) -> str:
-    """Replace C's escapes ``\\n``, ``\\t``, ``\\x41`` and ``\\101`` in a text by their characters."""
+    """Replace C escapes such as ``\\n``, ``\\t``, ``\\x41`` and ``\\101`` in a text."""
 
-    def character(found: re.Match[str]) -> str:
-        code = found[1]
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
         if code[0] == "x" and len(code) > 1:
             return chr(int(code[1:], 16))
         return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
@@ -176,7 +175,7 @@ _STRINGS_ONLY = "S"
 
 
 class Conversion(NamedTuple):
-    """A printf format taken apart: the text before and after its one conversion, flags, width, precision and letter.
+    """A parsed printf format: the text before and after its conversion, flags, width, precision and letter.
 
     Letters: the integers ``diouxXc``, the reals ``eEfFgGaA``, ``s``; and HTCondor's own: ``v`` the value, ``V`` the
     value with strings quoted, ``r`` the expression unevaluated, ``T`` a length of time, ``Y`` a date
@@ -247,19 +246,19 @@ def conversion(form: str) -> Conversion:
     """Parse a printf format. Only its first conversion counts; a later ``%`` is text."""
     known = _CONVERSIONS.get(form)
     if known is None:
-        known = _CONVERSIONS[form] = _take_apart(unescaped(form))
+        known = _CONVERSIONS[form] = _parse_conversion(unescaped(form))
     return known
 
 
-def _take_apart(form: str) -> Conversion:
+def _parse_conversion(form: str) -> Conversion:
     if not form:
         return Conversion("", _STRINGS_ONLY)
-    found = next((found for found in _CONVERSION.finditer(form) if found[4] is not None), None)
-    if found is None or found[4] not in _LETTERS:
+    match = next((match for match in _CONVERSION.finditer(form) if match[4] is not None), None)
+    if match is None or match[4] not in _LETTERS:
         return Conversion(form.replace("%%", "%"), "")
-    flags, width, precision, letter = found.groups()
-    after = form[found.end() :].replace("%%", "%")
-    return Conversion(form[: found.start()].replace("%%", "%"), letter, after, flags, int(width or 0), precision)
+    flags, width, precision, letter = match.groups()
+    after = form[match.end() :].replace("%%", "%")
+    return Conversion(form[: match.start()].replace("%%", "%"), letter, after, flags, int(width or 0), precision)
 
 
 def _unevaluated(ad: ClassAd, source: str) -> str:

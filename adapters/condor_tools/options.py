@@ -1,7 +1,7 @@
-"""Options as HTCondor's tools spell them: one dash, long names, any abbreviation down to a least length.
+"""Options in the style of HTCondor's tools: one dash, long names, abbreviations down to a minimum length.
 
-A command's options are a table, a file of ``commands/``, from which parsing, help and error messages are made. The
-values are NamedTuples, not attrs classes: importing attrs takes a third of a short command's time.
+A command's options are a table, a file of ``commands/``, which defines parsing, help and error messages. The values are
+NamedTuples, not attrs classes: importing attrs takes a third of a short command's time.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from typing import NamedTuple
 from .terminal import columns, folded
 
 MANY = -1
-"""The arity of an option that takes all words up to the next option."""
+"""The arity of an option that takes all arguments up to the next option."""
 
 
 class UsageError(Exception):
-    """Wrong usage: the message says what was wrong and what would be right. The command ends with ``exit_code``."""
+    """Invalid usage: the message says what is wrong and how to fix it. The command exits with ``exit_code``."""
 
     exit_code = 2
 
     def __init__(
-        self, words: str, option: str = "", told: str | None = None, *, lacks: str = "", number: str = "",
+        self, message: str, option: str = "", told: str | None = None, *, lacks: str = "", number: str = "",
         word: str = "", command: str = "",
     ) -> None:  # fmt: skip
-        """Say what is wrong: ``option`` is one that there is not, ``lacks`` one of a ``command`` without its values,
-        ``number`` one whose value is no such number, ``word`` that option or value as it was typed; ``told``, if not
-        None, is what HTCondor's tool says of this before its help."""
-        super().__init__(words)
+        """``option``: an unknown option; ``lacks``: an option of a ``command`` without its values; ``number``: an
+        option whose value is not a valid number; ``word``: that option or value as typed; ``told``: the message of
+        HTCondor's tool before its help (None: unknown)."""
+        super().__init__(message)
         self.option, self.told, self.lacks, self.number, self.word = option, told, lacks, number, word
         self.command = command
 
 
 class ToolError(Exception):
-    """A well-formed request that cannot be met. The command ends with ``exit_code``."""
+    """A valid request that failed. The command exits with ``exit_code``."""
 
     exit_code = 1
 
 
 class NotHere(ToolError):
-    """A name that is not of this pool. ``of_tool`` is what HTCondor's tools print of it, which put their own names in
-    place of ``{tool}``."""
+    """A name that this pool does not have. ``of_tool`` is the message of HTCondor's tools, with ``{tool}`` for the
+    tool's name."""
 
     def __init__(self, message: str, of_tool: str, tool_code: int = 1) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class NotHere(ToolError):
 
 
 class Help(Exception):
-    """Not an error: the help of a ``command``, which belongs on standard output, is the message."""
+    """Not an error: print the help of a ``command`` on standard output."""
 
     exit_code = 0
 
@@ -61,7 +61,7 @@ class Help(Exception):
 
 
 class Version(Exception):
-    """Not an error: the version of HTCondor whose behaviour is followed is asked for."""
+    """Not an error: print the HTCondor version that Poolbook implements."""
 
     exit_code = 0
 
@@ -70,16 +70,16 @@ class Option(NamedTuple):
     """One row of a command's table."""
 
     name: str  #: the long name, without its dash
-    least: int  #: the letters of it that are needed
-    values: str = ""  #: its values, as the help shows them: ``<expr>``, ``<fmt> <attr>``, ``<attr>...``
+    least: int  #: the minimum length of an abbreviation
+    values: str = ""  #: its values in the help: ``<expr>``, ``<fmt> <attr>``, ``<attr>...``
     help: str = ""  #: its purpose, for the help
-    colon: str = ""  #: what may follow the name after a colon, as the help shows it
-    refused: str = ""  #: for an option of HTCondor's that Poolbook does not have: why, and what to do instead
-    also: str = ""  #: another full name of it
+    colon: str = ""  #: the qualifier after a colon, as in the help
+    refused: str = ""  #: for an unsupported HTCondor option: why, and what to do instead
+    also: str = ""  #: an alternative full name
 
     @property
     def arity(self) -> int:
-        """Return how many words follow; ``MANY`` for all of them."""
+        """Return the number of values; ``MANY`` for all arguments up to the next option."""
         return MANY if self.values.endswith("...") else len(self.values.split())
 
 
@@ -95,7 +95,7 @@ class ToolSyntax(NamedTuple):
 
 
 class Given(NamedTuple):
-    """An option as it was given: its full name, the text after the colon, its values, and its spelling."""
+    """An option on a command line: its full name, the text after the colon, its values, and its spelling."""
 
     name: str
     qualifier: str | None
@@ -104,21 +104,21 @@ class Given(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """A command's arguments: the options in their order, and the other words."""
+    """A command's arguments: the options in order, and the other arguments."""
 
     given: tuple[Given, ...]
     words: tuple[str, ...]
 
     def every(self, *names: str) -> Iterator[Given]:
-        """Return the options of these names, in the order in which they were given."""
+        """Return the options with these names, in the order of the command line."""
         return (given for given in self.given if given.name in names)
 
     def has(self, *names: str) -> bool:
-        """Tell whether one of these options was given."""
+        """Return True if one of these options was given."""
         return any(True for _ in self.every(*names))
 
     def last(self, *names: str) -> Given | None:
-        """Return the last of these options that was given: it wins."""
+        """Return the last of these options that was given, which overrides the others."""
         return next((given for given in reversed(self.given) if given.name in names), None)
 
     def chosen(self, *names: str) -> str:
@@ -127,12 +127,12 @@ class Arguments(NamedTuple):
         return "" if given is None else given.name
 
     def value(self, name: str, otherwise: str = "") -> str:
-        """Return the value of an option, the last one that was given."""
+        """Return the value of an option's last occurrence."""
         given = self.last(name)
         return otherwise if given is None else given.values[0]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of an option that may be given again."""
+        """Return the values of an option that may be repeated."""
         return [given.values[0] for given in self.every(name)]
 
 
@@ -149,7 +149,7 @@ def sections(name: str) -> dict[str, list[str]]:
 
 
 def texts_by_name(rows: Iterable[str]) -> dict[str, str]:
-    """Return the texts of rows by their names, of which a row may have several."""
+    """Return the texts of rows by name; a row may have several names."""
     return {name: text for names, text in map(pair, rows) for name in names.split(", ")}
 
 
@@ -162,14 +162,13 @@ _SHARED = sections("shared")
 LETTERS = dict(map(pair, _SHARED["letters after -af:"]))
 """The meanings of the letters after ``-af:``."""
 ELSEWHERE = dict(map(pair, _SHARED["names of options elsewhere:"]))
-"""Full names of options, and the commands that have them, that another command would take for an abbreviation of its
-own option: it refuses them. They are kept because a short command does not load the other tables; a test compares them
-with these."""
+"""Full names of options, and their commands, that another command would take for an abbreviation of its own option: it
+rejects them. They are listed here since a short command does not load the other tables; a test compares them."""
 _REFUSED = "not supported: "
 
 
 def command_table(name: str) -> ToolSyntax:
-    """Return the table of a command, from its data file. ``commands/shared.txt`` tells how these are written."""
+    """Return the table of a command, from its data file. ``commands/shared.txt`` documents the format."""
     parts = sections(name)
     (call, purpose), *_ = parts.items()
     return ToolSyntax(
@@ -183,7 +182,7 @@ def command_table(name: str) -> ToolSyntax:
 
 
 def option_rows(rows: Iterable[str]) -> tuple[Option, ...]:
-    """Return the options that rows of a data file describe."""
+    """Return the options of a data file's rows."""
     return tuple(_options(rows))
 
 
@@ -205,7 +204,7 @@ def _options(rows: Iterable[str]) -> Iterator[Option]:
 
 def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
     """Parse the arguments by the command's table. Raise `Help` for -help, `Version` for -version, `UsageError` if an
-    option does not exist (with near misses), is not supported, or lacks its values."""
+    option is unknown (with suggestions), is not supported, or lacks its values."""
     given: list[Given] = []
     words: list[str] = []
     at = 0
@@ -228,35 +227,34 @@ def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
 
 
 def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
-    """Return the option that a word such as ``-con``, ``-af:jh`` or ``--constraint`` means, and the text after its
-    colon.
+    """Return the option for an argument such as ``-con``, ``-af:jh`` or ``--constraint``, and the text after its colon.
 
-    With two dashes the name must be in full, as in HTCondor's tools. The full name of another command's option
-    (``ELSEWHERE``) is no abbreviation.
+    With two dashes the name must be complete, as in HTCondor's tools. The full name of another command's option
+    (``ELSEWHERE``) is not an abbreviation.
 
-    :raises UsageError: there is none; the message names similar options
+    :raises UsageError: the option is unknown; the message names similar ones
     """
     exact = word.startswith("--")
     name, colon, qualifier = word.lstrip("-").partition(":")
     options = [option for option in command.options if option.colon or not colon]
-    found = next((option for option in options if name in (option.name, option.also)), None)
-    if found is None and not exact:
-        found = next((o for o in options if len(name) >= o.least and o.name.startswith(name)), None)
-        if found is not None and not found.refused and name in ELSEWHERE:
+    match = next((option for option in options if name in (option.name, option.also)), None)
+    if match is None and not exact:
+        match = next((o for o in options if len(name) >= o.least and o.name.startswith(name)), None)
+        if match is not None and not match.refused and name in ELSEWHERE:
             raise UsageError(
-                f"poolbook {command.name}: there is no option {word}, which is one of {ELSEWHERE[name]}; write "
-                f"-{found.name} if that is meant"
+                f"poolbook {command.name}: unknown option {word}, an option of {ELSEWHERE[name]}; write -{match.name} "
+                "in full to use that"
             )
-    if found is not None:
-        return found, qualifier if colon else None
+    if match is not None:
+        return match, qualifier if colon else None
     raise UsageError(
-        f"poolbook {command.name}: there is no option {word}{_near(command, name)}."
+        f"poolbook {command.name}: unknown option {word}{_suggestions(command, name)}."
         f" `poolbook {command.name} -help` lists the options",
         option=word,
     )
 
 
-def _near(command: ToolSyntax, name: str) -> str:
+def _suggestions(command: ToolSyntax, name: str) -> str:
     from ...domain.suggestions import close_names
 
     names = [option.name for option in command.options]
@@ -273,40 +271,40 @@ def _values(
             end += 1
         values = tuple(argv[at:end])
         if end < len(argv) and argv[end] == "-":
-            end += 1  # a dash alone ends a list, so that ids may follow
+            end += 1  # a single dash ends a list, so that ids may follow
         missing = not values
     else:
         end = at + option.arity
         values = tuple(argv[at:end])
         missing = len(values) < option.arity
     if missing:
-        told = f"poolbook {command.name}: {word} needs {option.values}: {option.help}"
-        raise UsageError(told, lacks=option.name, word=word, command=command.name)
+        message = f"poolbook {command.name}: {word} needs {option.values}: {option.help}"
+        raise UsageError(message, lacks=option.name, word=word, command=command.name)
     return values, end
 
 
 def whole_number(command: ToolSyntax, given: Given, least: int = 0) -> int:
-    """Return the one value of an option as an integer. Raise `UsageError` if it is none, or less than ``least``."""
+    """Return the value of an option as an integer. Raise `UsageError` if it is invalid, or less than ``least``."""
     (value,) = given.values
     try:
         number = int(value)
     except ValueError:
         number = least - 1
     if number < least:
-        words = f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}"
-        raise UsageError(words, number=given.name, word=value, command=command.name)
+        message = f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}"
+        raise UsageError(message, number=given.name, word=value, command=command.name)
     return number
 
 
 def last_number(command: ToolSyntax, arguments: Arguments, *names: str, least: int = 0) -> int | None:
-    """Return the value of the last of these options that was given, as `whole_number` reads it; None if none was."""
+    """Return the last value of these options, parsed by `whole_number`; None if none was given."""
     given = arguments.last(*names)
     return None if given is None else whole_number(command, given, least)
 
 
 def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) -> int | None:
-    """Return the width of lines: the terminal's, none with -wide, 120 with ``-wide:120``. Raise `UsageError` if the
-    text after the colon is no width."""
+    """Return the width of lines: the terminal's, None with -wide, 120 with ``-wide:120``. Raise `UsageError` if the
+    text after the colon is not a valid width."""
     wide = arguments.last("wide")
     if wide is None:
         return terminal
@@ -316,7 +314,7 @@ def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) 
 
 
 def usage(command: ToolSyntax, width: int | None = None) -> str:
-    """Return the help of a command, made from its table, in lines no longer than `width`."""
+    """Format the help of a command from its table, in lines no longer than `width`."""
     shown = [option for option in command.options if not option.refused]
     refused = [option.name for option in command.options if option.refused]
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
@@ -327,9 +325,9 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
         )
     )
     if any(option.name == "af" for option in shown):
-        parts.append(("the letters after -af: and what they ask for:", list(LETTERS.items())))
+        parts.append(("letters after -af:", list(LETTERS.items())))
     if refused:
-        parts.append(("of HTCondor's options these are not supported (yet): " + ", ".join(refused), ()))
+        parts.append(("HTCondor options that are not supported: " + ", ".join(refused), ()))
     if command.examples:
         parts.append(("examples:", command.examples))
     lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
@@ -339,7 +337,7 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
 
 
 def spelling(option: Option) -> str:
-    """Return an option and its values as the help shows them."""
+    """Return an option and its values for the help."""
     letters = f"[{option.colon}]" if option.colon else ""
     values = option.values.replace(">...", "> ...")
     also = f", -{option.also}" if option.also else ""

@@ -1,4 +1,4 @@
-"""``-print-format FILE``: the columns of a table as HTCondor's print formats describe them.
+"""``-print-format FILE``: parse the columns of a table in HTCondor's print format.
 
     SELECT [BARE | NOTITLE | NOHEADER] [LABEL [SEPARATOR text]]
            [RECORDPREFIX | RECORDSUFFIX | FIELDPREFIX | FIELDSUFFIX text] ...
@@ -7,8 +7,8 @@
     [GROUP BY expression ...]
     [SUMMARY STANDARD | NONE]
 
-Source: make_printmask.cpp of the reference, and captures of what its tools print. Keywords are in capitals; of a row,
-what stands before the first one is the expression.
+Source: HTCondor's make_printmask.cpp, and captured output of its tools. Keywords are in capitals; the text of a row
+before the first one is the expression.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
-from .cells import FUNCTIONS, NOT_FOLLOWED, OWN_FUNCTIONS, Function, cell_of
+from .cells import FUNCTIONS, OWN_FUNCTIONS, UNSUPPORTED, Function, cell_of
 from .formats import WIDEST, check_expression, parsed
 from .layout import Column, Layout, unescaped
 from .options import Arguments, ToolError, UsageError, data_text
@@ -37,22 +37,22 @@ _SEPARATORS = {
     "FIELDPREFIX": "before",
     "FIELDSUFFIX": "after",
 }
-_SIGNS = " ?*.-_#0"  #: what may stand for a missing value
+_SIGNS = " ?*.-_#0"  #: the signs for a missing value
 
 
 class Format(NamedTuple):
-    """What a print format asks for."""
+    """A parsed print format."""
 
     layout: Layout
     where: Expression | None
-    order: tuple[str, ...]  #: the expressions by which rows are sorted
+    order: tuple[str, ...]  #: the expressions that sort the rows
     titled: bool
     summed: bool
-    complaints: tuple[str, ...]  #: what of it is not understood, in the words of HTCondor's tools
+    complaints: tuple[str, ...]  #: warnings about unknown parts, in the words of HTCondor's tools
 
 
 class Token(NamedTuple):
-    """A word of a line, with its place; what is quoted is no keyword."""
+    """A word of a line, with its position; a quoted word is not a keyword."""
 
     text: str
     at: int
@@ -60,35 +60,35 @@ class Token(NamedTuple):
 
 
 def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
-    """Return the format that -print-format names; None without the option. Its complaints are told.
+    """Return the format that -print-format names; None without the option. Print its warnings.
 
-    :param cut: whether a column of a given width cuts what is wider, as in every tool but condor_status
+    :param cut: whether a column with a given width cuts wider data, as in every tool except condor_status
     :raises ToolError: the file cannot be read
-    :raises UsageError: it asks for what is not followed, or what is no expression
+    :raises UsageError: it has an unsupported keyword or an invalid expression
     """
     given = arguments.last("print-format")
     if given is None:
         return None
     if arguments.has("af", "autoformat", "format"):
-        raise UsageError(f"{given.spelled} has columns of its own: leave it out, or -af and -format")
+        raise UsageError(f"{given.spelled} defines all columns: use either it, or -af and -format")
     (name,) = given.values
     try:
         text = read_input() if name == "-" else read_text(name)
     except (OSError, UnicodeDecodeError):
         raise ToolError(f"Can't open select file: {name}\nError: invalid select file {name}") from None
-    found = read_format(text, name, cut=cut)
-    for line in found.complaints:
+    format = read_format(text, name, cut=cut)
+    for line in format.complaints:
         print(line, file=sys.stderr)
-    return found
+    return format
 
 
 def read_format(text: str, name: str, *, cut: bool = True) -> Format:
-    """Read the text of a print format; ``name`` is the file's, for messages."""
+    """Parse the text of a print format; ``name`` is the file's, for messages."""
     return _PrintFormatReader(name, cut).read(text)
 
 
 class OwnTable(NamedTuple):
-    """A table of a tool's own: the MyType of its ads (empty for all), and its columns as a print format."""
+    """A built-in table of a tool: the MyType of its ads (empty for all), and its columns as a print format."""
 
     kind: str
     text: str
@@ -96,7 +96,7 @@ class OwnTable(NamedTuple):
 
 @cache
 def own_tables(tool: str) -> dict[str, OwnTable]:
-    """Return the tables that a tool prints by itself, by the names of their views."""
+    """Return the built-in tables of a tool, by the names of their views."""
     blocks = (block.partition("\n") for block in data_text("tables", tool).strip().split("\n\n"))
     heads = ((head.partition(" "), text) for head, _, text in blocks)
     return {view: OwnTable(kind, text) for (view, _, kind), text in heads}
@@ -104,18 +104,18 @@ def own_tables(tool: str) -> dict[str, OwnTable]:
 
 @cache
 def own_table(tool: str, view: str) -> Format:
-    """Return one of these tables."""
+    """Return one of these tables, parsed."""
     return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).read(own_tables(tool)[view].text)
 
 
 _FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
-"""How values are printed, by the letter after ``-aaf:``."""
+"""The printf form of values, by the letter after ``-aaf:``."""
 
 
 def appended(arguments: Arguments) -> tuple[Column, ...]:
-    """Return the columns that -aaf puts behind those of a table: each an attribute, or a row of a print format.
+    """Return the columns that -aaf appends to a table: each is an attribute, or a row of a print format.
 
-    :raises UsageError: its letter is none, or what it names is no expression
+    :raises UsageError: its letter is unknown, or an expression is invalid
     """
     columns: list[Column] = []
     for given in arguments.every("aaf"):
@@ -154,7 +154,7 @@ class _PrintFormatReader:
                 (self._select if first == "SELECT" else self._summary)(tokens[1:])
                 continue
             if first in ("JOIN", "AND"):
-                raise self._wrong(f"{first} is not followed: a table has ads of one kind")
+                raise self._wrong(f"{first} is not supported: a table has ads of one kind")
             if first in ("WHERE", "GROUP"):
                 section = first
                 tokens = tokens[2 if [token.text for token in tokens[:2]] == ["GROUP", "BY"] else 1 :]
@@ -167,9 +167,9 @@ class _PrintFormatReader:
         return Format(layout, self.where, tuple(self.order), titled, summed, tuple(self.complaints))
 
     def append(self, row: str, form: str) -> None:
-        """Take in one row; ``form`` is how its values are printed unless it says so itself."""
+        """Parse one row; ``form`` is the default form of its values."""
         tokens = list(_tokens(row))
-        source, values, flags = _taken_apart(row, tokens, _VALUES, _FLAGS) if tokens else ("", {}, set())
+        source, values, flags = _split_row(row, tokens, _VALUES, _FLAGS) if tokens else ("", {}, set())
         if source:
             column = self._column(check_expression(self.name, source), values, flags)
             plain = "PRINTF" not in values and column.form == "%v"
@@ -183,7 +183,7 @@ class _PrintFormatReader:
         for token in rest:
             word = token.text
             if word in ("UNIQUE", "FROM"):
-                raise self._wrong(f"SELECT {word} is not followed: `-af ... | sort | uniq -c` counts")
+                raise self._wrong(f"SELECT {word} is not supported: use `-af ... | sort | uniq -c`")
             if word in _SEPARATORS:
                 self.separators[_SEPARATORS[word]] = unescaped(_next(rest))
             elif word == "LABEL":
@@ -202,14 +202,14 @@ class _PrintFormatReader:
         if section == "WHERE":
             self.where = parsed(self.name, line[tokens[0].at :].strip())
         elif section == "GROUP":
-            source, _, _ = _taken_apart(line, tokens, frozenset({"AS"}), frozenset({"ASCENDING", "DESCENDING"}))
+            source, _, _ = _split_row(line, tokens, frozenset({"AS"}), frozenset({"ASCENDING", "DESCENDING"}))
             self.order.append(check_expression(self.name, source))
         elif section == "SELECT":
-            source, values, flags = _taken_apart(line, tokens, _VALUES, _FLAGS)
+            source, values, flags = _split_row(line, tokens, _VALUES, _FLAGS)
             if source:
                 self.columns.append(self._column(check_expression(self.name, source), values, flags))
         else:
-            raise self._wrong("columns under SUMMARY are not followed: STANDARD and NONE are")
+            raise self._wrong("columns under SUMMARY are not supported: use STANDARD or NONE")
 
     def _column(self, source: str, values: Mapping[str, str], flags: set[str]) -> Column:
         function = self._function(values.get("PRINTAS", values.get("RENDERAS", "")))
@@ -234,22 +234,22 @@ class _PrintFormatReader:
         )
 
     def _function(self, name: str) -> Function | None:
-        if name in NOT_FOLLOWED:
-            raise self._wrong(f"PRINTAS {name} is not followed: {NOT_FOLLOWED[name]}")
+        if name in UNSUPPORTED:
+            raise self._wrong(f"PRINTAS {name} is not supported: {UNSUPPORTED[name]}")
         if name and name not in self.functions:
             self.complaints.append(f"Unknown argument {name} for PRINTAS")
         return self.functions.get(name)
 
 
 def _joined(text: str) -> Iterator[str]:
-    """Yield the lines, those that end in a backslash with the next one."""
+    """Yield the lines; a backslash at the end of a line joins it with the next one."""
     yield from re.sub(r"\\\n", "", text).splitlines()
 
 
 def _tokens(line: str) -> Iterator[Token]:
-    for found in _TOKEN.finditer(line):
-        quoted = found["double"] is not None or found["single"] is not None
-        yield Token((found["double"] or found["single"] or "") if quoted else found[0], found.start(), quoted)
+    for match in _TOKEN.finditer(line):
+        quoted = match["double"] is not None or match["single"] is not None
+        yield Token((match["double"] or match["single"] or "") if quoted else match[0], match.start(), quoted)
 
 
 def _next(rest: Iterator[Token]) -> str:
@@ -257,12 +257,12 @@ def _next(rest: Iterator[Token]) -> str:
     return "" if token is None else token.text
 
 
-def _taken_apart(
+def _split_row(
     line: str, tokens: list[Token], with_value: frozenset[str], flags: frozenset[str]
 ) -> tuple[str, dict[str, str], set[str]]:
-    """Return the expression of a row, and what its keywords say."""
+    """Split a row into its expression, the values of its keywords, and its flags."""
     values: dict[str, str] = {}
-    said: set[str] = set()
+    given: set[str] = set()
     begins = len(line)
     rest = iter(tokens)
     for token in rest:
@@ -274,19 +274,19 @@ def _taken_apart(
             quoted = value is not None and value.quoted and token.text in ("AS", "PRINTF")
             values[token.text] = "" if value is None else (unescaped(value.text) if quoted else value.text)
             if value is not None and token.text == "WIDTH" and value.text == "AUTO":
-                said.add("AUTO")
+                given.add("AUTO")
         else:
-            said.add(token.text)
-    return line[tokens[0].at : begins].strip(), values, said
+            given.add(token.text)
+    return line[tokens[0].at : begins].strip(), values, given
 
 
 def _width(values: Mapping[str, str]) -> int | None:
-    found = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
-    return None if found is None else max(-WIDEST, min(WIDEST, int(found[0])))
+    match = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
+    return None if match is None else max(-WIDEST, min(WIDEST, int(match[0])))
 
 
 def _sign(word: str, complaints: list[str]) -> str:
-    """Return what stands for a missing value: one sign, or two for the column's whole width."""
+    """Return the sign for a missing value, or two signs for the column's full width."""
     if not word:
         return ""
     if word[0] not in _SIGNS:

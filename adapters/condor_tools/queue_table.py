@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     from .print_format import Format
 
 OF_THE_PAST = (
-    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
+    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` show an earlier instant, `poolbook log` all that "
     "happened"
 )
-"""Alternatives where the queue of an instant is unknown."""
+"""Alternatives if the queue at an instant is unknown."""
 
 COMMAND = command_table("q")
 
 VIEWS = ("jobs", "dag", "run", "hold", "idle", "io")
 """The tables of one line per job."""
 WHOLE = ("long", "json", "jsonl", "xml")
-"""The forms of whole ads."""
+"""The forms of complete ads."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 EMPTY = {
     "jobset": "JOBSETID NAME OWNER COMPLETE REMOVED    IDLE RUNNING    HELD",
     "grid": " ID      OWNER          STATUS     GRID->MANAGER    HOST       GRID_JOB_ID",
 }
-"""Options that ask for what there is not, and the headings of their tables."""
+"""Options for kinds of jobs that do not exist here, and the headings of their tables."""
 GROUPINGS = ("autocluster", "group-by")
-"""Options that show jobs which are alike, and how many there are."""
+"""Options that show groups of equal jobs with their sizes."""
 WITHOUT_TOTALS = frozenset({"run", "idle"})
 
 STATES = {
@@ -62,7 +62,7 @@ STATES = {
     "hold": (("hold", "held", "hold-codes"), (HELD,)),
     "idle": (("idle",), (IDLE,)),
 }
-"""Views of jobs in some states: the options, which cannot be combined, and the states."""
+"""Views of jobs in certain states: the options, which cannot be combined, and the states."""
 
 # -- the query -----------------------------------------------------------------------------------------------------
 
@@ -73,21 +73,21 @@ class QueueQuery(NamedTuple):
     arguments: Arguments
     view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name of ``VIEWS``, a form of ads
     selection: JobSelector
-    everyone: bool  #: whether the jobs of others are meant, too
+    everyone: bool  #: whether to include other users' jobs
     limit: int | None
     layout: Layout | None  #: for the view ``custom``
-    format: Format | None = None  #: where -print-format describes the layout
-    more: tuple[Column, ...] = ()  #: the columns that -aaf puts behind those of the table
+    format: Format | None = None  #: the format of -print-format
+    more: tuple[Column, ...] = ()  #: the columns that -aaf appends
 
     @property
     def analysis(self) -> frozenset[str]:
-        """Return what kind of analysis is asked for: summary, reverse; empty: of each job."""
+        """Return the requested kind of analysis: summary, reverse; empty: of each job."""
         return _analysis(self.arguments)
 
     @property
     def partial(self) -> bool:
-        """Tell whether a cluster may be shown in part, so that the number of its done jobs is unknown."""
-        return bool(self.selection.constraints) or any(wanted.proc is not None for wanted in self.selection.ids)
+        """Return True if a cluster may be shown in part, so that the number of its done jobs is unknown."""
+        return bool(self.selection.constraints) or any(job.proc is not None for job in self.selection.ids)
 
     @property
     def statuses(self) -> tuple[int, ...] | None:
@@ -96,7 +96,7 @@ class QueueQuery(NamedTuple):
 
     @property
     def plain(self) -> list[str] | None:
-        """Return the attributes that suffice, as texts, for ``formats.join_lines``; None if ads are needed.
+        """Return the attributes whose texts suffice for ``formats.join_lines``; None if ads are needed.
 
         Their rows are the jobs of ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, by cluster
         and proc.
@@ -107,7 +107,7 @@ class QueueQuery(NamedTuple):
 
     @property
     def aggregated(self) -> bool:
-        """Tell whether counts by cluster and status suffice: ``render_rows`` then answers without ads."""
+        """Return True if counts by cluster and status suffice: ``render_rows`` then needs no ads."""
         partly = self.partial or self.limit is not None or self.statuses is not None
         partly = partly or self.arguments.has("io", "unmatchable", *EMPTY)
         return self.view in ("batch", "totals") and not partly
@@ -135,7 +135,7 @@ def read(argv: Sequence[str]) -> QueueQuery:
     form = ads_form(arguments)
     grouping = arguments.chosen("batch", "nobatch")
     if grouping == "batch" and layout is not None:
-        raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
+        raise UsageError("poolbook q: -batch defines all columns: use either it, or -af and -format")
     everyone = bool(arguments.words or users) or arguments.has("allusers", "all-users")
     view = form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch"))
     if view == "analysis":
@@ -224,21 +224,21 @@ def render(
     """Yield the command's output.
 
     :param ads: the jobs of the queue: all of them, unless a census is given
-    :param census: mine and everyone's jobs by status, if known without the ads (``analysis_options`` is counted here)
+    :param census: my and everyone's jobs by status, if known without the ads
     :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
-    :param signing: for -autocluster: what counts of a job for the negotiator
+    :param signing: for -autocluster: returns a job's significant attributes for the negotiator
     :param slots: for -better-analyze:summary: the pool's slots
     """
     if query.view == "analysis" and slots is not None:
         from . import analyze
 
         table = analyze.of_slots if "reverse" in query.analysis else analyze.of_jobs
-        yield from (*title(setting, timed=False), *table(_asked(ads, query, setting), slots, setting))
+        yield from (*title(setting, timed=False), *table(_select(ads, query, setting), slots, setting))
         return
     if query.view == "analysis":
         from .analyze import analysis
 
-        for ad in _asked(ads, query, setting):
+        for ad in _select(ads, query, setting):
             yield from title(setting, timed=False)
             yield from analysis(ad, judge, setting)
         return
@@ -252,14 +252,14 @@ def render(
 
         if query.view == "groups":
             yield from title(setting)
-        found = autocluster_table.asked_groups(ads, query.arguments, query.selection, setting, signing)
-        yield from group_table(found[: query.limit], query, "autocluster", setting)
+        groups = autocluster_table.asked_groups(ads, query.arguments, query.selection, setting, signing)
+        yield from group_table(groups[: query.limit], query, "autocluster", setting)
         return
     if census is None:
         ads = list(ads)
         mine = [ad for ad in ads if text(ad, "Owner") == setting.owner]
         census = Census({}, count_statuses(mine), count_statuses(ads))
-    jobs = _asked(ads, query, setting)
+    jobs = _select(ads, query, setting)
     census = census._replace(asked=count_statuses(jobs))
     if query.arguments.has("totals") and query.view != "totals":
         from ...domain.classad import ClassAd
@@ -294,17 +294,17 @@ def render(
             yield "\n" + _footer(query, setting, census)
 
 
-def group_table(found: Sequence[ClassAd], query: QueueQuery, view: str, setting: CellContext) -> Iterator[str]:
-    """Yield ads, of which each may stand for several jobs, as a query prints them: whole, by -af, or in a table."""
+def group_table(ads: Sequence[ClassAd], query: QueueQuery, view: str, setting: CellContext) -> Iterator[str]:
+    """Print ads, each of which may represent several jobs, as a query requests: complete, by -af, or in a table."""
     if query.view in WHOLE:
-        yield from whole_ads(query.view, found, attribute_list(query.arguments), bare=bare_json(query.arguments))
+        yield from whole_ads(query.view, ads, attribute_list(query.arguments), bare=bare_json(query.arguments))
     elif query.layout is not None:
-        yield from lines(query.layout, found, setting)
+        yield from lines(query.layout, ads, setting)
     else:
         from .print_format import own_table
 
         columns = with_appended(own_table("q", view).layout.columns, query.more)
-        yield from lines(Layout(columns, trimmed=True), found, setting)
+        yield from lines(Layout(columns, trimmed=True), ads, setting)
 
 
 def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, setting: CellContext) -> Iterator[str]:
@@ -313,16 +313,16 @@ def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, setting: CellCo
     :param rows: all clusters of the queue
     """
     rows = list(rows)
-    asked = [row for row in rows if _meant(row, query, setting)]
-    census = Census(_sum(asked), _sum([row for row in rows if row.owner == setting.owner]), _sum(rows))
+    selected = [row for row in rows if _is_selected(row, query, setting)]
+    census = Census(_sum(selected), _sum([row for row in rows if row.owner == setting.owner]), _sum(rows))
     yield from title(setting)
     if query.view == "batch":
-        yield from batch_table(asked, _width(query, setting))
+        yield from batch_table(selected, _width(query, setting))
         yield "\n"
     yield _footer(query, setting, census)
 
 
-def _meant(row: BatchCluster, query: QueueQuery, setting: CellContext) -> bool:
+def _is_selected(row: BatchCluster, query: QueueQuery, setting: CellContext) -> bool:
     if not query.selection.names(row.cluster, row.owner):
         return False
     return query.everyone or not setting.owner or row.owner == setting.owner
@@ -336,7 +336,7 @@ def _sum(rows: Iterable[BatchCluster]) -> dict[int, int]:
     return counts
 
 
-def _asked(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
+def _select(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
     jobs = chosen_jobs(query.selection, ads, setting)
     if not query.everyone and setting.owner:
         jobs = [ad for ad in jobs if text(ad, "Owner") == setting.owner]
@@ -350,7 +350,7 @@ def _asked(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> l
 
 
 def _sorted(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
-    """Return the jobs in the order of the print format: by the texts of its expressions."""
+    """Sort the jobs by the texts of the print format's expressions."""
     if query.format is None or not query.format.order:
         return jobs
     order, context = query.format.order, setting.context()
@@ -358,7 +358,7 @@ def _sorted(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> lis
 
 
 def title(setting: CellContext, timed: bool = True) -> Iterator[str]:
-    """Yield the line above a table: whose queue it is, and when."""
+    """Yield the line above a table: the queue, and the time."""
     address, mark, _ = setting.address.partition("?")
     queue, host = ("Submitter", f" : {setting.schedd}") if setting.submitter else ("Schedd", "")
     name = setting.submitter or setting.schedd
@@ -388,7 +388,7 @@ _CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
 
 
 def _table(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> Iterator[str]:
-    """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
+    """Yield a table of one line per job. Widen ids, owners and sizes only if the usual width is too small."""
     from .print_format import own_table
 
     columns = list(own_table("q", query.view).layout.columns)

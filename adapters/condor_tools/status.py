@@ -30,15 +30,15 @@ class StatusQuery(NamedTuple):
     view: str  #: a name of ``VIEWS``
     compact: bool  #: whether the slots of a machine share a line
     constraints: tuple[Expression, ...]  #: the expressions that must be true for each ad
-    order: tuple[str, ...] | None  #: the expressions by which ads are sorted; None for the order of the input
+    order: tuple[str, ...] | None  #: the expressions that sort the ads; None: the order of the input
     limit: int | None
     layout: Layout | None
     form: str | None
-    more: tuple[Column, ...] = ()  #: the columns that -aaf puts behind those of the table
+    more: tuple[Column, ...] = ()  #: the columns that -aaf appends
 
     @property
     def kind(self) -> str:
-        """Return the MyType of the ads that are needed; empty for all."""
+        """Return the MyType of the required ads; empty for all."""
         return VIEWS[self.view].kind
 
     @property
@@ -53,11 +53,11 @@ def read(argv: Sequence[str]) -> StatusQuery:
     view = _view(arguments)
     compacted = arguments.chosen("compact", "nocompact", "slots") == "compact"
     if compacted and VIEWS[view].kind != "Machine":
-        raise UsageError(f"poolbook status: -compact shows slots, and not what -{view} shows")
+        raise UsageError(f"poolbook status: -compact shows slots and cannot be combined with -{view}")
     if compacted and view not in ("slots", "avail"):
-        raise UsageError(f"poolbook status: -compact has no columns for -{view}: leave one of them out")
+        raise UsageError(f"poolbook status: -compact has no columns for -{view}: use one of them")
     constraints = arguments.values("constraint")
-    # With -totals the machine's slots are not taken together, but are those that -compact would show.
+    # With -totals, count the slots that -compact would show, without combining them by machine.
     constraints += [COMPACT_CONSTRAINT] if compacted else []
     form = print_format(arguments, cut=False)
     where = [each.where for each in (own_table("status", view), form) if each is not None and each.where is not None]
@@ -85,12 +85,12 @@ def _appended(arguments: Arguments, compact: bool) -> tuple[Column, ...]:
     if arguments.has("af", "autoformat", "format", "totals") or ads_form(arguments) is not None:
         raise UsageError("Error: output formatting options conflict with -aaf options")
     if compact:
-        raise UsageError("poolbook status: -aaf has no columns for -compact: leave one of them out")
+        raise UsageError("poolbook status: -aaf cannot be combined with -compact: use one of them")
     return appended(arguments)
 
 
 def _view(arguments: Arguments) -> str:
-    """Return the table: -run means the queue's jobs, unless -slots or -claimed is given, too."""
+    """Return the table: -run shows the queue's jobs, unless -slots or -claimed is also given."""
     named = [given.name for given in arguments.every(*VIEWS)]
     if "run" in named and ("slots" in named or "claimed" in named):
         named = ["claimed"]
@@ -120,61 +120,61 @@ def render(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> 
     :param ads: the pool's ads of the kind ``query.kind``
     :raises Refusal: a slot or machine that was named does not exist
     """
-    asked = _asked(ads, query, setting)
+    selected = _select(ads, query, setting)
     if query.arguments.has("totals"):
-        if asked:
-            yield from _totals(asked, query, compact=False)
+        if selected:
+            yield from _totals(selected, query, compact=False)
     elif query.layout is not None:
-        yield from lines(query.layout, asked, setting)
+        yield from lines(query.layout, selected, setting)
     elif query.form is not None:
         bare = bare_json(query.arguments)
-        yield from whole_ads(query.form, asked, attribute_list(query.arguments), bare=bare, gap="\n")
+        yield from whole_ads(query.form, selected, attribute_list(query.arguments), bare=bare, gap="\n")
     elif query.compact:
-        yield from compact_table(asked, _width(query, setting))
-        if asked:
-            yield from _totals(asked, query, compact=True)
-    elif asked:
-        yield from _table(asked, query, _width(query, setting))
+        yield from compact_table(selected, _width(query, setting))
+        if selected:
+            yield from _totals(selected, query, compact=True)
+    elif selected:
+        yield from _table(selected, query, _width(query, setting))
 
 
-def _table(asked: list[ClassAd], query: StatusQuery, setting: CellContext) -> Iterator[str]:
+def _table(ads: list[ClassAd], query: StatusQuery, setting: CellContext) -> Iterator[str]:
     columns = own_table("status", query.view).layout.columns
     wide = query.arguments.last("wide")
     if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
         *before, last = columns
-        if last.joined:  # the time in an activity, which is glued to the column before it
+        if last.joined:  # the time in an activity, which has no separator before it
             columns = (*before, last._replace(heading="ActivityTime", joined=False))
     table = Layout(with_appended(columns, query.more), limit=None if query.more else setting.longest)
-    heading, *rows = lines(table, asked, setting)
+    heading, *rows = lines(table, ads, setting)
     yield heading + "\n"
     yield from rows
-    yield from _totals(asked, query, compact=False)
+    yield from _totals(ads, query, compact=False)
 
 
-def _totals(asked: list[ClassAd], query: StatusQuery, *, compact: bool) -> Iterator[str]:
+def _totals(ads: list[ClassAd], query: StatusQuery, *, compact: bool) -> Iterator[str]:
     wide = query.arguments.last("wide")
     of_longest = query.more or query.view == "submitters" or (wide is not None and wide.qualifier is None)
     width = None if of_longest else 14
     if compact:
-        yield from ("\n", *compact_totals(asked, width))
+        yield from ("\n", *compact_totals(ads, width))
     elif (totals := TOTALS.get(query.view)) is not None:
-        yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in asked), width))
+        yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in ads), width))
 
 
 def _names(ad: ClassAd) -> set[str]:
     return {(text(ad, name) or "").lower() for name in ("Name", "Machine")}
 
 
-def _asked(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> list[ClassAd]:
+def _select(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> list[ClassAd]:
     context = setting.context()
-    found = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
+    selected = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
     words = query.arguments.words
     if words:
         named = {word.lower() for word in words}
-        found = [ad for ad in found if named & _names(ad)]
-        there = set[str]().union(*map(_names, found))
+        selected = [ad for ad in selected if named & _names(ad)]
+        known = set[str]().union(*map(_names, selected))
         for word in words:
-            if word.lower() not in there:
+            if word.lower() not in known:
                 raise NotHere(
                     f"poolbook status: there is no slot or machine {word} here. `poolbook status -af Name Machine`"
                     " lists them",
@@ -182,8 +182,8 @@ def _asked(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> 
                 )
     if query.order is not None:
         natural = query.arguments.last("natural")
-        found.sort(key=_sort_key(query.order, setting, natural is None or natural.qualifier != "off"))
-    return found[: query.limit]
+        selected.sort(key=_sort_key(query.order, setting, natural is None or natural.qualifier != "off"))
+    return selected[: query.limit]
 
 
 _DIGITS = re.compile(r"(\d+)")
@@ -191,7 +191,7 @@ _Key = tuple[tuple[tuple[int, int, str], ...], ...]
 
 
 def _sort_key(order: Sequence[str], setting: CellContext, natural: bool) -> Callable[[ClassAd], _Key]:
-    """Return the sort key of ads: the values' texts, with numbers in them by size. Ties keep the order of the input."""
+    """Return the sort key of ads: the values' texts, with numbers in them by size."""
     context = setting.context()
 
     def parts(value: str) -> tuple[tuple[int, int, str], ...]:

@@ -1,4 +1,4 @@
-"""The totals under the tables of ``status``, and ``status -compact``: one line per machine, for all its slots."""
+"""The totals under the tables of ``status``, and ``status -compact``: one line per machine."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class StatusTotals(NamedTuple):
     key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line; None if it cannot be counted
     sums: Callable[[ClassAd], Sums | None]  #: returns the ad's part of the sums
     show: Callable[[Mapping[str, float]], Sequence[str]]  #: returns a line's texts
-    total_only: bool = False  #: whether only the line of all is filled
+    total_only: bool = False  #: whether only the line Total is filled
 
 
 def totals_lines(
     totals: StatusTotals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None
 ) -> Iterator[str]:
-    """Yield the lines of totals: one for each key, and one for all.
+    """Yield the lines of totals: one for each key, and the line Total.
 
     :param counted: the key and sums of each ad; those without one are counted as malformed
-    :param width: of the column of keys; None for that of the longest
+    :param width: of the column of keys; None: that of the longest key
     """
     by_key: dict[str, Sums] = {}
     everything: Sums = {}
@@ -72,12 +72,12 @@ def _counting(
     sums: Callable[[ClassAd], Sums | None],
     total_only: bool = False,
 ) -> StatusTotals:
-    """Return totals that show a whole number under each of the headings."""
+    """Return totals that show an integer under each of the headings."""
     return StatusTotals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
 
 
 def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
-    """Return a formatter of these sums as whole numbers."""
+    """Return a formatter of these sums as integers."""
     return lambda sums: [str(int(sums.get(name, 0))) for name in names]
 
 
@@ -85,7 +85,7 @@ def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
 
 _LIKEWISE = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Backfill")
 STATES = {state: state for state in _LIKEWISE} | {"Drained": "Drain"}
-"""A slot's state -> the heading under which it is counted."""
+"""A slot's state -> the heading that counts it."""
 
 
 def platform(ad: ClassAd) -> str | None:
@@ -95,7 +95,7 @@ def platform(ad: ClassAd) -> str | None:
 
 
 def one_state(state: str | None, backfill: bool = False) -> Sums | None:
-    """Count a slot in a state. Idle backfill slots are not among the total."""
+    """Count a slot in a state. The total excludes idle backfill slots."""
     if backfill and state == "Unclaimed":
         return {"BkIdle": 1}
     if backfill and state == "Claimed":
@@ -109,7 +109,7 @@ def slot_state(ad: ClassAd) -> Sums | None:
 
 
 def _activity_state(ad: ClassAd) -> Sums | None:
-    # Under -state the column Total is never filled, by HTCondor neither.
+    # Like HTCondor, -state never fills the column Total.
     sums = slot_state(ad)
     return None if sums is None else {name: count for name, count in sums.items() if name != "Total"}
 
@@ -126,7 +126,7 @@ ACTIVITIES = _counting((*_BY_ACTIVITY, *_REST), lambda ad: text(ad, "Activity"),
 
 
 def _sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
-    """Return attributes' numbers under their headings; an ad that lacks one is malformed."""
+    """Return the values of attributes by heading; an ad that lacks one is malformed."""
     sums = dict(extra)
     for heading, name in names.items():
         value = number(ad, name)
@@ -208,7 +208,7 @@ TOTALS = {
 
 
 COMPACT_CONSTRAINT = "PartitionableSlot =?= true || DynamicSlot =!= true"
-"""The ads for the lines: a partitionable slot stands for its dynamic slots, too."""
+"""The ads for the lines: a partitionable slot also represents its dynamic slots."""
 
 COLUMNS = (
     Column("Machine", "Machine", -12, grow=True),
@@ -228,19 +228,18 @@ COLUMNS = (
 
 
 def letters(states: Iterable[str], table: dict[str, str], wins: str) -> str:
-    """Return the letter that states have in common, else ``*``; the letter of the one that ``wins`` if it is among
-    them."""
-    found = {table.get(state, " ") for state in states}
-    if table[wins] in found:
+    """Return the common letter of these states, else ``*``; if the state ``wins`` is among them, its letter."""
+    common = {table.get(state, " ") for state in states}
+    if table[wins] in common:
         return table[wins]
-    return found.pop() if len(found) == 1 else ("*" if found else "")
+    return common.pop() if len(common) == 1 else ("*" if common else "")
 
 
 def state_letters(ad: ClassAd) -> str:
     """Return the letters of a slot and, for a partitionable one, of its dynamic slots.
 
-    A partitionable slot with nothing left shows its dynamic slots' letters; a drained one shows Claimed until they
-    finish. (Manual: condor_status, -compact.)
+    A fully used partitionable slot shows its dynamic slots' letters; a drained one shows Claimed until they finish.
+    (Manual: condor_status, -compact.)
     """
     state, activity = STATE_CODES.get(text(ad, "State") or "", " "), ACTIVITY_CODES.get(text(ad, "Activity") or "", " ")
     if not flag(ad, "PartitionableSlot"):
@@ -297,7 +296,7 @@ class MachineTotals:
         self.state = "".join(mine if mine == theirs else "*" for mine, theirs in pairs)
 
     def row(self, setting: CellContext, name: str) -> list[str | None]:
-        """Return the texts of the columns, the first of which is the ``name``."""
+        """Return the texts of the columns; the first is ``name``."""
         ad, context = self.first, setting.context()
         load = evaluate(ad, "TotalLoadAvg * 1.0 / TotalCpus", context)
         return [
@@ -320,8 +319,8 @@ class MachineTotals:
 def compact_table(ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
     """Yield the heading, an empty line, and a line for each machine; nothing without ads.
 
-    :param ads: slots for which ``COMPACT_CONSTRAINT`` is true, by machine; a partitionable slot is a line of its own,
-        static slots of a machine share one. Below a machine's first line its others have the slot's name
+    :param ads: slots for which ``COMPACT_CONSTRAINT`` is true, by machine; a partitionable slot has its own line, the
+        static slots of a machine share one. Further lines of a machine show the slot's name
     """
     machines: dict[tuple[str, str], MachineTotals] = {}
     for ad in ads:
@@ -344,7 +343,8 @@ def compact_table(ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]
 
 
 def compact_totals(ads: Iterable[ClassAd], width: int | None) -> Iterator[str]:
-    """Return the totals under the table: slots by state, dynamic ones included, and the rest of partitionable ones."""
+    """Yield the totals under the table: slots by state, including dynamic ones and what partitionable ones have
+    left."""
     return totals_lines(SLOTS, ((short_platform(ad), sums) for ad in ads for sums in _counted(ad)), width)
 
 

@@ -1,9 +1,9 @@
-"""Format output for a terminal: lines folded at words to its width, outcomes in colour, foreign texts spelled out.
+"""Format output for a terminal: wrap lines at words, colour outcomes, escape control characters.
 
-``guard_streams`` puts the boundary between what is printed and a terminal: whatever an ad, a log or a file holds, only
-Poolbook's own colours and rewritten lines (``print_painted``, ``rewrite``) control it. Output to a file or a pipe is
-unchanged, byte by byte. NO_COLOR and TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn
-them on everywhere. TERM=dumb also turns off rewritten lines.
+``guard_streams`` protects a terminal from the text of ads, logs and files: only Poolbook's own colours and rewritten
+lines (``print_painted``, ``rewrite``) control it. Output to a file or a pipe is unchanged, byte by byte. NO_COLOR and
+TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn them on everywhere. TERM=dumb also turns off rewritten
+lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from io import TextIOWrapper
 from typing import IO
 
 NARROWEST = 40
-"""Columns below which nothing is folded: there is no room to read in."""
+"""A terminal with fewer columns gets unwrapped lines."""
 
 
 def width_of(stream: IO[str] | None = None) -> int | None:
@@ -31,20 +31,20 @@ def width_of(stream: IO[str] | None = None) -> int | None:
 
 
 def is_live(stream: IO[str]) -> bool:
-    """Tell whether a stream goes to a terminal on which a line can be rewritten."""
+    """Return True if a stream is a terminal on which a line can be rewritten."""
     return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def rewrite(line: str, stream: IO[str]) -> None:
-    """Replace the present line on a terminal by this one, cut so that it stays one line."""
+    """Replace the current line on a terminal with this one, cut to one line."""
     width, shown = width_of(stream), visible(line)
     _control(f"\r{shown if width is None else shown[: width - 1]}\x1b[K", stream)
     stream.flush()
 
 
 class ProgressLine:
-    """A line about progress on standard error, told anew every so many seconds: rewritten on a terminal; elsewhere a
-    further line, or none."""
+    """A progress line on standard error, updated periodically: rewritten on a terminal; elsewhere printed as a new
+    line, or not at all."""
 
     def __init__(self, live: float, elsewhere: float = float("inf")) -> None:
         self.live = is_live(sys.stderr)
@@ -69,8 +69,8 @@ class ProgressLine:
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
-    """Fold each line of a text at words; continuation lines are indented by `indent` more than their line. A word
-    longer than a line stays whole."""
+    """Wrap each line of a text at words; indent continuation lines by `indent` more than their line. Do not break a
+    word that is longer than a line."""
     if width is None or width < NARROWEST:
         return text
     return "\n".join("\n".join(_lines(line, width, indent)) for line in text.split("\n"))
@@ -93,11 +93,11 @@ def _lines(line: str, width: int, indent: int) -> list[str]:
 
 
 def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
-    """Return rows of two columns, the second folded beside the first."""
-    left = max((len(one) for one, _ in rows), default=0)
-    if width is not None and left + 4 > width // 2:  # then it stands below
-        return [folded(f"  {one}\n      {other}".rstrip(), width) for one, other in rows]
-    return [folded(f"  {one:{left}}  {other}".rstrip(), width, left + 2) for one, other in rows]
+    """Format rows of two columns; wrap the second one next to the first."""
+    width_of_first = max((len(first) for first, _ in rows), default=0)
+    if width is not None and width_of_first + 4 > width // 2:  # then put it below
+        return [folded(f"  {first}\n      {other}".rstrip(), width) for first, other in rows]
+    return [folded(f"  {first:{width_of_first}}  {other}".rstrip(), width, width_of_first + 2) for first, other in rows]
 
 
 _COLOURS = {"good": "32", "bad": "31", "waits": "33"}
@@ -117,7 +117,7 @@ STATES: Roles = {
 
 
 def has_colour(stream: IO[str] | None = None) -> bool:
-    """Tell whether a stream (standard output unless given) is to have colours."""
+    """Return True if a stream (standard output unless given) gets colours."""
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") != "0" for name in ("CLICOLOR_FORCE", "FORCE_COLOR")):
@@ -126,57 +126,57 @@ def has_colour(stream: IO[str] | None = None) -> bool:
 
 
 def print_painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None, end: str = "\n") -> None:
-    """Print a text with states and outcomes in colour, if the stream (standard output unless given) is to have any."""
+    """Print a text with states and outcomes in colour, if the stream (standard output unless given) gets colours."""
     stream = stream or sys.stdout
     if not roles or not has_colour(stream):
         stream.write(text + end)
         return
-    _control(painted(spelled_out(text) if stream.isatty() else text, roles) + end, stream)
+    _control(painted(escape_controls(text) if stream.isatty() else text, roles) + end, stream)
 
 
 def painted(text: str, roles: Roles = OUTCOMES) -> str:
     """Return a text with states and outcomes in colour."""
-    words = "|".join(sorted(roles, key=len, reverse=True))
-    coloured = rf"(?<![\w./@-])(?:{words})(?![\w./@-])"
+    pattern = "|".join(sorted(roles, key=len, reverse=True))
+    coloured = rf"(?<![\w./@-])(?:{pattern})(?![\w./@-])"
     return re.sub(coloured, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
 
 
-# What a terminal may be sent
+# Control characters
 
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Characters that control a terminal or hide or reorder what it shows: Unicode's Cc (but for newline and tab), the Cf
-that are not part of a script, Zl, Zp and Cs."""
+"""Characters that control a terminal, or hide or reorder text: Unicode's Cc (except newline and tab), the Cf that are
+not part of a script, Zl, Zp and Cs."""
 
 
-def spelled_out(text: str) -> str:
-    """Spell out what would control a terminal; newlines and tabs stay."""
+def escape_controls(text: str) -> str:
+    """Escape control characters, except newlines and tabs."""
     return _CONTROLS.sub(lambda found: _spelled(found[0]), text)
 
 
 def visible(text: str) -> str:
-    """Spell out what would control a terminal, or end the line, so that a foreign text stays in its place."""
-    return spelled_out(text).replace("\n", "\\n").replace("\t", "    ")
+    """Escape control characters and line ends, so that a text stays in its place."""
+    return escape_controls(text).replace("\n", "\\n").replace("\t", "    ")
 
 
 def _spelled(char: str) -> str:
     code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # an undecodable byte
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class TerminalStream(TextIOWrapper):
-    """A text stream to a terminal that no text controls."""
+    """A text stream to a terminal that escapes control characters."""
 
     def write(self, text: str) -> int:
-        super().write(spelled_out(text))
+        super().write(escape_controls(text))
         return len(text)
 
     def control(self, text: str) -> None:
-        """Write a text of Poolbook's own, with its control characters."""
+        """Write Poolbook's own text, including its control characters."""
         super().write(text)
 
 
@@ -187,11 +187,11 @@ def _control(text: str, stream: IO[str]) -> None:
         stream.write(text)
 
 
-_AS_IT_WAS = "poolbook.as_it_was"
+_ORIGINAL_BYTES = "poolbook.original_bytes"
 
 
-def _as_it_was(error: UnicodeError) -> tuple[bytes, int]:
-    """Encode what came from bytes that were no UTF-8 as these bytes; spell out what else the encoding does not have."""
+def _original_bytes(error: UnicodeError) -> tuple[bytes, int]:
+    """Restore undecodable bytes; escape any other character that the encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     char = error.object[error.start]
     own = 0xDC80 <= ord(char) <= 0xDCFF
@@ -199,16 +199,18 @@ def _as_it_was(error: UnicodeError) -> tuple[bytes, int]:
 
 
 def guard_streams() -> None:
-    """Put standard output and standard error behind the boundary: to a terminal nothing goes raw; to a pipe or a file
-    everything goes as it was, also what is no text."""
-    codecs.register_error(_AS_IT_WAS, _as_it_was)
+    """Escape control characters on standard output and standard error if they are terminals; write to a pipe or a file
+    unchanged, including undecodable bytes."""
+    codecs.register_error(_ORIGINAL_BYTES, _original_bytes)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, TextIOWrapper):
             continue
-        stream.reconfigure(errors=_AS_IT_WAS)
+        stream.reconfigure(errors=_ORIGINAL_BYTES)
         if stream.isatty():
-            kept = {each: getattr(stream, each) for each in ("encoding", "errors", "line_buffering", "write_through")}
-            guarded = TerminalStream(stream.detach(), **kept)
-            for place in (name, f"__{name}__"):  # the old one writes no more
+            settings = {
+                each: getattr(stream, each) for each in ("encoding", "errors", "line_buffering", "write_through")
+            }
+            guarded = TerminalStream(stream.detach(), **settings)
+            for place in (name, f"__{name}__"):  # the old stream is detached
                 setattr(sys, place, guarded)

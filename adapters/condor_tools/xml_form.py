@@ -1,4 +1,4 @@
-"""HTCondor's XML form of ads: an element for each kind of value, ``<e>`` for expressions."""
+"""Format ads in HTCondor's XML: an element for each kind of value, ``<e>`` for expressions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EMPTY = {True: '<b v="t"/>', False: '<b v="f"/>'}
 
 
 def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
-    """Return the attributes of these names as an element ``<c>``, each on a line of its own."""
+    """Return the attributes of these names as an element ``<c>``, one per line."""
     return _ad([(name, ad[name]) for name in names], 0) + "\n"
 
 
@@ -26,7 +26,7 @@ def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a string in ClassAd syntax, without the quotes around it or the escapes of those in it."""
+    """Return a string in ClassAd syntax, without the enclosing quotes and without escapes of inner quotes."""
     return unparse(value)[1:-1].replace('\\"', '"').translate(_SIGNS)
 
 

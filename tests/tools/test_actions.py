@@ -163,10 +163,10 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
         ("rm", ["12.x"], "is no job"),
         ("rm", ["0"], "clusters are numbered from 1"),
         ("rm", ["-transfer", "12"], "-transfer is not supported"),
-        ("hold", ["-forcex", "12"], "there is no option -forcex"),
+        ("hold", ["-forcex", "12"], "unknown option -forcex"),
         ("hold", ["-subcode", "x", "12"], "-subcode takes a whole number"),
         ("hold", ["12", "-reason"], "-reason needs <text>"),
-        ("release", ["-constraint", "=="], "-constraint: this is no expression"),
+        ("release", ["-constraint", "=="], "-constraint: not a valid expression"),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(command: str, argv: list[str], message: str) -> None:

@@ -76,7 +76,7 @@ def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
 @together(
     ("words", "why"),
     [
-        ("q -jobads:csv ads.long", "there is no form 'csv'; the forms are: auto, long, json, xml, new"),
+        ("q -jobads:csv ads.long", "unknown form 'csv'; use auto, long, json, xml, new"),
         ("q -jobads:json ads.long", ""),
         ("q -jobads ads.long -better-analyze", "needs the log: leave -jobads out"),
         ("status -ads nosuch", "Can't open file of ClassAds: nosuch"),

@@ -10,7 +10,7 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue_table
 from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, Judged, steps, wrapped
-from poolbook.adapters.condor_tools.autocluster_table import by_their_ads
+from poolbook.adapters.condor_tools.autocluster_table import signature_from_ad
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
@@ -134,7 +134,7 @@ def test_an_expression_is_broken_behind_its_operators_alone() -> None:
 
 
 def test_steps_stand_behind_what_they_are_made_of() -> None:
-    assert [step.words for step in steps(parse("(a && (b || !c)) && d"))] == [
+    assert [step.text for step in steps(parse("(a && (b || !c)) && d"))] == [
         "a", "b", "!c", "[1] || [2]", "[0] && [3]", "d", "[4] && [5]",
     ]  # fmt: skip
 
@@ -169,7 +169,7 @@ def test_a_job_that_a_concurrency_limit_keeps_waiting_is_told_who_holds_it() -> 
     assert "Reason for last match failure: concurrency limit x.y, xsw reached\n    XSW: 3 of 3, held by 1.0" in out
 
 
-SLOTS = AnalyzedSlots(whole("status_long"), by_their_ads)
+SLOTS = AnalyzedSlots(whole("status_long"), signature_from_ad)
 
 
 def test_a_summary_counts_the_slots_for_each_kind_of_jobs() -> None:
@@ -190,7 +190,7 @@ def test_or_the_jobs_for_each_slot() -> None:
 @together(
     ("option", "says"),
     [
-        ("-analyze:nosuch", "there is no such analysis; there are: priority, summary, reverse"),
+        ("-analyze:nosuch", "unknown analysis; use priority, summary, reverse"),
         ("-better-analyze:reverse", "ask `poolbook why SLOT`"),
     ],
 )

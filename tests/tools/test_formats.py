@@ -73,8 +73,8 @@ def test_a_format_prints(argv: list[str], text: str) -> None:
 @together(
     ("argv", "message"),
     [
-        (["-af:x", "A"], "there is no letter 'x'; the letters are: j the job's id first"),
-        (["-af", "1 +"], "this is no expression"),
+        (["-af:x", "A"], "unknown letter 'x'; the letters are: j the job's id first"),
+        (["-af", "1 +"], "not a valid expression"),
         (["-af"], "-af needs <attr"),
         (["-format", "%d"], "-format needs <fmt> <attr>"),
         (["-format", "%99999999d", "A"], "at most 10000 letters"),

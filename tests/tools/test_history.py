@@ -133,7 +133,7 @@ def test_a_constraint_chooses_jobs() -> None:
 def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown(name: str) -> None:
     wanted = capture(name)
     assert wanted.exit_code == 1
-    with pytest.raises(UsageError, match="-constraint: this is no expression"):
+    with pytest.raises(UsageError, match="-constraint: not a valid expression"):
         history.read(wanted.argv)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.condor_tools import history, queue_table, status
-from poolbook.adapters.condor_tools.cells import FUNCTIONS, NOT_FOLLOWED
+from poolbook.adapters.condor_tools.cells import FUNCTIONS, UNSUPPORTED
 from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.condor_tools.print_format import read_format
 
@@ -68,14 +68,14 @@ def test_rows_are_sorted_by_the_expressions_of_group_by(tmp_path: Path) -> None:
 @together(
     ("text", "why"),
     [
-        ("SELECT UNIQUE\n Owner\n", "f.cpf: SELECT UNIQUE is not followed: "),
-        ("SELECT FROM AUTOCLUSTER\n Owner\n", "f.cpf: SELECT FROM is not followed: "),
-        ("SELECT\n Owner\nJOIN x\n", "f.cpf: JOIN is not followed: "),
-        ("SELECT\n Owner\nSUMMARY\n Owner\n", "f.cpf: columns under SUMMARY are not followed: "),
-        ("SELECT\n this is no format\n", "f.cpf: this is no expression: "),
-        ("SELECT\n Owner\nWHERE 1 +\n", "f.cpf: this is no expression: "),
-        *((f"SELECT\n Owner PRINTAS {name}\n", f"PRINTAS {name} is not followed: {NOT_FOLLOWED[name]}")
-          for name in NOT_FOLLOWED),
+        ("SELECT UNIQUE\n Owner\n", "f.cpf: SELECT UNIQUE is not supported: "),
+        ("SELECT FROM AUTOCLUSTER\n Owner\n", "f.cpf: SELECT FROM is not supported: "),
+        ("SELECT\n Owner\nJOIN x\n", "f.cpf: JOIN is not supported: "),
+        ("SELECT\n Owner\nSUMMARY\n Owner\n", "f.cpf: columns under SUMMARY are not supported: "),
+        ("SELECT\n this is no format\n", "f.cpf: not a valid expression: "),
+        ("SELECT\n Owner\nWHERE 1 +\n", "f.cpf: not a valid expression: "),
+        *((f"SELECT\n Owner PRINTAS {name}\n", f"PRINTAS {name} is not supported: {UNSUPPORTED[name]}")
+          for name in UNSUPPORTED),
     ],
 )  # fmt: skip
 def test_what_a_format_may_not_ask_for_is_refused(text: str, why: str) -> None:
@@ -101,5 +101,5 @@ def test_a_function_finds_nothing_in_an_ad_without_its_attributes_and_does_not_f
 
 
 def test_a_table_has_one_description_of_its_columns() -> None:
-    with pytest.raises(UsageError, match="-pr has columns of its own"):
+    with pytest.raises(UsageError, match="-pr defines all columns"):
         queue_table.read(["-pr", "q2.cpf", "-af", "Owner"])

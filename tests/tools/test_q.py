@@ -186,15 +186,15 @@ def test_a_limit_counts_jobs_and_so_do_the_totals_of_the_query() -> None:
 def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown() -> None:
     wanted = capture("q_bad_constraint")
     assert wanted.exit_code == 1
-    with pytest.raises(UsageError, match="-constraint: this is no expression"):
+    with pytest.raises(UsageError, match="-constraint: not a valid expression"):
         queue_table.read(wanted.argv)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("q_goodput", "there is no option -goodput"),
-        ("q_groupby", r"there is no option -groupby \(near: -group-by\)"),
+        ("q_goodput", "unknown option -goodput"),
+        ("q_groupby", r"unknown option -groupby \(near: -group-by\)"),
     ],
 )
 def test_an_option_that_is_unknown_or_has_no_meaning_here_is_refused(name: str, message: str) -> None:

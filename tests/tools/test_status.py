@@ -156,9 +156,9 @@ def test_a_name_that_is_not_there_is_a_refusal() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("status_available", r"there is no option -available \(near: -avail"),
-        ("status_xx", "there is no option -xx"),
-        ("status_nobatch", "there is no option -nobatch"),
+        ("status_available", r"unknown option -available \(near: -avail"),
+        ("status_xx", "unknown option -xx"),
+        ("status_nobatch", "unknown option -nobatch"),
         ("status_subsystem", "-subsystem is not supported: name the kind"),
         ("status_compact_run", "-compact shows slots, and not what -run shows"),
     ],
@@ -266,8 +266,8 @@ def test_slots_of_another_type_have_a_line_below_their_machine() -> None:
     [
         (["-schedd", "-master"], "are different tables"),
         (["-compact", "-state"], "no columns for -state"),
-        (["-sort", "1 +"], "-sort: this is no expression"),
-        (["-constraint", "("], "-constraint: this is no expression"),
+        (["-sort", "1 +"], "-sort: not a valid expression"),
+        (["-constraint", "("], "-constraint: not a valid expression"),
         (["-limit", "0"], "takes a whole number from 1"),
     ],
 )

@@ -271,7 +271,7 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
         (["-delete", "a@x", "b@x"], "-delete and 'b@x': one submitter at a time"),
         (["-activefrom", "2", "30", "2026"], "there is no such day; -activefrom 11 20 2026 is one"),
         (["-activefrom", "May", "1", "2026"], "there is no such day"),
-        (["-constraint", "1 +"], "this is no expression"),
+        (["-constraint", "1 +"], "not a valid expression"),
     ],
 )
 def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:
