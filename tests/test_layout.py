@@ -72,8 +72,8 @@ CONTEXTS = {
     "adapters.condor_files.importing": (
         *OF_RECORDS,
         "adapters.condor_files",
-        "adapters.library.python_values.looks",
         "adapters.library.python_values.pauses",
+        "adapters.library.python_values.polls",
         "adapters.machine.host",
         "adapters.runtime.views",
         "adapters.stores",
