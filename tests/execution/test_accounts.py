@@ -132,7 +132,7 @@ def test_a_job_takes_another_of_its_groups_only() -> None:
 
 
 @pytest.mark.parametrize("setting", ["SLOT1_USER", "NOBODY_SLOT_USER", "SLOT1_2_USER"])
-def test_a_users_pool_says_that_slot_users_need_root(setting: str) -> None:
+def test_a_users_pool_reports_that_slot_users_need_root(setting: str) -> None:
     code = (
         "import sys; from poolbook.adapters.machine.accounts import JobAccountSettings\n"
         "from poolbook.domain.config import read\n"

@@ -87,7 +87,7 @@ def test_files_are_put_in_several_ways(call: Call, bench: Bench) -> None:
         (["stat", "../secret"], "\tError: 13 (Permission denied)\n", 255),
     ],
 )
-def test_what_fails_is_told(words: list[str], told: str, code: int, call: Call) -> None:
+def test_failures_are_reported(words: list[str], told: str, code: int, call: Call) -> None:
     out, err, ended = call(*words)
     assert (told in out + err, ended) == (True, code), out + err
 

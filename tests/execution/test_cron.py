@@ -111,7 +111,7 @@ def test_a_record_is_whole_or_not_there_and_takes_the_place_of_the_last(sensed: 
     sensed.wait_for(lambda: sensed.read() == {"MyX": "2"})
 
 
-def test_expressions_stay_expressions_and_what_is_none_is_left_out_and_told_once(sensed: Sensed) -> None:
+def test_expressions_stay_expressions_and_an_invalid_line_is_ignored_with_one_warning(sensed: Sensed) -> None:
     sensed.run('echo "X = SlotID + 1"; echo "this is nothing"; printf "Last = true"', "PERIOD = 1")
     sensed.wait_for(lambda: (sensed.folder / "sensor.sh").exists() and bool(sensed.read()))
     assert sensed.read() == {"X": "SlotID + 1", "Last": "true"}
@@ -119,14 +119,14 @@ def test_expressions_stay_expressions_and_what_is_none_is_left_out_and_told_once
     assert [text.partition("'")[0] for text in sensed.told] == ["STARTD_CRON_A printed an invalid line "]
 
 
-def test_a_record_for_single_slots_is_left_out_and_that_is_told(sensed: Sensed) -> None:
+def test_a_record_for_single_slots_is_ignored_with_a_warning(sensed: Sensed) -> None:
     sensed.run('echo "X = 1"; echo "SlotId = 2"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.told))
     assert sensed.read() == {}
     assert "for single slots" in sensed.told[0]
 
 
-def test_an_ability_that_no_slot_has_is_left_out_and_that_is_told(sensed: Sensed) -> None:
+def test_an_unsupported_ability_is_ignored_with_a_warning(sensed: Sensed) -> None:
     sensed.run('echo "HasVM = true"; echo "X = 1"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.read()))
     assert sensed.read() == {"X": "1"}
@@ -157,7 +157,7 @@ def test_what_a_program_leaves_running_is_not_heard_for_ever(sensed: Sensed) -> 
     sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
 
 
-def test_of_wrong_lines_the_first_is_told_and_no_more_than_its_beginning(sensed: Sensed) -> None:
+def test_only_the_first_invalid_line_is_reported_and_shortened(sensed: Sensed) -> None:
     sensed.run("i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done; echo 'Y = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: bool(sensed.read()))
     (said,) = sensed.told
@@ -167,14 +167,14 @@ def test_of_wrong_lines_the_first_is_told_and_no_more_than_its_beginning(sensed:
     assert [len(text) < 250 and "\n" not in text for text in sensed.told] == [True, True]
 
 
-def test_a_program_that_cannot_be_run_is_told_of_and_the_pool_goes_on(sensed: Sensed) -> None:
+def test_a_program_that_cannot_be_run_is_reported_and_the_pool_continues(sensed: Sensed) -> None:
     sensed.run("true", "PERIOD = 1")
     (sensed.folder / "sensor.sh").unlink()
     sensed.wait_for(lambda: bool(sensed.told))
     assert "cannot be run" in sensed.told[0]
 
 
-def test_a_periodic_program_that_runs_still_is_left_alone_or_ended_where_it_says_so(sensed: Sensed) -> None:
+def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed: Sensed) -> None:
     script = 'echo $$ >> pids; echo "X = 1"; echo -; sleep 60'
 
     def pids() -> list[str]:

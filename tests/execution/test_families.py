@@ -32,7 +32,7 @@ def test_an_end_is_an_exit_code_or_a_signal(bench: Bench, script: str, code: int
     assert (end.code, end.signal, end.core, end.violated) == (code, number, False, "")
 
 
-def test_a_job_whose_output_is_full_is_told_so_by_its_own_writes(bench: Bench) -> None:
+def test_writes_to_a_full_output_fail_in_the_job(bench: Bench) -> None:
     bench.sh("1", "echo x; echo status $? >&2", stdout="/dev/full", stderr="err")
     bench.end("1")
     assert "status 1\n" in (bench.home / "err").read_text()
@@ -71,7 +71,7 @@ def test_a_hard_kill_reaches_it_too(bench: Bench, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "stopped"])
-def test_suspending_stops_it_too_and_continuing_lets_it_go_on(bench: Bench, way: str) -> None:
+def test_suspending_stops_it_too_and_continuing_resumes_it(bench: Bench, way: str) -> None:
     bench.sh("1", WAYS[way] + UNTIL_LEFT + "; echo $$ > main; exec sleep 1000", run_in_iwd=True)
     pids = [int(bench.file("main")), int(bench.file("left"))]
     bench.supervisor.signal("1", "suspend")
@@ -145,7 +145,7 @@ def test_a_suspended_job_is_continued_to_take_its_soft_kill(bench: Bench) -> Non
     assert bench.end("1").signal == signal.SIGTERM
 
 
-def test_a_job_is_told_softly_once_however_often_the_pool_asks_for_it(bench: Bench) -> None:
+def test_a_job_gets_one_soft_kill_however_often_the_pool_requests_it(bench: Bench) -> None:
     # In brackets: a shell that waits in vfork for a child that was stopped before its exec never becomes T itself.
     script = "trap 'echo >> told' TERM; trap 'exit 7' USR1; echo $$ > ready; while :; do (sleep 0.01); done"
     bench.sh("1", script, run_in_iwd=True)
@@ -161,7 +161,7 @@ def test_a_job_is_told_softly_once_however_often_the_pool_asks_for_it(bench: Ben
     assert (bench.home / "told").read_text() == "\n"
 
 
-def test_a_job_that_goes_on_after_the_soft_kill_is_ended_by_the_hard_one(bench: Bench) -> None:
+def test_a_job_that_ignores_the_soft_kill_is_killed_by_the_hard_one(bench: Bench) -> None:
     bench.sh("1", "trap 'echo > told' TERM; echo > ready; while :; do sleep 0.01; done", run_in_iwd=True)
     bench.file("ready")
     bench.supervisor.signal("1", "soft")
@@ -172,7 +172,7 @@ def test_a_job_that_goes_on_after_the_soft_kill_is_ended_by_the_hard_one(bench: 
 
 
 @pytest.mark.parametrize("number", [999, -1, 35])
-def test_a_kill_signal_that_has_no_name_or_does_not_exist_harms_nobody_else(bench: Bench, number: int) -> None:
+def test_an_unnamed_or_unknown_kill_signal_affects_no_other_job(bench: Bench, number: int) -> None:
     bench.start("1", "/bin/sleep", "1000", kill_signals={"soft": number})
     bench.supervisor.signal("1", "soft")
     bench.supervisor.signal("1", "hard")
@@ -189,7 +189,7 @@ def test_signals_to_a_job_that_has_ended_do_nothing(bench: Bench, how: str) -> N
     assert bench.end("2").code == 0
 
 
-def test_an_unknown_signal_is_refused_in_words(bench: Bench) -> None:
+def test_an_unknown_signal_is_rejected(bench: Bench) -> None:
     with pytest.raises(
         ValueError, match="unknown signal 'gently': use one of soft, hold, remove, hard, suspend, continue"
     ):

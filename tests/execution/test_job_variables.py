@@ -73,7 +73,9 @@ OF_KITS = "ENVIRONMENT_FOR_AssignedKits = KIT=/kit(.)/<$1>/, KITS\nENVIRONMENT_V
         ),
     ],
 )  # fmt: skip
-def test_a_job_is_told_which_things_are_its_own(text: str, slot: dict[str, str], expected: dict[str, str]) -> None:
+def test_a_jobs_environment_names_its_assigned_devices(
+    text: str, slot: dict[str, str], expected: dict[str, str]
+) -> None:
     found = JobVariables.configured(read(text)).of(slot)
     assert found == {"_CHIRP_DELAYED_UPDATE_PREFIX": "Chirp*", **expected}
 

@@ -96,7 +96,7 @@ def test_an_smtp_server_gets_the_mail(tmp_path: Path, server: socketserver.TCPSe
     assert heard[begin : heard.index(".", begin)] == [*HEAD.split("\n")[:-1], "It ended.", "..", "Yours"]
 
 
-def test_what_cannot_be_sent_is_told_in_words(tmp_path: Path) -> None:
+def test_a_mail_that_cannot_be_sent_is_reported(tmp_path: Path) -> None:
     failing = program(tmp_path, "echo no such domain; exit 3")
     (told,) = handled(tmp_path, f"SENDMAIL = {failing}\n", MAIL)
     assert told.failure == f"{failing} ended with 3: no such domain"
@@ -107,7 +107,7 @@ def test_what_cannot_be_sent_is_told_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("to", [(), ("-oQ/tmp",), ("alice@example.org", "-bs")])
-def test_what_is_no_address_reaches_no_program(tmp_path: Path, to: tuple[str, ...]) -> None:
+def test_an_invalid_address_reaches_no_program(tmp_path: Path, to: tuple[str, ...]) -> None:
     path = program(tmp_path, f"touch {tmp_path}/ran")
     (told,) = handled(tmp_path, f"SENDMAIL = {path}\n", Mail(1, to, "s", "t"))
     assert "invalid mail address" in told.failure

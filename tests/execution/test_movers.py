@@ -140,7 +140,7 @@ def test_the_next_job_is_served_whether_a_transfer_or_its_job_ended_first(bench:
     assert mover(bench, iwd, "3")
 
 
-def test_a_job_with_a_large_environment_is_told_to_a_process_of_its_own(bench: Bench, iwd: Path) -> None:
+def test_a_job_with_a_large_environment_gets_a_new_mover(bench: Bench, iwd: Path) -> None:
     pid = mover(bench, iwd, "1")
     start(bench, iwd, "2", "cat a; echo ${#B}", {name: name * 100_000 for name in "ABC"})
     bench.end("2")

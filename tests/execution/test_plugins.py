@@ -101,7 +101,7 @@ for number, (url, path) in enumerate(urls):
 """
 
 
-def test_what_a_plugin_says_harms_nobody_but_its_job(bench: Bench, iwd: Path) -> None:
+def test_a_plugins_output_affects_only_its_job(bench: Bench, iwd: Path) -> None:
     """A result that could not be read would keep all jobs of the supervisor from their ends."""
     (iwd / "garbage").write_text(GARBAGE)
     (iwd / "garbage").chmod(0o755)
@@ -114,7 +114,7 @@ def test_what_a_plugin_says_harms_nobody_but_its_job(bench: Bench, iwd: Path) ->
     assert len(sizes) <= 51 and min(sizes) >= 0 and max(sizes) < 1 << 63
 
 
-def test_however_many_schemes_there_are_without_a_plugin_the_first_is_told(bench: Bench, iwd: Path) -> None:
+def test_of_many_schemes_without_a_plugin_the_first_is_reported(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "true", *(f"own.a{number}{'x' * 200}://x" for number in range(3000)))
     assert bench.end("1").failure.errno == -1001
 
@@ -171,7 +171,7 @@ FAILURES: dict[str, tuple[str, str, int, str, str]] = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_plugin_that_fails_is_told_and_the_job_does_not_begin(bench: Bench, iwd: Path, case: str) -> None:
+def test_a_plugin_that_fails_is_reported_and_the_job_does_not_start(bench: Bench, iwd: Path, case: str) -> None:
     urls, plugin, subcode, protocol, words = FAILURES[case]
     seconds = 1 if case == "a hang" else 60
     start(bench, iwd, "echo ran > made", *urls.split(","), plugin=plugin, plugin_seconds=seconds)
@@ -222,7 +222,7 @@ def test_a_job_that_is_ended_while_a_plugin_runs_ends_at_once_with_the_plugin(
     assert isinstance(end, Lost) or (end.moves[-1].way, end.moves[-1].ended) == (way, 0)
 
 
-def test_a_plugin_goes_on_when_the_pool_is_killed_and_the_next_one_is_told(bench: Bench, iwd: Path) -> None:
+def test_a_plugin_continues_when_the_pool_is_killed_and_the_next_pool_gets_its_report(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "cat waits", "own://waits")
     wait(lambda: (bench.home / "waits").exists())
     with Supervisor(bench.folder) as later:  # the next pool's handle: the first one's is worth nothing now

@@ -228,7 +228,7 @@ def test_a_start_that_failed_leaves_nothing_and_may_be_asked_for_again(bench: Be
     bench.until(lambda: not bench.supervisor.claimed())
 
 
-def test_the_last_handle_is_the_pool_and_those_before_are_told(bench: Bench) -> None:
+def test_the_last_handle_is_the_pool_and_earlier_ones_are_replaced(bench: Bench) -> None:
     bench.start("1", "/bin/sleep", "1000")
     bench.until(lambda: bench.of("1", Started))
     with Supervisor(bench.folder) as second:

@@ -193,7 +193,7 @@ def test_on_a_full_disk_a_supervisor_and_its_other_jobs_live_when_one_ends(tmp_p
         wait(lambda: "cannot be written: [Errno 28]" in (bench.folder / "supervisor.log").read_text())
 
 
-def test_an_end_that_the_pool_has_needs_no_record_here_and_is_not_told_again(tmp_path: Path) -> None:
+def test_an_acknowledged_end_has_no_record_and_is_not_reported_again(tmp_path: Path) -> None:
     with disk(tmp_path, "size=1m") as place, Bench(place) as bench:
         bench.sh("1", f"echo $$ > {tmp_path}/main; exec sleep 1000")
         bench.until(lambda: (tmp_path / "main").exists() and (tmp_path / "main").read_text())
@@ -209,7 +209,7 @@ def test_an_end_that_the_pool_has_needs_no_record_here_and_is_not_told_again(tmp
         assert bench.supervisor.recover(["1"]) == {"1": "unknown"}
 
 
-def test_without_room_for_a_supervisor_the_start_fails_in_words_and_leaves_nothing(tmp_path: Path) -> None:
+def test_without_space_for_a_supervisor_the_start_fails_and_leaves_nothing(tmp_path: Path) -> None:
     with disk(tmp_path, "nr_inodes=4") as place, Bench(place) as bench:
         with pytest.raises(SupervisorError, match=r"no supervisor can be started in .*No space left on device"):
             bench.start("1", "/bin/true")
@@ -270,6 +270,6 @@ JOBS = "it is held"
         ("iwd", errno.EACCES, False, JOBS),
     ],
 )
-def test_a_failed_start_says_whose_fault_it_is(part: str, number: int, machines_disk: bool, then: str) -> None:
+def test_a_failed_start_names_its_cause(part: str, number: int, machines_disk: bool, then: str) -> None:
     found = failure(part, OSError(number, ""), "x", machines_disk)
     assert (MACHINES if found.machine else JOBS) == then

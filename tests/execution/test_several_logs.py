@@ -60,7 +60,7 @@ def test_a_log_starts_its_own_job_at_a_position_where_another_log_has_one_runnin
     assert isinstance(ended, Exited) and ended.code == 3
 
 
-def test_a_job_goes_on_for_its_log_when_another_log_was_served_meanwhile(bench: Bench) -> None:
+def test_a_job_continues_for_its_log_after_another_log_was_served(bench: Bench) -> None:
     bench.sh("5", UNTIL_TOLD, run_in_iwd=True)
     bench.until(lambda: bench.of("5", Started))
     serve(bench, SECOND)

@@ -140,7 +140,9 @@ def test_directories_and_links_are_kept_and_no_link_leads_out_of_the_scratch_dir
     assert (iwd / "out").read_text() == "from 1\nalpha\nd\nd/e\nd/e/deep\nd/e/in\n"
 
 
-def test_a_checkpoint_is_kept_and_the_job_goes_on_in_its_scratch_directory_at_once(bench: Bench, iwd: Path) -> None:
+def test_a_checkpoint_is_kept_and_the_job_continues_in_its_scratch_directory_immediately(
+    bench: Bench, iwd: Path
+) -> None:
     start(bench, iwd, "1", "exit 85", checkpoint=CHECKPOINT, checkpoint_files=("state",), outputs=("result",))
     end = bench.end("1")
     assert (end.code, end.undelivered) == (0, False)
@@ -211,9 +213,7 @@ def test_a_supervisor_that_is_killed_while_it_keeps_files_leaves_what_was_kept_b
 
 
 @pytest.mark.parametrize("how", ["hard", "soft"])
-def test_a_job_that_is_told_to_end_while_its_checkpoint_is_taken_begins_no_more(
-    bench: Bench, iwd: Path, how: Any
-) -> None:
+def test_a_job_killed_during_its_checkpoint_does_not_start_again(bench: Bench, iwd: Path, how: Any) -> None:
     many = "i=0; while test $i -lt 2000; do echo $i > f$i; i=$((i+1)); done; exit 85"
     start(bench, iwd, "1", many, checkpoint=CHECKPOINT)
     wait(lambda: Path(spool(bench) + ".tmp").exists())

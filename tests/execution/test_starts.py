@@ -208,7 +208,7 @@ TOO_LARGE = "arguments and environment are larger than this system takes"
         ({"iwd": "/gone", "run_in_iwd": True}, "iwd", errno.ENOENT, 14, f"/gone: {NOT_THERE}"),
     ],
 )
-def test_a_job_that_cannot_be_started_is_reported_in_words_and_the_next_one_runs(
+def test_a_job_that_cannot_be_started_is_reported_and_the_next_one_runs(
     bench: Bench, fields: dict[str, Any], part: str, number: int, hold_code: int, words: str
 ) -> None:
     (bench.home / "plain").write_text("#!/bin/sh\n")
@@ -251,7 +251,7 @@ def test_a_folder_may_have_a_path_longer_than_a_socket_may(tmp_path: Path) -> No
         assert bench.end("1").code == 0
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_in_words(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
         SupervisorError, match=r"no supervisor can be reached in .*Not a directory.*you must own this folder"

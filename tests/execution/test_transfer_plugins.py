@@ -78,7 +78,7 @@ FAULTS = {
 }
 
 
-def test_a_plugin_that_cannot_be_used_is_told_and_left_out(programs: Path) -> None:
+def test_a_plugin_that_cannot_be_used_is_reported_and_ignored(programs: Path) -> None:
     names = ", ".join(f"HERE/{name}" for name in FAULTS)
     configuration = configured(programs, f"FILETRANSFER_PLUGINS = {names}\nFILETRANSFER_PLUGIN_CLASSAD_TIMEOUT = 1")
     found = {Path(fault.split(": ")[1]).name: fault for fault in faults(configuration)}

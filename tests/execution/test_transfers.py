@@ -209,7 +209,7 @@ def test_an_output_that_goes_to_a_device_leaves_the_device(bench: Bench, iwd: Pa
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_what_moved_is_told_in_its_order(bench: Bench, iwd: Path) -> None:
+def test_moves_are_reported_in_order(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "echo new > made", inputs=("a", "tree"))
     end = bench.end("1")
     kinds = [type(report) for report in bench.reports]
@@ -281,7 +281,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_what_cannot_be_transferred_is_told_and_leaves_nothing_half(bench: Bench, iwd: Path, case: str) -> None:
+def test_a_failed_transfer_is_reported_and_leaves_no_incomplete_file(bench: Bench, iwd: Path, case: str) -> None:
     script, fields, failure, words = FAILURES[case]
     with (iwd / "big").open("wb") as big:
         big.truncate(2 << 20)
@@ -305,7 +305,7 @@ def test_outputs_that_are_wanted_on_success_stay_behind_a_failure_but_for_what_i
     assert (iwd / "out").read_text() == "said\n"
 
 
-def test_a_job_that_was_told_to_end_brings_nothing_back(bench: Bench, iwd: Path) -> None:
+def test_a_job_that_was_killed_transfers_nothing_back(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "echo new > made; echo ready > $0; exec sleep 60", inputs=("a",))
     bench.until(lambda: bench.of("1", Started))
     bench.supervisor.signal("1", "soft")
@@ -359,7 +359,7 @@ def test_a_job_that_is_ended_while_its_outputs_go_leaves_nothing_half(bench: Ben
     assert files(iwd) == before and not list(iwd.glob(".poolbook-*"))
 
 
-def test_a_soft_end_lets_outputs_go_on(bench: Bench, iwd: Path) -> None:
+def test_a_soft_kill_lets_a_transfer_of_outputs_finish(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, OUTPUT)
     stopped(bench, "output")
     bench.supervisor.signal("1", "soft")
@@ -367,7 +367,7 @@ def test_a_soft_end_lets_outputs_go_on(bench: Bench, iwd: Path) -> None:
     assert not end.undelivered and len(list(iwd.glob("f*"))) == MANY
 
 
-def test_a_transfer_that_is_suspended_goes_on_when_it_may(bench: Bench, iwd: Path, many: Path) -> None:
+def test_a_suspended_transfer_continues_when_resumed(bench: Bench, iwd: Path, many: Path) -> None:
     start(bench, iwd, "ls many | wc -l", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
     bench.supervisor.signal("1", "continue")
@@ -415,7 +415,7 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
     assert (alone, began.hear()) == ([held], None)
 
 
-def test_a_transfer_that_somebody_kills_is_no_end_of_the_job(bench: Bench, iwd: Path, many: Path) -> None:
+def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many: Path) -> None:
     start(bench, iwd, "true", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
     bench.until(lambda: bench.of("1", Transferring))
@@ -431,7 +431,7 @@ def later(bench: Bench) -> Iterator[Supervisor]:
         yield supervisor
 
 
-def test_a_pool_that_comes_later_is_told_how_far_a_transfer_is(
+def test_a_pool_that_reconnects_receives_the_state_of_a_transfer(
     bench: Bench, iwd: Path, many: Path, later: Supervisor
 ) -> None:
     start(bench, iwd, "true", inputs=("many",))
@@ -606,7 +606,7 @@ def test_an_input_may_lie_deeper_than_calls_can(bench: Bench, iwd: Path) -> None
 
 
 @pytest.mark.soak
-def test_what_lies_too_deep_for_a_path_is_removed_all_the_same(tmp_path: Path) -> None:
+def test_a_tree_too_deep_for_a_path_is_removed(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     with deep(tmp_path / "tree", 3000):
         pass
@@ -638,7 +638,7 @@ def test_another_name_may_have_another_name_in_turn(bench: Bench, iwd: Path) -> 
     assert (iwd / "c").read_text() == "1\n" and (iwd / "f/x").read_text() == "2\n"
 
 
-def test_names_that_lead_in_a_circle_are_told(bench: Bench, iwd: Path) -> None:
+def test_a_cycle_of_remaps_is_reported(bench: Bench, iwd: Path) -> None:
     names = {"a": "b", "b": "a"}
     bench.sh("1", "echo 1 > a; echo 2 > c", iwd=str(iwd), transfer=FileTransfer(executable=False, remaps=names))
     failure = bench.end("1").failure
@@ -712,7 +712,7 @@ def test_what_is_in_a_directory_is_named_by_a_dot_too_and_a_device_is_an_empty_f
     assert (iwd / "out").read_text() == "leaf\nregular empty file\n"
 
 
-def test_output_that_cannot_be_streamed_is_told_as_such(bench: Bench, iwd: Path) -> None:
+def test_output_that_cannot_be_streamed_has_its_own_hold_code(bench: Bench, iwd: Path) -> None:
     for key, streams in (("1", {"stdout": "none/out"}), ("2", {"stdout": "out", "stderr": "none/err"})):
         transfer = FileTransfer(executable=False, streamed=("stdout", "stderr"))
         bench.sh(key, "true", iwd=str(iwd), transfer=transfer, **streams)

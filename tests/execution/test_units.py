@@ -112,7 +112,7 @@ def test_the_machines_memory_is_in_mebibytes() -> None:
     assert detection.detected(Path("/"))["Memory"] == total_kb // 1024
 
 
-def test_a_directory_takes_as_many_kibibytes_as_the_system_says(tmp_path: Path) -> None:
+def test_a_directorys_size_is_what_the_system_reports(tmp_path: Path) -> None:
     (tmp_path / "d/e").mkdir(parents=True)
     (tmp_path / "d/e/large").write_bytes(b"x" * 300_000)
     (tmp_path / "d/small").write_bytes(b"x")

@@ -46,7 +46,7 @@ def test_a_rank_that_json_cannot_hold_is_refused(rank: float) -> None:
         CODEC.encode([changed(1), event])
 
 
-def test_what_is_no_kind_of_event_is_refused() -> None:
+def test_an_unknown_kind_of_event_is_rejected() -> None:
     with pytest.raises(LogError, match="Event is not an event kind"):
         CODEC.encode([Event(at=AT, cause="left", stimulus="s")])
 

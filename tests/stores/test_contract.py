@@ -169,7 +169,7 @@ def test_of_two_writers_at_one_head_one_succeeds_whatever_streams_they_write(pla
     assert [event.stream for _, event in place.open().read()] == ["slot/a"]
 
 
-def test_a_fenced_writer_goes_on_after_a_refresh(place: Place) -> None:
+def test_a_fenced_writer_continues_after_a_refresh(place: Place) -> None:
     first, second = place.open(), place.open()
     second.append([changed(0)])
     first.refresh()
@@ -263,7 +263,7 @@ def test_a_log_open_for_reading_only_takes_nothing(place: Place) -> None:
     assert log.append([]) == 3
 
 
-def test_a_closed_log_says_so(durable: Place) -> None:
+def test_a_closed_log_reports_that_it_is_closed(durable: Place) -> None:
     log = durable.open()
     log.append(samples(1))
     log.close()

@@ -213,7 +213,7 @@ def files_at_most(place: Place, log: EventStore) -> Iterator[None]:
     ("limit", "words"),
     [(pages_at_most, "no space is left for it"), (files_at_most, "the disk failed to read or write it")],
 )
-def test_without_space_nothing_is_appended_and_the_log_goes_on_when_there_is_some(
+def test_without_space_nothing_is_appended_and_the_log_continues_when_there_is_some(
     sqlite: Place, limit: Any, words: str
 ) -> None:
     log = sqlite.open()
@@ -303,7 +303,7 @@ def without_rights(*paths: Path) -> Iterator[None]:
             path.chmod(mode)
 
 
-def test_a_log_that_may_only_be_read_can_be_read_and_says_that_it_cannot_be_written() -> None:
+def test_a_read_only_log_can_be_read_and_reports_that_it_cannot_be_written() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Place("sqlite", f"{folder}/x.db", f"{folder}/x.db.head")
         log = place.open()

@@ -61,7 +61,7 @@ def test_a_url_names_a_store_and_a_place(url: str, location: Location) -> None:
         ),
     ],
 )
-def test_what_is_no_url_is_refused_with_the_way_out(url: str, words: str) -> None:
+def test_an_invalid_url_is_rejected_with_the_fix(url: str, words: str) -> None:
     with pytest.raises(LogError, match=words):
         open_log(url, create=True)
 
@@ -107,7 +107,7 @@ def test_another_programs_database_is_no_log(tmp_path: Path) -> None:
         verify_seal(str(path))
 
 
-def test_a_log_of_a_later_version_is_refused_in_words(durable: Place) -> None:
+def test_a_log_of_a_later_version_is_rejected(durable: Place) -> None:
     log = durable.open()
     log.append(samples(5))
     durable.sql("UPDATE head SET format=4")
@@ -206,7 +206,7 @@ def test_a_store_does_not_load_anothers_library(tmp_path: Path, url: str, loaded
 
 
 @pytest.mark.parametrize("library", ["psycopg", "psycopg_pool"])
-def test_without_the_libraries_of_the_extra_a_log_on_a_server_is_refused_with_the_way_out(
+def test_a_log_on_a_server_without_the_libraries_is_rejected_with_the_fix(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed: Python's own way to say so

@@ -95,7 +95,7 @@ def test_what_waits_in_anothers_write_ahead_log_is_not_read_by_making_a_file_bes
     assert beside(shared) == before
 
 
-def test_a_log_that_was_at_rest_is_followed_when_its_owner_goes_on(tmp_path: Path) -> None:
+def test_a_log_at_rest_is_followed_when_its_owner_continues(tmp_path: Path) -> None:
     """A reader's handle that was opened at rest sees what is appended later, and no torn page."""
     path = str(tmp_path / "pool.db")
     with closing(open_log(path, create=True)) as log:

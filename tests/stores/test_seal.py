@@ -97,9 +97,7 @@ def test_a_column_changed_in_any_store_is_found(written: Place, table: str, colu
 
 
 @pytest.mark.parametrize("missing", [(1,), (20,), (20, 21, 22), (50,), tuple(range(1, 51))])
-def test_a_reader_is_told_of_events_that_are_missing_and_gets_none_behind_them(
-    written: Place, missing: tuple[int, ...]
-) -> None:
+def test_missing_events_raise_an_error_and_hide_those_after_them(written: Place, missing: tuple[int, ...]) -> None:
     for position in missing:
         written.sql(f"DELETE FROM stored_events WHERE {written.position}=?", position)
     log = written.open(create=False, read_only=True)
@@ -242,7 +240,7 @@ def test_a_copy_without_its_mark_verifies(sqlite: Place, tmp_path: Path) -> None
     assert copy.problems() == []
 
 
-def test_of_very_many_problems_the_first_are_told(sqlite: Place) -> None:
+def test_of_very_many_problems_the_first_are_reported(sqlite: Place) -> None:
     log = sqlite.open()
     log.append([changed(number) for number in range(3 * MOST)])
     log.close()
@@ -276,7 +274,7 @@ def test_a_bit_flipped_anywhere_in_the_file_is_found_or_changes_nothing(sqlite: 
     assert found > 20
 
 
-def test_a_damaged_description_of_the_tables_is_told_in_words(sqlite: Place) -> None:
+def test_a_damaged_schema_is_reported(sqlite: Place) -> None:
     write(sqlite)
     whole = sqlite.file.read_bytes()
     schema = range(whole.rindex(b"CREATE TABLE head") - 900, 4096, 11)

@@ -75,7 +75,7 @@ def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
         later.give_up()
 
 
-def test_a_command_that_waited_in_vain_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_waited_in_vain_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_client, "PATIENCE", 0.0)
     writer = WriterLock(str(tmp_path / "pool.db"))
     assert writer.take()
@@ -86,12 +86,12 @@ def test_a_command_that_waited_in_vain_says_for_whom(tmp_path: Path, monkeypatch
     writer.give_up()
 
 
-def test_it_is_told_apart_whether_one_wrote_all_the_time_or_many_in_turn() -> None:
+def test_one_continuous_writer_is_distinguished_from_several() -> None:
     assert "process 7 has been writing this log" in pool_client._still_waiting(["7"])
     assert "3 processes have been writing this log one after the other" in pool_client._still_waiting(["7", "8", "9"])
 
 
-def test_a_server_that_does_not_answer_is_told_of_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_client, "PATIENCE", 0.01)
     url = str(tmp_path / "pool.db")
     writer = WriterLock(url)

@@ -191,7 +191,7 @@ def test_or_the_jobs_for_each_slot() -> None:
     ("option", "says"),
     [
         ("-analyze:nosuch", "unknown analysis; use priority, summary, reverse"),
-        ("-better-analyze:reverse", "ask `poolbook why SLOT`"),
+        ("-better-analyze:reverse", "`poolbook why SLOT` explains why"),
     ],
 )
 def test_an_analysis_that_there_is_not_is_refused(option: str, says: str) -> None:

@@ -182,7 +182,7 @@ def test_lines_end_at_the_terminals_edge_but_not_with_wide() -> None:
 
 
 def test_since_stops_on_the_way_back_and_so_excludes_forwards() -> None:
-    with pytest.raises(UsageError, match="-since stops on the way back"):
+    with pytest.raises(UsageError, match="-since stops a backwards scan"):
         history.read(["-since", "1.0", "-forwards"])
 
 

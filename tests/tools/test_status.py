@@ -160,7 +160,7 @@ def test_a_name_that_is_not_there_is_a_refusal() -> None:
         ("status_xx", "unknown option -xx"),
         ("status_nobatch", "unknown option -nobatch"),
         ("status_subsystem", "-subsystem is not supported: name the kind"),
-        ("status_compact_run", "-compact shows slots, and not what -run shows"),
+        ("status_compact_run", "-compact shows slots and cannot be combined with -run"),
     ],
 )
 def test_wrong_usage_is_refused(name: str, message: str) -> None:
