@@ -49,9 +49,9 @@ UNDOES: Final = {step: frozenset(undone.split()) for step, undone in _SLOTS["und
 """The steps that a later step undoes, by that."""
 
 _CAUSES: Final = tables(get_data(__package__, "causes.txt"))
-NOBODY: Final = {"by": "somebody", "thing": "the slot or job"}
-"""What stands in the words of a cause where nothing is known of who asked, and for what."""
-CAUSES: Final[dict[str, str]] = {cause: words.format_map(NOBODY) for cause, words in _CAUSES["causes"].items()}
+UNNAMED: Final = {"by": "a user", "thing": "the slot or job"}
+"""The words for who asked and for what, if no record names them."""
+CAUSES: Final[dict[str, str]] = {cause: words.format_map(UNNAMED) for cause, words in _CAUSES["causes"].items()}
 """Every cause of ``events.CAUSE_CODES`` with its words."""
 REJECTIONS: Final = tables(get_data(__package__, "rejections.txt"))
 """The words for what keeps a job from a slot, and a machine from a drain."""
@@ -78,7 +78,7 @@ def step_name(code: str) -> str:
 def cause_words(cause: str, **asked: str) -> str:
     """Put a cause into words; ``by`` and ``thing``: who asked for it, and of what. An unknown cause stays as it is."""
     words = _CAUSES["causes"].get(cause)
-    return cause if words is None else words.format_map({**NOBODY, **asked})
+    return cause if words is None else words.format_map({**UNNAMED, **asked})
 
 
 def code_words(number: str) -> str:

@@ -1,5 +1,5 @@
-"""The runs of jobs on slots: who had which slot from when to when, what came of it, and why it ended too early.
+"""The runs of jobs on slots: which job had which slot when, how the run ended, and why it ended early.
 
-``native_runs`` reads them in a pool's own log, ``imported_runs`` in the records of HTCondor's daemons; both give
-``JobRun``s. ``run_end_causes`` is the one table of why a run is ended before its job is done.
+``native_runs`` reads them from a pool's own log, ``imported_runs`` from the records of HTCondor daemons; both return
+``JobRun``s. ``run_end_causes`` is the table of the causes that end a run before its job is done.
 """

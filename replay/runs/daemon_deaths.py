@@ -1,9 +1,9 @@
-"""Daemons that died, as the records of a real pool show it: one whose parent tells of the signal that ended it, one
-that began anew without having ended, and a master that its daemons found gone.
+"""Find the deaths of daemons in the records of HTCondor: a daemon whose parent logged the signal that killed it, a
+daemon that started again without logging an exit, and a master that its daemons found gone.
 
-A log that begins with a daemon's beginning tells of no death, and neither does one with a gap before it: something of
-the same log must show that the daemon was there before. When it died is known up to what it wrote last; of a startd
-that is what it wrote of the slot that is asked about, of a schedd what it wrote of the jobs.
+A start at the beginning of a log or behind a gap shows no death: an earlier record of the same log must show that the
+daemon was running. The daemon died after its last record: for a startd, the last record about the slot in question; for
+a schedd, the last one about the jobs.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from .slot_records import LATER, SlotRecords, left_for
 _LOGS: Final = {
     "schedd": "schedlog", "negotiator": "negotiatorlog", "collector": "collectorlog", "master": "masterlog",
 }  # fmt: skip
-"""The daemons of which a pool has few, and the kind of their logs."""
+"""The daemons that run on few machines of a pool, and the kinds of their logs."""
 
 
-Heard = Callable[[], Sequence[e.LoggedEvent]]  #: what else a daemon told, read if it is needed
+Heard = Callable[[], Sequence[e.LoggedEvent]]  #: a daemon's other records, read if they are needed
 
 
 @define
 class Deaths:
-    """The deaths that a log tells of, found as they are asked for."""
+    """Finds the deaths that a log shows, when they are asked for."""
 
     log: EventStore
     places: PlaceNames
     slots: SlotRecords
-    zone: tzinfo = UTC  #: of the times in words
+    zone: tzinfo = UTC  #: of the times in texts
     _machines: dict[str, list[tuple[int, e.DaemonReported]]] = field(factory=dict)
     _clusters: dict[str, list[e.LoggedEvent]] = field(factory=dict)
     _few: dict[str, list[str]] = field(factory=dict)
-    """Of daemons of which there are few: the machines on which their logs say that they are."""
+    """The machines whose logs show that such a daemon runs there, by the daemon."""
 
     def of_run(
         self,
@@ -56,44 +56,46 @@ class Deaths:
         run: Sequence[e.LoggedEvent],
         attended: int = 0,
         *,
-        told: bool = True,
+        logged: bool = True,
     ) -> Death | None:
-        """The death that a job's run came to its end by: of its starter, its startd, its shadow or its schedd, the
-        first of these. `run`: what the slot's log has of the run; `attended`: when its shadow found it again, if one
-        did: it has outlived what its schedd died of before; `told`: whether its access point, which was there then,
-        tells of the end."""
+        """Return the death that ended a job's run: of its starter, its startd, its shadow or its schedd, in this order.
+
+        :param run: the slot's records of the run
+        :param attended: when a shadow reconnected to it (0: never): it has outlived earlier deaths of its schedd
+        :param logged: whether the access point logged the end, so that it was running then
+        """
         death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
         if death is not None:
             return death
-        heard = self._told_by_schedds(job)
+        heard = self._schedd_records(job)
         if (death := _of_shadow(job, began, ended, heard)) is not None:
             return death
         since = max(began, attended, _taken_up(job, began, ended, heard))
-        known = ended + LATER if told else EVER
+        known = ended + LATER if logged else EVER
         return next((death for death in self._of_schedd(job, since, ended) if death.at <= known), None)
 
     def of_schedd(self, job: str, since: int, again: int) -> Death | None:
-        """The last death since an instant of a schedd that was there again at another, or of the master for which it
-        had ended."""
+        """Return the last death, since an instant, of a schedd that was running again at another one, or of the master
+        whose death made it exit."""
         since -= SECOND  # a run may begin in the second in which its schedd dies
-        found = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
+        deaths = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
         gone = [death for death in self._masters_of("schedd", since) if death.at <= again + LATER]
-        return max([*found, *gone], key=lambda death: death.at, default=None)
+        return max([*deaths, *gone], key=lambda death: death.at, default=None)
 
     def forgetting(self, job: str, did: int, again: int) -> Death | None:
-        """The death of a schedd soon after it did something with a job and soon before it did that again: what it
-        wrote last of its job_queue.log was not on disk."""
+        """Return the death of a schedd soon after it did something with a job and soon before it repeated that: the end
+        of its job_queue.log had not reached the disk."""
         for death in self._of_schedd(job, did - SECOND, again):
             if (death.since or death.at) <= did + UNSAVED and death.at - LATER <= again <= death.at + AFTERWARDS:
                 return death
         return None
 
     def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
-        return self._of_few("schedd", since, until, lambda: self._told_by_schedds(job))
+        return self._of_few("schedd", since, until, lambda: self._schedd_records(job))
 
     def while_waiting(self, since: int) -> list[Death]:
-        """Of each daemon without which no job gets a slot (negotiator, collector, master), the last death since an
-        instant, the last one first."""
+        """Return the last death since an instant of each daemon that a job needs to get a slot (negotiator, collector,
+        master), the latest first."""
         last = []
         for daemon in ("negotiator", "collector", "master"):
             heard: Heard = partial(self._read, "negotiator") if daemon == "negotiator" else list
@@ -105,34 +107,34 @@ class Deaths:
             yield from (death for death in self._orphaned(daemon, machine) if death.at > since)
 
     def _orphaned(self, daemon: str, machine: str) -> Iterator[Death]:
-        """The deaths of a machine's master that a daemon of it found."""
+        """Yield the deaths of a machine's master that one of its daemons noticed."""
         for position, event in self._daemons(machine, daemon):
             if _said(event) == "ended" and event.facts.get("orphaned"):
-                told = [one for _, one in self._by_master(machine) if one.at <= event.at]
-                last = max(told, key=lambda one: one.at, default=None)
+                lives = [one for _, one in self._by_master(machine) if one.at <= event.at]
+                last = max(lives, key=lambda one: one.at, default=None)
                 since, heard = (0, "") if last is None else (last.at, last.stimulus)
                 known = f"its {daemon} found it gone"
                 yield Death("master", machine, since, event.at, "", position, event.stimulus, known, heard)
 
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
-        """What a machine's master tells."""
-        return [one for one in self._daemons(machine, "") if self.places.kind(one[1].stimulus) == _LOGS["master"]]
+        """Return the records of a machine's master."""
+        return [r for r in self._daemons(machine, "") if self.places.kind(r[1].stimulus) == _LOGS["master"]]
 
     def _daemons(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
-        """What is told of a daemon's life on a machine (empty: of each one's), in the log's order."""
+        """Return the records of a daemon's starts and ends on a machine (empty: of every daemon), in log order."""
         if machine not in self._machines:
-            told = self._read(f"machine/{machine}")
-            self._machines[machine] = [(at, event) for at, event in told if isinstance(event, e.DaemonReported)]
-        return [told for told in self._machines[machine] if daemon in ("", told[1].daemon)]
+            report = self._read(f"machine/{machine}")
+            self._machines[machine] = [(at, event) for at, event in report if isinstance(event, e.DaemonReported)]
+        return [report for report in self._machines[machine] if daemon in ("", report[1].daemon)]
 
-    def _told_by_schedds(self, job: str) -> list[e.LoggedEvent]:
-        """What schedds' logs tell of the jobs of a job's cluster."""
+    def _schedd_records(self, job: str) -> list[e.LoggedEvent]:
+        """Return the records of schedds' logs about the jobs of a job's cluster."""
         cluster = job.partition(".")[0]
         if cluster not in self._clusters:
             self._clusters[cluster] = [
-                told
-                for told in self._read(f"cluster/{cluster}")
-                if isinstance(told[1], e.JobReported) and self.places.kind(told[1].stimulus) == _LOGS["schedd"]
+                record
+                for record in self._read(f"cluster/{cluster}")
+                if isinstance(record[1], e.JobReported) and self.places.kind(record[1].stimulus) == _LOGS["schedd"]
             ]
         return self._clusters[cluster]
 
@@ -145,50 +147,50 @@ class Deaths:
 
     def _read(self, stream: str) -> list[e.LoggedEvent]:
         until = self.slots.until
-        return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
+        return [record for record in self.log.read_stream(stream) if until is None or record[1].at <= until]
 
-    def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Iterator[Death]:
+    def _of_few(self, daemon: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
-            yield from self._on(daemon, machine, began, ended, told)
+            yield from self._on(daemon, machine, began, ended, heard)
 
     def _machines_of(self, daemon: str) -> list[str]:
-        """The machines that may have a daemon of which there are few."""
+        """Return the machines that may run a daemon that runs on few machines."""
         if daemon not in self._few:
             kinds = (_LOGS[daemon], _LOGS["master"])
-            self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind in kinds})
+            self._few[daemon] = sorted({place.machine for place in self.places.all() if place.kind in kinds})
         return self._few[daemon]
 
     def _on(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
-        """The deaths of a daemon on a machine within a time: those of which its master tells, and those by which it
-        began anew of which its master does not."""
-        told = [one for one in self._daemons(machine, daemon) if _said(one[1]) == "died"]
+        """Yield a daemon's deaths on a machine within a time: the ones its master logged, and the restarts without
+        such a record."""
+        died = [report for report in self._daemons(machine, daemon) if _said(report[1]) == "died"]
         known = [
             Death(daemon, machine, 0, event.at, event.facts.get("how", ""), position, event.stimulus)
-            for position, event in told
+            for position, event in died
             if began < event.at <= ended + LATER
         ]
-        anew = [
+        restarts = [
             death
-            for death in self._anew(daemon, machine, began, ended, heard)
-            if not any(death.since - LATER <= event.at <= death.at + LATER for _, event in told)
+            for death in self._restarts(daemon, machine, began, ended, heard)
+            if not any(death.since - LATER <= event.at <= death.at + LATER for _, event in died)
         ]
-        yield from sorted([*known, *anew], key=lambda death: death.at)
+        yield from sorted([*known, *restarts], key=lambda death: death.at)
 
-    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
-        """The beginnings of a daemon without an end before them: it was heard of before a run ended, and had not begun
-        anew when the run began."""
-        life = [one for one in self._daemons(machine, daemon) if _said(one[1]) != "died"]
+    def _restarts(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+        """Yield a daemon's starts without an end before them, if its last record before the start is older than the
+        run's end, and the start is later than the run's beginning."""
+        life = [report for report in self._daemons(machine, daemon) if _said(report[1]) != "died"]
         for number, (position, event) in enumerate(life):
             if _said(event) != "began" or event.at <= began:
                 continue
-            same = [told for told in life[:number] if self._same_log(told[1], event)]
+            same = [record for record in life[:number] if self._same_log(record[1], event)]
             if same and _said(same[-1][1]) == "ended":
                 continue
             heard_last = self._by_master(machine) if daemon == "master" else heard()
-            before = [*same, *(told for told in heard_last if told[0] < position and self._same_log(told[1], event))]
-            if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
+            before = [*same, *(r for r in heard_last if r[0] < position and self._same_log(r[1], event))]
+            if not before or self._gap(max(before, key=lambda record: record[0])[1], event):
                 continue
-            last = max((told[1] for told in before), key=lambda told: told.at)
+            last = max((record for _, record in before), key=lambda record: record.at)
             if last.at <= ended + LATER:
                 yield Death(daemon, machine, last.at, event.at, "", position, event.stimulus, heard=last.stimulus)
 
@@ -196,7 +198,7 @@ class Deaths:
         return self.places.chain(event.stimulus) == self.places.chain(other.stimulus)
 
     def _gap(self, event: e.Event, other: e.Event) -> bool:
-        """Whether lines are missing between two records of one log."""
+        """Return True if lines are missing between two records of one log."""
         first, last = place_of(event.stimulus), place_of(other.stimulus)
         if first is None or last is None:
             return True
@@ -214,17 +216,17 @@ def _said(event: e.Event) -> str:
 
 
 def killed(event: e.Event) -> str:
-    """By what a shadow died, in the schedd's words, if a signal ended it; else empty."""
+    """Return how a shadow died, in the schedd's words, if a signal killed it; else empty."""
     if not isinstance(event, e.JobReported) or event.said != "shadow_gone":
         return ""
     how = event.facts.get("reason", "")
     return how if "signal" in how else ""
 
 
-def _of_shadow(job: str, began: int, ended: int, told: Iterable[e.LoggedEvent]) -> Death | None:
-    """A shadow of the run that a signal ended. One that was there before the run had another."""
+def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> Death | None:
+    """Return the death of a run's shadow by a signal. A shadow that is older than the run belonged to another one."""
     earlier: set[str] = set()
-    for position, event in told:
+    for position, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job:
             continue
         shadow = event.facts.get("shadow", "")
@@ -237,22 +239,22 @@ def _of_shadow(job: str, began: int, ended: int, told: Iterable[e.LoggedEvent]) 
     return None
 
 
-def _taken_up(job: str, began: int, ended: int, told: Iterable[e.LoggedEvent]) -> int:
-    """When a shadow last took a job up that was running already, and was not gone when its run ended; 0 if none did."""
-    found: dict[str, int] = {}
-    for _, event in told:
+def _taken_up(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> int:
+    """Return when the last shadow took over a job that was running, and was still there at the run's end; else 0."""
+    taken: dict[str, int] = {}
+    for _, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job or event.at > ended + LATER:
             continue
         shadow = event.facts.get("shadow", "")
         if event.said == "shadow_gone":
-            found.pop(shadow, None)
+            taken.pop(shadow, None)
         elif event.said == "shadow_began" and event.at > began and not event.facts.get("slot"):
-            found[shadow] = event.at
-    return max(found.values(), default=0)
+            taken[shadow] = event.at
+    return max(taken.values(), default=0)
 
 
 def _of_starter(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -> Death | None:
-    """A starter that a signal ended, and not its startd, which kills one that does not end."""
+    """Return the death of a starter by a signal, unless its startd killed it because it did not exit."""
     for position, event in run:
         if (
             isinstance(event, e.SlotReported)

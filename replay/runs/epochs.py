@@ -1,8 +1,8 @@
-"""The runs of jobs as ads: what each job's ad was as its run ended, as HTCondor's shadow keeps it in its epoch history.
+"""Build the ads of jobs' runs: each job's ad as its run ended, as HTCondor's shadow writes it to the epoch history.
 
-Such an ad is the job's own in the moment before the queue knows of the end: the job still is where it ran, and its
-status is Running; what ended the run by force stands in it as well. RunInstanceID counts a job's runs
-from 0. Source: job_ad_instance_recording.cpp of the reference.
+Such an ad is the job's ad just before the queue records the end: the job still has its slot, and its status is Running;
+the vacate reason of an evicted run is in it. RunInstanceID counts a job's runs from 0. Source:
+job_ad_instance_recording.cpp of HTCondor.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
 
 _KEPT = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
-"""What of the end's own changes the shadow has put into its copy of the ad before it writes that."""
+"""The changes of the exit that the shadow makes in its copy of the ad before it writes the ad."""
 _LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
-"""What the queue says of a job that is to end, and the shadow's copy does not."""
+"""The attributes that only the queue has of a job that is ending; the shadow's copy lacks them."""
 
 
 @define
 class _EpochCluster:
-    """A cluster's ad; what was said of ranges of its jobs; and what has become of those that have run."""
+    """A cluster's ad, the events about ranges of its jobs, and the changed ads of the jobs that have run."""
 
     ad: e.Ad
     variants: Variants
-    said: list[e.Event] = field(factory=list)
+    events: list[e.Event] = field(factory=list)
     ran: dict[int, Changes] = field(factory=dict)
 
     def base(self, proc: int) -> e.Ad:
         return {**self.ad, **self.variants.of(proc)} if self.variants.chunks else self.ad
 
     def changes(self, proc: int) -> Changes:
-        """What events have changed in the ad of a job that runs for the first time, or has run."""
-        found = self.ran.get(proc)
-        if found is None:
-            found = self.ran[proc] = {}
+        """Return the changes by events in the ad of a job that runs for the first time, or has run."""
+        changes = self.ran.get(proc)
+        if changes is None:
+            changes = self.ran[proc] = {}
             base = self.base(proc)
-            for event in self.said:
+            for event in self.events:
                 if _about(event, proc):
-                    fold_job(found, base, event)
-        return found
+                    fold_job(changes, base, event)
+        return changes
 
 
 def _about(event: e.Event, proc: int) -> bool:
@@ -73,7 +73,7 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
             if isinstance(event, e.JobExited) and event.left:
                 del known.ran[event.proc]
             continue
-        known.said.append(event)
+        known.events.append(event)
         ran = [proc for proc in known.ran if _about(event, proc)]
         for proc in ran:
             if isinstance(event, e.JobsTransitioned) and event.target == LEFT:
@@ -94,5 +94,5 @@ def _epoch(known: _EpochCluster, event: e.JobExited) -> e.Ad:
         "EpochWriteDate": ended,
         **dict.fromkeys(_LATER, ""),
     }
-    said = {name: event.changes[name] for name in _KEPT if name in event.changes}
-    return {name: text for name, text in {**at_exit(before, event), **said, **own}.items() if text}
+    values = {name: event.changes[name] for name in _KEPT if name in event.changes}
+    return {name: text for name, text in {**at_exit(before, event), **values, **own}.items() if text}

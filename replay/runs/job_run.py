@@ -1,4 +1,4 @@
-"""One run of a job, as a log tells it."""
+"""One run of a job, read from a log."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ COMPLETED: Final = "completed"
 EVICTED: Final = "evicted"
 RUNNING: Final = "running"
 ENDED: Final = "ended"
-"""How a run ended: its job was done, or not; not as far as the log goes; or in a way that no record tells."""
+"""How a run ended: its job completed, or was evicted; it still runs at the end of the log; or no record shows how."""
 
 
 class Death(NamedTuple):
-    """A daemon's death: of which daemon, on which machine (of a starter the slot, of a shadow nothing); when it was
-    heard of last (0: that is not known) and when it was known; and the record that tells of it, with the one (if any)
-    in which it was heard of last."""
+    """A daemon's death: which daemon, on which machine (for a starter the slot, for a shadow nothing); the time of its
+    last record (0: unknown) and when its death was noticed; the record of that, and the daemon's last one (if any)."""
 
     daemon: str
     where: str
     since: int
     at: int
-    how: str  #: the signal, if its parent tells
+    how: str  #: the signal, if its parent logged it
     position: int
     stimulus: str
-    known: str = "it began anew"  #: by what it was known
-    heard: str = ""  #: the stimulus of the record in which it was heard of last
+    known: str = "it started again"  #: how its death was noticed
+    heard: str = ""  #: the stimulus of its last record
 
     @property
     def stimuli(self) -> tuple[str, ...]:
         return tuple(filter(None, (self.heard, self.stimulus)))
 
     def words(self, zone: tzinfo = UTC) -> str:
-        """What happened, as the rest of a sentence."""
+        """Return what happened, as the rest of a sentence."""
         name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
         if self.how:
             return f"{name} died at {instant(self.at, zone)} ({self.how})"
@@ -49,11 +48,11 @@ class Death(NamedTuple):
 
 @frozen
 class JobRun:
-    """A run of a job: who had which slot from ``began`` to ``ended`` (microseconds; of a run that goes on, the end of
-    what is known). ``cause`` is why it was evicted, ``said`` what the record says in its own words; ``position`` and
-    ``stimulus`` are those of the event that reports the end. Names that no record has are empty. Of an imported log:
-    ``begun`` is the place of the record of its beginning, ``ends`` are those of all records of its end, and ``death``
-    is that of the daemon by which it ended."""
+    """A run of a job: which job had which slot from ``began`` to ``ended`` (microseconds; for a running job, the last
+    known instant). ``cause`` is why it was evicted, ``said`` the reason in the record; ``position`` and ``stimulus``
+    belong to the event that reports the end. Names that no record has are empty. For an imported log: ``begun`` is the
+    place of the record of its beginning, ``ends`` are the places of all records of its end, and ``death`` is the
+    daemon's death that ended it."""
 
     job: str
     user: str
@@ -81,7 +80,7 @@ class JobRun:
 
     @property
     def machine(self) -> str:
-        """The slot's machine: what stands behind the @ of its name."""
+        """The slot's machine: the part of its name behind the @."""
         return SlotName.parse(self.slot).machine
 
     @property

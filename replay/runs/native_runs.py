@@ -1,8 +1,8 @@
-"""The one fold from a pool's events to its runs: from a job's activation to the end of its processes.
+"""Fold a pool's events into its runs: from a job's activation to the end of its processes.
 
-Why a run was ended stands in the events before that: what a user did to the job, why the slot went towards its end
-since it was Busy last, what its claim was marked with and who waited for it, by which command the processes were told
-to end; the first of them that is a cause of the table. A run of the local universe has no slot's transitions.
+The events before the end give the cause: what a user did to the job, why the slot began to evict it since it was last
+Busy, the flags of its claim and the claims that waited for the slot, and the command that signalled the processes. The
+first of them that is a cause of the table counts. A run of the local universe has no slot's transitions.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from .run_end_causes import CAUSES, Cause, best_cause, of_own
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
 _FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
-"""What a claim is marked with that is to end, where no transition says why."""
+"""The causes by the flags of a claim that is ending, if no transition gives a cause."""
 
 _PLAIN = {"exited": COMPLETED, "": ENDED}
-"""The outcomes of exits that are no evictions; none is known of a run of an import whose end no record explains."""
+"""The outcomes of exits that are not evictions; an imported run whose end no record explains has none."""
 
 
 def of_run(event: e.SlotTransitioned) -> bool:
-    """Return True if a transition says that the slot's job works, or is to end."""
+    """Return True if a transition shows that the slot's job runs, or is being evicted."""
     return event.target == "Claimed/Busy" or event.target in _ENDINGS
 
 
 @define
 class _Active:
-    """A run that has not ended: why it is to end, as far as that was told, by the job and by its slot."""
+    """A run that has not ended: the causes so far, of the job, the slot, the claim and signals."""
 
     event: e.JobActivated
     user: tuple[str, str]  #: the cluster's user and accounting group then
     of_job: list[Cause | None] = field(factory=list)
     of_slot: list[Cause | None] = field(factory=list)
     of_claim: list[Cause | None] = field(factory=list)
-    told: list[Cause | None] = field(factory=list)
+    signals: list[Cause | None] = field(factory=list)
     said: str = ""
 
 
@@ -49,7 +49,7 @@ class _NativeRunReader:
     active: dict[str, _Active] = field(factory=dict)  #: by the keys of their activations
     last_of: dict[tuple[int, int], str] = field(factory=dict)  #: the last activation of each job
     on: dict[str, str] = field(factory=dict)  #: the last activation on each slot
-    preferred: dict[str, str] = field(factory=dict)  #: why each slot was last given to somebody although another had it
+    preferred: dict[str, str] = field(factory=dict)  #: why each slot was last given to another job
     last: int = 0
 
     def read(self, position: int, event: e.Event) -> JobRun | None:
@@ -70,7 +70,7 @@ class _NativeRunReader:
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
             if (run := self.active.get(self.last_of.get((event.cluster, event.proc), ""))) is not None:
-                run.told.append(of_own(event.cause, event.stimulus))
+                run.signals.append(of_own(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
             given = (match for match in event.matches if match.reason)
             self.preferred.update((slot, match.reason) for match in given for slot in (match.slot, *match.preempts))
@@ -80,7 +80,7 @@ class _NativeRunReader:
         run = self.active.get(self.on.get(event.slot, ""))
         if run is None:
             return
-        if event.target == "Claimed/Busy":  # whatever was to end it has gone away
+        if event.target == "Claimed/Busy":  # it is no longer being evicted
             run.of_slot.clear()
             run.of_claim.clear()
         elif event.target in _ENDINGS:
@@ -88,7 +88,7 @@ class _NativeRunReader:
             run.of_slot.append(self._better(event.slot) if cause is CAUSES["preempted"] else cause)
 
     def _better(self, slot: str) -> Cause:
-        """Why the match that waits for a slot is better."""
+        """Return why the match that waits for a slot is better."""
         return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
 
     def _of_claim(self, event: e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn) -> None:
@@ -99,7 +99,7 @@ class _NativeRunReader:
             run.of_claim += [_FLAGS[flag] for flag in event.flags if flag in _FLAGS]
         elif isinstance(event, e.ClaimQueued):
             run.of_claim.append(self._better(event.slot))
-        elif not run.told:  # else it came too late for the run
+        elif not run.signals:  # else it came too late for the run
             run.of_claim.clear()
 
     def _jobs_moved(self, event: e.JobsTransitioned) -> None:
@@ -118,7 +118,8 @@ class _NativeRunReader:
             return None
         if event.outcome in _PLAIN:
             return self._run(run, event.ended or event.at, _PLAIN[event.outcome], position, event.stimulus)
-        cause = best_cause([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])
+        own = of_own(event.cause, event.stimulus)
+        cause = best_cause([*run.of_job, own, *run.of_slot, *run.of_claim, *run.signals])
         run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 
@@ -132,13 +133,13 @@ class _NativeRunReader:
         )  # fmt: skip
 
     def left(self) -> Iterator[JobRun]:
-        """The runs that have not ended."""
+        """Yield the runs that have not ended."""
         for run in self.active.values():
             yield self._run(run, self.last, RUNNING, 0, "")
 
 
 def own_runs(events: Iterable[tuple[int, e.Event]]) -> Iterator[JobRun]:
-    """The runs of a pool's own log, in the order of their ends; last those that have not ended when the log does."""
+    """Yield the runs of a pool's own log in the order of their ends; then the runs that have not ended."""
     reader = _NativeRunReader()
     for position, event in events:
         run = reader.read(position, event)

@@ -1,8 +1,8 @@
-"""The runs of any log: of a pool's own, and of an import of HTCondor's files.
+"""Read the runs of any log: a pool's own, or an import of HTCondor files.
 
-An own log has a ``JobActivated`` where a run begins and a ``JobExited`` where it ends. Of an import, several records of
-several daemons report the same beginning or end, each in its own way; ``pool_events`` puts one event of these kinds in
-their place, so that one fold reads both.
+A pool's log has a ``JobActivated`` where a run begins and a ``JobExited`` where it ends. In an import, several daemons
+record the same beginning or end in different forms; ``pool_events`` replaces them by one event of these kinds, so that
+one fold reads both.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .native_runs import own_runs
 
 _OUTCOMES = {COMPLETED: "exited", EVICTED: "evicted"}
 _SHARED = (e.SlotTransitioned, e.SlotCreated, e.SlotDestroyed)
-"""What importers write as a pool does."""
+"""The kinds of events that imports and pools write alike."""
 
 
 class Runs(NamedTuple):
-    """The runs of a log between two instants (microseconds), and what it knows of others in total only."""
+    """The runs of a log between two instants (microseconds), and the totals of runs without known times."""
 
     runs: list[JobRun]
     unknown: UnknownRuns
 
 
 def runs_of(log: EventStore, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Runs:
-    """Return the runs that have a part between two instants, in order of their ends; with `evicted` only those that
-    were evicted then. Times in words are those of `zone`."""
+    """Return the runs that overlap the time between two instants, in order of their ends; with `evicted` only runs that
+    were evicted then. Times in texts are in `zone`."""
     unknown = UnknownRuns()
     if is_imported(log):
         imported = ImportedRuns(log, since, until, zone)
@@ -51,29 +51,29 @@ def runs_of(log: EventStore, since: int = 0, until: int = EVER, *, evicted: bool
 
 
 def pool_events(log: EventStore) -> Iterator[tuple[int, e.Event]]:
-    """Yield a log's events with their positions; of an import the runs and the slots in a pool's own kinds of events,
-    numbered in order of time. A run's events have the places of the records of its beginning and end."""
+    """Yield a log's events with their positions; for an import its runs and slots as a pool's kinds of events, numbered
+    in order of time. A run's events have the places of the records of its beginning and end."""
     if not is_imported(log):
         yield from log.read()
         return
     runs = sorted(ImportedRuns(log).runs(), key=attrgetter("began"))
     users: dict[str, str] = {}
-    told: list[tuple[e.Event, JobRun | None]] = []
+    events: list[tuple[e.Event, JobRun | None]] = []
     for run in runs:
         if users.get(run.cluster) != run.user:
             users[run.cluster] = run.user
-            told.append((_submission(run, runs), None))
-        told += [(event, run) for event in _events_of(run)]
-    told += [(event, None) for _, event in log.read() if isinstance(event, _SHARED)]
+            events.append((_submission(run, runs), None))
+        events += [(event, run) for event in _events_of(run)]
+    events += [(event, None) for _, event in log.read() if isinstance(event, _SHARED)]
     keys: dict[int, str] = {}
-    for position, (event, own) in enumerate(sorted(told, key=lambda one: one[0].at), 1):
+    for position, (event, own) in enumerate(sorted(events, key=lambda pair: pair[0].at), 1):
         if isinstance(event, e.JobActivated):
             keys[id(own)] = str(position)
         yield position, replace(event, key=keys[id(own)]) if isinstance(event, e.JobExited) else event
 
 
 def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:
-    """Return whose a cluster is, and how many jobs it has had at least, at the beginning of its first run."""
+    """Return the submission of a cluster at its first run's beginning, with the least count of its jobs."""
     count = max(JobId.parse(run.job).proc for run in runs if run.cluster == first.cluster) + 1
     ad = {"User": quoted(first.user), "AcctGroup": quoted(first.group)}
     return e.ClusterSubmitted(

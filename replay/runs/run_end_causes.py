@@ -1,9 +1,9 @@
-"""Why a run ends before its job is done: one closed table, for a pool's own events and for real pools' records.
+"""The causes that end a run before its job is done: one closed table, for a pool's events and for HTCondor's records.
 
-A cause is known by what Poolbook's own events name (``own``, words of ``events.CAUSES``), by HTCondor's codes of
-evictions (``codes``: entry 004, VacateReasonCode), or by what a startd writes of the slot (``REASONS``). Codes below
-1000 are those of holds. What is general (``weak``: the access point ended the run, the connection broke) gives way to
-whatever another record says of the same end.
+A cause comes from Poolbook's events (``own``, words of ``events.CAUSES``), from HTCondor's codes of evictions
+(``codes``: entry 004, VacateReasonCode; codes below 1000 are hold codes), or from a startd's reason for a move
+(``REASONS``). A general cause (``weak``: the access point ended the run, the connection broke) yields to any other
+record of the same end.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..narration.sentence_tables import cause_words
 
 
 class Cause(NamedTuple):
-    """Why a run was ended: the name for programs, and what is said to people."""
+    """Why a run was ended: the name for programs, and the text for people."""
 
     name: str
     words: str
     own: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
     weak: bool = False
-    of_job: bool = False  #: whether the job itself was taken out of the pool's hands
+    of_job: bool = False  #: whether the job itself was held or removed
 
 
 # fmt: off
@@ -35,7 +35,7 @@ _TABLE: Final = (
     Cause("owner", "the machine's owner came back", ("is_owner",)),
     Cause("drained", "the machine was drained", ("drain_command", "defrag", "draining"), (1014,)),
     Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
-    Cause("vacated", "somebody asked for the slot or job to be vacated", ("vacate_command", "user_vacate", "run_now"),
+    Cause("vacated", "a user asked for the slot or job to be vacated", ("vacate_command", "user_vacate", "run_now"),
           (1004, 1010, 1015, 1022)),
     Cause("stopped", "the pool was stopped"),
     Cause("policy", "the periodic_vacate of the job or of its access point was true",
@@ -44,7 +44,7 @@ _TABLE: Final = (
           ("user_hold", "held_by_machine", "limit_exceeded", "periodic_hold", "system_periodic_hold", "job_duration",
            "execute_duration", "timer_undefined"), of_job=True),
     Cause("transfer", "its files could not be transferred", ("transfer_failed",)),
-    Cause("missed", "the time to which its start was deferred had gone by", ("deferral_missed",)),
+    Cause("missed", "its deferral time had passed", ("deferral_missed",)),
     Cause("removed", "the job was removed",
           ("user_remove", "periodic_remove", "system_periodic_remove", "timer_remove"), (1023,), of_job=True),
     Cause("requeued", "the job ended, and on_exit_remove had it run again"),
@@ -62,12 +62,12 @@ _TABLE: Final = (
 CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}  #: every cause of an eviction, by its name
 UNKNOWN: Final = CAUSES["unknown"]
 TRANSFER_CODES: Final = frozenset({12, 13, 32, 33})  #: the hold codes of files that could not be transferred
-_STOPPING: Final = "stop-"  #: how the names of the stimuli begin with which a server stops
+_STOPPING: Final = "stop-"  #: the prefix of the stimuli with which a server stops
 _OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
 _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
 
-# What a startd writes of a move, the first that fits: HTCondor's text, the cause that an event of our own would name,
-# the cause of an eviction if it is one, and the words where they are not the first cause's (``narration/causes.txt``).
+# A startd's reasons for moves, the first that matches: HTCondor's text, the cause that a pool's event would have, the
+# cause of an eviction if it is one, and the words if they differ from the first cause's (``narration/causes.txt``).
 REASONS: Final = (
     ("retirement ended/expired reverting to", "claim_failed", "", "the startd rejected the new claim"),
     ("RELEASE_CLAIM command from preempting", "better_match_gone", "", ""),
@@ -91,10 +91,10 @@ REASONS: Final = (
     ("draining", "draining", "drained", ""),
     ("entering Drained", "draining", "drained", ""),
     ("shutdown", "shutdown", "shutdown", ""),
-    ("VACATE_CLAIM", "vacate_command", "vacated", "somebody asked for the slot to be vacated"),
-    ("VACATE_ALL", "vacate_command", "vacated", "somebody asked for all slots to be vacated"),
-    ("SUSPEND_CLAIM", "suspend_command", "", "somebody asked for the job to be suspended"),
-    ("CONTINUE_CLAIM", "continue_command", "", "somebody asked for the job to go on"),
+    ("VACATE_CLAIM", "vacate_command", "vacated", "a user asked for the slot to be vacated"),
+    ("VACATE_ALL", "vacate_command", "vacated", "a user asked for all slots to be vacated"),
+    ("SUSPEND_CLAIM", "suspend_command", "", "a user asked for the job to be suspended"),
+    ("CONTINUE_CLAIM", "continue_command", "", "a user asked for the job to continue"),
     ("lease expired", "lease_over", "lease", ""),
     ("deactivate_claim_job_done", "job_ended", "given_back", "the job was done"),
     ("RELEASE_CLAIM", "released", "given_back", ""),
@@ -114,23 +114,23 @@ def _reason(text: str) -> tuple[str, str, str, str]:
 
 
 def cause_of_move(reason: str) -> str:
-    """The cause that an event of our own would name for what a startd wrote of a move; empty where nothing is known."""
+    """Return the cause that a pool's event would have for a startd's reason for a move; empty if the table lacks it."""
     return _reason(reason)[1]
 
 
 def meaning(reason: str) -> str:
-    """What a startd's reason means in plain words; empty where nobody has put it into words."""
+    """Return what a startd's reason means in plain words; empty if the table has no words for it."""
     _, code, _, words = _reason(reason)
     return words or (cause_words(code) if code else "")
 
 
 def of_reason(reason: str) -> Cause | None:
-    """The cause that a startd's reason names; None if it names none."""
+    """Return the cause that a startd's reason names; None if it names none."""
     return CAUSES.get(_reason(reason)[2])
 
 
 def of_code(text: str, held: bool = True) -> Cause | None:
-    """The cause that HTCondor's code of an eviction or a hold names; None if there is none, or it is no number. A job
+    """Return the cause of an HTCondor vacate or hold code; None if it has none, or is not a number. A job
     with a hold code is not `held` if it cools down or waits again instead."""
     if not text.isdecimal() or not int(text):
         return None
@@ -140,14 +140,14 @@ def of_code(text: str, held: bool = True) -> Cause | None:
 
 
 def of_own(word: str, stimulus: str = "") -> Cause | None:
-    """The cause that an event of a pool names, of an import by its own name; None if it is no cause of an eviction. A
-    server that stops has all slots and jobs vacated."""
+    """Return the cause that an event of a pool names, or an import by the cause's name; None if it is not a cause of an
+    eviction. A server that stops vacates all slots and jobs."""
     cause = _OWN.get(word) or CAUSES.get(word)
     return CAUSES["stopped"] if cause is CAUSES["vacated"] and stimulus.startswith(_STOPPING) else cause
 
 
-def best_cause(found: Iterable[Cause | None]) -> Cause:
-    """The one of several, in the order in which they are believed, that says most: the first that is not weak, else
-    the first; ``unknown`` if there is none."""
-    known = [cause for cause in found if cause is not None]
+def best_cause(causes: Iterable[Cause | None]) -> Cause:
+    """Return the most specific of several causes, the most trusted first: the first that is not weak, else the first;
+    ``unknown`` if there is none."""
+    known = [cause for cause in causes if cause is not None]
     return next((cause for cause in known if not cause.weak), known[0] if known else UNKNOWN)

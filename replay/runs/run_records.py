@@ -1,7 +1,7 @@
-"""The records of jobs' runs in an imported log, put together by the numbers of the jobs: one pass over the log.
+"""Collect the records of jobs' runs in an imported log by the numbers of the jobs, in one pass over the log.
 
-Of a window, what lies wholly outside of it is not kept: the ads of jobs that had left the queue before it, or came into
-it afterwards.
+For a window, ads that are entirely outside of it are not kept: the ads of jobs that left the queue before it, or came
+into the queue after it.
 """
 
 from __future__ import annotations
@@ -25,69 +25,69 @@ from ..narration.formatting import EVER
 from .slot_records import is_free
 
 Job = tuple[int, int]
-ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs that tell of runs
+ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs about runs
 ATTRIBUTES: Final = (
     "AcctGroup", "ClusterId", "CompletionDate", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal",
     "ExitCode", "ExitSignal", "GlobalJobId", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobDuration",
     "JobMaterializeDate", "JobStatus", "JobUniverse", "LastJobStatus", "LastRemoteHost", "ProcId", "QDate",
     "RemoteHost", "RemoteWallClockTime", "User", "VacateReasonCode",
 )  # fmt: skip
-"""What is asked of the ads of jobs."""
+"""The attributes that are read from the ads of jobs."""
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
-_REFUSED: Final = "1006"  #: FailedToActivateClaim, which a shadow tells by its exit status alone
-LEFT: Final = ("5", "9")  #: the entries with which a job leaves the queue
+_REFUSED: Final = "1006"  #: FailedToActivateClaim; a shadow reports it only by its exit status
+LEFT: Final = ("5", "9")  #: the entries written when a job leaves the queue
 
 
 @define
 class Records:
-    """What a log's records tell of runs between two instants (microseconds), as far as it can be told at once."""
+    """Collects a log's records of runs between two instants (microseconds)."""
 
     since: int = 0
     until: int = EVER
-    only: tuple[int, int | None] | None = None  #: the cluster, or the one job of it, that is asked for
+    only: tuple[int, int | None] | None = None  #: the cluster, or its job, to collect
     at: int = EVER  #: no record after this instant is taken
     heard: dict[Job, list[JobRecord]] = field(factory=dict)
-    gaps: dict[int, list[int]] = field(factory=dict)  #: where each chain of logs lacks something
+    gaps: dict[int, list[int]] = field(factory=dict)  #: where records of each chain of logs are missing
     holes: dict[int, list[int]] = field(factory=dict)
-    """When that begins which a chain of logs lacks, as far as that is known."""
-    groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups that ads tell, by the ads' places
+    """When the gaps of each chain of logs begin, as far as that is known."""
+    groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups in ads, by the ads' places
     codes: dict[RecordPlace, str] = field(factory=dict)
-    """The codes of evictions, by the places of the ads that tell them, and of where shadows began that their slots
+    """The codes of evictions, by the places of the ads that have them, and of the starts of shadows that their slots
     refused."""
     left: dict[RecordPlace, int] = field(factory=dict)  #: when jobs left the queue, by the places of the history's ads
-    users: dict[int, str] = field(factory=dict)  #: whose each cluster is, as the negotiator calls the user
+    users: dict[int, str] = field(factory=dict)  #: each cluster's user, by the negotiator's name
     last: int = 0  #: the instant of the last record
     passed: bool = False  #: whether there are ads of jobs that have no part in the window
     sources: Sources = field(factory=Sources)
     _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
     """The job that each slot runs, by its startd, and the chain of that one's log."""
-    _said_last: dict[int, int] = field(factory=dict)  #: when each chain of startd's logs told something last
+    _said_last: dict[int, int] = field(factory=dict)  #: the last record of each chain of StartLogs
     _owners: dict[str, str] = field(factory=dict)
     _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
-    """Where shadows began that are not gone, by their schedd's log and pid."""
+    """The starts of shadows that have not exited, by their schedd's log and pid."""
 
-    def read(self, told: Iterable[tuple[int, e.Event]]) -> Records:
-        for position, event in told:
+    def read(self, records: Iterable[tuple[int, e.Event]]) -> Records:
+        for position, event in records:
             take = _TAKE.get(type(event))
             if take is not None and (event.at <= self.at or isinstance(event, e.SourceEvent | e.AdsKept)):
                 take(self, position, event)
         return self
 
     def read_job(self, log: EventStore) -> Records:
-        """Read what a log has of the cluster or job that is asked for; StartLogs only of the time when it was there."""
+        """Read a log's records of the cluster or job to collect; StartLogs only for the time it was in the queue."""
         assert self.only is not None
         places = PlaceNames(log)
-        streams = [*(one.stream for one in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
-        self.read(sorted((told for stream in streams for told in log.read_stream(stream)), key=lambda told: told[0]))
-        first = min((one.at for heard in self.heard.values() for one in heard if one.letter not in "HPS"), default=0)
+        streams = [*(p.stream for p in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
+        self.read(sorted((pair for stream in streams for pair in log.read_stream(stream)), key=lambda pair: pair[0]))
+        first = min((r.at for heard in self.heard.values() for r in heard if r.letter not in "HPS"), default=0)
         return self.read(records_between(log, places, "startlog", first - LINGERING, min(self._over(), self.at)))
 
     def _over(self) -> int:
         """Return when all jobs had left the queue, with some time for their slots; EVER if they are still there."""
         lasts = []
         for heard in self.heard.values():
-            last = next((one for one in reversed(heard) if one.letter in "UE"), None)
+            last = next((record for record in reversed(heard) if record.letter in "UE"), None)
             lasts.append(last.at if last is not None and last.what in LEFT else EVER)
         return min(max(lasts, default=EVER) + LINGERING, EVER)
 
@@ -106,7 +106,7 @@ class Records:
             self.holes.setdefault(chain, []).append(event.since)
 
     def chain_of(self, source: int) -> int:
-        """The first of the rotated files to which a source belongs."""
+        """Return the first of the rotated files that a source belongs to."""
         return self.sources.letter(source)[1]
 
     def on_entries(self, position: int, event: e.JobsLogged) -> None:
@@ -123,10 +123,10 @@ class Records:
         if event.kind not in _ADS or place is None:
             return
         letter, _ = self.sources.letter(place.source)
-        told = index(event)
-        lines, left, came = told.lines, told.micros("left"), told.micros("qdate")
-        clusters, procs = told.wholes("cluster"), told.wholes("proc")
-        wanted = [
+        columns = index(event)
+        lines, left, came = columns.lines, columns.micros("left"), columns.micros("qdate")
+        clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
+        chosen = [
             number
             for number in range(event.count)
             if came[number] <= self.until
@@ -134,17 +134,17 @@ class Records:
             and (letter != "H" or not 0 < left[number] < self.since)
             and (self.only is None or (clusters[number] == self.only[0] and self.only[1] in (None, procs[number])))
         ]
-        self.passed = self.passed or len(wanted) < event.count
-        if not wanted:
+        self.passed = self.passed or len(chosen) < event.count
+        if not chosen:
             return
         ads = select(event, ATTRIBUTES)
-        for number in wanted:
+        for number in chosen:
             ad, at = ads[number], RecordPlace(place.source, lines[number])
             if letter == "H":
                 self.left[at] = left[number]
-            for name, kept in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
+            for name, values in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
                 if name in ad:
-                    kept[at] = plain(ad[name])
+                    values[at] = plain(ad[name])
             body = json.dumps(ad)
             heard = JobRecord(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
             self._hear((clusters[number], procs[number]), heard)
@@ -191,7 +191,7 @@ class Records:
         self._said_last[self._chain(event)] = event.at
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
-        """A startd that begins or ends has no job from before: those that it had ended when it was last heard of."""
+        """End a startd's jobs as it starts or exits: they ended at its last record before."""
         if event.daemon != "startd" or event.said not in ("began", "ended"):
             return
         chain = self._chain(event)

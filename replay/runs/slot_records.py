@@ -1,4 +1,4 @@
-"""What a slot's own records say of one job's run on it: why it was stopped, vacated or killed, and who came next."""
+"""Read from a slot's records why a run on it was stopped, vacated or killed, and which job ran there next."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...domain.state_machines import state
 from ...domain.units import SECOND
 from .run_end_causes import best_cause, meaning, of_reason
 
-NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time
-LATER: Final = 2 * SECOND  #: a slot's move explains what was written of its job at most so long before it ...
-FREE: Final = 10 * SECOND  #: ... and not what was written when the slot had been free of the job for so long
-TAKEN: Final = 600 * SECOND  #: within this time after its end a job's place is taken by the one that it had to go for
+NEAR: Final = 3 * SECOND  #: two daemons log the same thing within this time
+LATER: Final = 2 * SECOND  #: a slot's move explains a job's records at most so long before it ...
+FREE: Final = 10 * SECOND  #: ... and none that were written when the slot had been free for so long
+TAKEN: Final = 600 * SECOND  #: a job that preempts another one starts within this time after its end
 
 
 class Next(NamedTuple):
-    """The job that a slot was given afterwards."""
+    """The job that was given a slot after another one."""
 
     position: int
     at: int
@@ -36,12 +36,12 @@ class Next(NamedTuple):
         return (self.stimulus,)
 
     def words(self, _: tzinfo = UTC) -> str:
-        """Return which job it was, and whose."""
+        """Return the job and its user."""
         return f"job {self.job}{f' of {self.user}' if self.user else ''}"
 
 
 class Begun(NamedTuple):
-    """A job that was started on a slot, and whose it is, if the slot's log tells."""
+    """A job that was started on a slot, and its user, if the slot's log shows it."""
 
     at: int
     job: str
@@ -53,7 +53,7 @@ class Begun(NamedTuple):
 
 @define
 class SlotRecords:
-    """Slots' records, in order of time, read as they are asked for."""
+    """Reads slots' records in order of time, when they are asked for."""
 
     log: EventStore
     until: int | None = None
@@ -62,15 +62,14 @@ class SlotRecords:
 
     def records(self, slot: str) -> list[e.LoggedEvent]:
         if slot not in self._streams:
-            told = [
-                told for told in self.log.read_stream(f"slot/{slot}") if self.until is None or told[1].at <= self.until
-            ]
-            self._streams[slot] = sorted(told, key=lambda told: (told[1].at, told[0]))
+            stream = self.log.read_stream(f"slot/{slot}")
+            records = [record for record in stream if self.until is None or record[1].at <= self.until]
+            self._streams[slot] = sorted(records, key=lambda record: (record[1].at, record[0]))
             self._times[slot] = [event.at for _, event in self._streams[slot]]
         return self._streams[slot]
 
     def run(self, slot: str, job: str, began: int) -> list[e.LoggedEvent]:
-        """The slot's records of the run of a job that began at about an instant, up to where the slot is free of it."""
+        """Return the slot's records of a job's run that began at about an instant, until the slot is free of it."""
         records = self.records(slot)
         near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
         begin = next((at for at in near if _activates(records[at][1], job)), None)
@@ -79,26 +78,26 @@ class SlotRecords:
             begin = next((at for at in busy_moves if not _is_other(records[max(0, at - 1)][1], job)), None)
         if begin is None:
             return []
-        found: list[e.LoggedEvent] = []
+        part: list[e.LoggedEvent] = []
         busy = False
         for position, event in records[begin:]:
-            found.append((position, event))
+            part.append((position, event))
             if isinstance(event, e.SlotDestroyed | e.SlotCreated):
                 break
             if isinstance(event, e.SlotTransitioned):
                 busy = busy or event.target == "Claimed/Busy"
                 if busy and is_free(event):
                     break
-        return found
+        return part
 
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
-        """The first job that was started on a slot, or on one that was carved from it, between two instants; None if
-        their logs tell of none."""
-        found = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
-        return min(found, key=lambda begun: begun.at, default=None)
+        """Return the first job that was started on a slot, or on one that was carved from it, between two instants;
+        None if their logs show none."""
+        firsts = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
+        return min(firsts, key=lambda begun: begun.at, default=None)
 
     def was_used(self, slot: str, at: int) -> bool:
-        """Whether the claim by which a slot was given a job at about an instant had run another job before."""
+        """Return True if the claim under which a slot ran a job at about an instant had run another job before."""
         records = self.records(slot)
         for _, event in reversed(records[: bisect_right(self._times[slot], at)]):
             if isinstance(event, e.SlotReported) and event.said == "activated" and event.at < at - NEAR:
@@ -108,12 +107,12 @@ class SlotRecords:
         return False
 
     def first_job(self, slot: str, since: int, until: int) -> Begun | None:
-        """The first job that was started on this very slot between two instants; None if its log tells of none."""
+        """Return the first job that was started on this very slot between two instants; None if its log has none."""
         self.records(slot)
         return self._begun(slot, since, until)
 
     def _parts(self, slot: str) -> Iterator[str]:
-        """The slot, and those that were carved from it: a startd gives the lowest number that is free."""
+        """Yield the slot and the slots carved from it: a startd assigns the lowest free number."""
         yield slot
         name, _, host = slot.partition("@")
         names = (f"{name}_{number}@{host}" for number in count(1))
@@ -131,8 +130,8 @@ class SlotRecords:
         return None
 
     def next_job(self, slot: str, job: str, at: int, run: list[e.LoggedEvent]) -> Next | None:
-        """The job for which one had to go at an instant: the slot went from it to the next claim without becoming
-        free."""
+        """Return the job that preempted another one at an instant: the slot went from it to the next claim without
+        becoming free; None if there is none."""
         last = run[-1] if left_for(run, at) else None
         if last is None or not isinstance(last[1], e.SlotTransitioned):
             return None
@@ -140,7 +139,7 @@ class SlotRecords:
             return None
         user = ""
         records = self.records(slot)
-        evicted = next((told for told in reversed(run) if _preempts(told[1])), last)
+        evicted = next((record for record in reversed(run) if _preempts(record[1])), last)
         for position, event in records[records.index(evicted) :]:
             if event.at > last[1].at + TAKEN:
                 break
@@ -151,19 +150,19 @@ class SlotRecords:
         return None
 
     def eviction(self, at: int, run: list[e.LoggedEvent]) -> tuple[dict[str, str], list[str]]:
-        """Find why a slot let a job go at an instant, as the slot's log had it then, and the places of that: ``why`` in
-        plain words, ``moved`` in the startd's. `run`: what that log has of the run."""
-        left = [told for told in left_for(run, at) if told[1].at // SECOND <= at // SECOND]
-        if not left:
+        """Return why a slot evicted a job at an instant by the slot's log (``why`` in plain words, ``moved`` in the
+        startd's), and the places of these records. `run`: the slot's records of the run."""
+        leaving = [record for record in left_for(run, at) if record[1].at // SECOND <= at // SECOND]
+        if not leaving:
             return {}, []
         facts: dict[str, str] = {}
-        said = [(event, event.reason) for _, event in left if event.reason]
-        if said:
-            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
-            plain = next((words for _, reason in said if (words := meaning(reason))), "")
-            went = f"the slot went to {left[-1][1].target}"
+        reasons = [(event, event.reason) for _, event in leaving if event.reason]
+        if reasons:
+            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in reasons))
+            plain = next((words for _, reason in reasons if (words := meaning(reason))), "")
+            went = f"the slot went to {leaving[-1][1].target}"
             facts |= {"why": plain, "moved": f"{went}: {texts}"} if plain else {"why": texts, "moved": went}
-        return facts, [event.stimulus for event, _ in said]
+        return facts, [event.stimulus for event, _ in reasons]
 
 
 def _activates(event: e.Event, job: str) -> bool:
@@ -192,37 +191,37 @@ def _gets_busy(event: e.Event) -> bool:
 
 
 def is_free(event: e.SlotTransitioned) -> bool:
-    """Whether the job is gone from the slot."""
+    """Return True if the job is gone from the slot."""
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
 
 
 def left_for(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransitioned]]:
-    """The moves by which a slot lets a job go at an instant: those towards its end since it last was Busy, up to that
-    instant (a little later, since two daemons write of it), and none if the slot was free of it long before."""
-    until = [told for told in run if told[1].at <= at + LATER]
+    """Return the moves by which a slot evicts a job at an instant: the moves towards the end since it was last Busy, up
+    to that instant (or a little later, since two daemons log it); none if the slot was free long before."""
+    until = [record for record in run if record[1].at <= at + LATER]
     moved = [event for _, event in until if isinstance(event, e.SlotTransitioned)]
     if moved and is_free(moved[-1]) and moved[-1].at < at - FREE:
         return []
     busy = [
         number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _works(event)
     ]
-    found = moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
-    return [told for told in found if told is found[0] or state(told[1].target) == "Preempting"]
+    leaving = moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
+    return [record for record in leaving if record is leaving[0] or state(record[1].target) == "Preempting"]
 
 
 def ended_by_protocol(run: list[e.LoggedEvent], at: int) -> bool:
-    """Whether a slot's log says nothing of the end of a run at an instant but what the access point asked for."""
+    """Return True if a slot's log gives no reason for a run's end but the access point's request."""
     return best_cause(of_reason(event.reason) for _, event in left_for(run, at)).weak
 
 
 def _works(event: e.SlotTransitioned) -> bool:
-    """Whether a slot's job works, or is stopped and need not leave: a job that retires may be stopped meanwhile."""
+    """Return True if a slot's job runs, or is suspended without being evicted: a retiring job may be suspended too."""
     stopped = event.target == "Claimed/Suspended" and event.source != "Claimed/Retiring"
     return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or stopped
 
 
 def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
-    """The moves of a run into one of these activities or states."""
+    """Return the moves of a run into one of these activities or states."""
     return [
         (position, event)
         for position, event in run
@@ -231,7 +230,7 @@ def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTran
 
 
 def moves_from(run: list[e.LoggedEvent], source: str) -> list[tuple[int, e.SlotTransitioned]]:
-    """The moves of a run out of this activity."""
+    """Return the moves of a run out of this activity."""
     return [
         (position, event)
         for position, event in run

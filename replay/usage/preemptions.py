@@ -92,13 +92,13 @@ class _PreemptionReader:
             case e.ClusterSubmitted():
                 self.users[event.cluster] = event.submitter
             case e.CycleHeld():
-                for one in event.matches:
-                    if one.preempts:
-                        self.given[one.slot] = list(one.preempts)
-                    for slot in one.preempts:
-                        self._wants(slot, _Wanted(one.job, self._user(one.job), one.slot))
-                    if one.reason and not one.preempts:
-                        self._wants(one.slot, _Wanted(one.job, self._user(one.job)))
+                for match in event.matches:
+                    if match.preempts:
+                        self.given[match.slot] = list(match.preempts)
+                    for slot in match.preempts:
+                        self._wants(slot, _Wanted(match.job, self._user(match.job), match.slot))
+                    if match.reason and not match.preempts:
+                        self._wants(match.slot, _Wanted(match.job, self._user(match.job)))
             case e.ClaimQueued():
                 self._wants(event.slot, _Wanted(event.job, event.submitter))
             case e.ClaimMade():
@@ -154,13 +154,13 @@ class _PreemptionReader:
         self.askers.pop((event.cluster, event.proc), None)
         self.begun[event.slot] = job, event.at
         for number in slot.open:
-            one = self.found[number]
+            eviction = self.found[number]
             user = self.users.get(event.cluster, "")
-            if not one.whom and job != one.run.job:
-                one = evolve(one, whom=job, user=user)
-            same = bool(one.whom) and one.user == user
-            used = USED if one.whom == job else PARTLY if same else UNUSED
-            self.found[number] = evolve(one, used=used, began=0 if used == UNUSED else event.at)
+            if not eviction.whom and job != eviction.run.job:
+                eviction = evolve(eviction, whom=job, user=user)
+            same = bool(eviction.whom) and eviction.user == user
+            used = USED if eviction.whom == job else PARTLY if same else UNUSED
+            self.found[number] = evolve(eviction, used=used, began=0 if used == UNUSED else event.at)
             if used != UNUSED:
                 self._uses(event.slot, job, number)
         self.given.pop(event.slot, None)
@@ -174,8 +174,8 @@ class _PreemptionReader:
         made_room, job = self.running.pop(event.slot, ([], ""))
         self.begun.pop(event.slot, None)
         for number in made_room if job == f"{event.cluster}.{event.proc}" else ():
-            one = self.found[number]
-            self.found[number] = evolve(one, lasted=max(0, (event.ended or event.at) - one.began))
+            eviction = self.found[number]
+            self.found[number] = evolve(eviction, lasted=max(0, (event.ended or event.at) - eviction.began))
         run = evicted.get(position)
         if run is not None:
             self._evicted(run)
@@ -208,8 +208,8 @@ class _PreemptionReader:
 
     def finish(self) -> list[Preemption]:
         for number in (number for numbers, _ in self.running.values() for number in numbers):
-            one = self.found[number]
-            self.found[number] = evolve(one, lasted=max(0, self.last - one.began))
+            eviction = self.found[number]
+            self.found[number] = evolve(eviction, lasted=max(0, self.last - eviction.began))
         return self.found
 
 
@@ -228,7 +228,7 @@ def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Pree
     reader.asked = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
     for position, event in events:
         reader.read(position, event, evicted)
-    return [one for one in reader.finish() if since <= one.run.ended < until]
+    return [eviction for eviction in reader.finish() if since <= eviction.run.ended < until]
 
 
 class EvictionTotals(NamedTuple):

@@ -103,7 +103,7 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
     pool.touched, pool.drained = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:
-        pool.report("requests", "answer", f"somebody asked for it ({pool.asked}), and no answer is there")
+        pool.report("requests", "answer", f"a user asked for it ({pool.asked}), and no answer is there")
     if pool.matched_any and not pool.notes:
         pool.report("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
     pool.asked, pool.notes = "", {}

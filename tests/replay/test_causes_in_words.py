@@ -27,7 +27,7 @@ def test_programs_and_the_page_of_events_have_the_same_words() -> None:
 @pytest.mark.parametrize(
     ("cause", "asked", "words"),
     [
-        ("vacate_command", {}, "somebody asked for the slot or job to be vacated"),
+        ("vacate_command", {}, "a user asked for the slot or job to be vacated"),
         ("vacate_command", {"by": "root", "thing": "slot1@h"}, "root asked for slot1@h to be vacated"),
         ("user_hold", {"by": "alice", "thing": "1.0"}, "alice asked for it to be held"),
         ("better_match_taken", {"by": "root"}, "the better match that waited takes over"),

@@ -44,7 +44,7 @@ def test_each_member_of_a_set_event_has_a_line_and_a_position_of_its_own() -> No
     ]
     assert line(found[2]) == (
         "    31.2  2027-01-15 08:00:00  3.5              hold         Idle -> Held"
-        '                             somebody asked for it to be held (no "more", code 1) [hold-1]'
+        '                             a user asked for it to be held (no "more", code 1) [hold-1]'
     )
 
 
@@ -76,7 +76,7 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
     ("event", "text"),
     [
         (e.SlotTransitioned(*WHY, "slot1@h", "10", "Claimed/Idle", "Preempting/Vacating"),
-         "slot1@h          10         H Claimed/Idle -> Preempting/Vacating      somebody asked for it to be held"),
+         "slot1@h          10         H Claimed/Idle -> Preempting/Vacating      a user asked for it to be held"),
         (e.SlotTransitioned(NOW, "preempt", "hold-1", "slot1@h", "13", "Claimed/Busy", "Claimed/Retiring", evidence=6),
          "slot1@h          13           Claimed/Busy -> Claimed/Retiring         PREEMPT became true (evidence 6)"),
         (e.EvaluationRecorded(
@@ -88,7 +88,7 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
          "h                configured                                            the machine's configuration was read "
          "again (POLLING_INTERVAL = 10, MATCH_TIMEOUT = its default)"),
         (e.DrainBegan(NOW, "drain_command", "hold-1", "h", 3, "Quick", "new disks", "resume", "JobPrio > 1"),
-         "h                start        Open -> Quick                            somebody asked for the machine to be "
+         "h                start        Open -> Quick                            a user asked for the machine to be "
          "drained (drain 3, new disks, then resume, START = JobPrio > 1)"),
         (e.DrainTransitioned(NOW, "drained", "hold-1", "h", 3, "complete", "Quick", "Complete"),
          "h                complete     Quick -> Complete                        every slot of the machine was "
@@ -112,7 +112,7 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
          "slot1@h          heard                                                 " + CAUSES["claimed"]
          + " (the holder, again)"),
         (e.SlotTransitioned(*WHY, "slot1@h", "11", "Claimed/Idle", "Claimed/Busy"),
-         "slot1@h          11           Claimed/Idle -> Claimed/Busy             somebody asked for it to be held"),
+         "slot1@h          11           Claimed/Idle -> Claimed/Busy             a user asked for it to be held"),
         (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {},
                      code=3, user_cpu=1_500_000, system_cpu=500_000),
          "1.0              complete     -> Completed                             it ended by itself "
@@ -133,7 +133,7 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
          "bob@h            lent                                                  an administrator set it "
          "(factor 2.5 until 2027-01-15 08:01:00 UTC, by root)"),
         (e.SlotAdChanged(*WHY, "slot1@h", {"Cpus": "1", "Gone": ""}),
-         "slot1@h          changed                                               somebody asked for it to be held "
+         "slot1@h          changed                                               a user asked for it to be held "
          "(Cpus = 1, Gone gone)"),
         (e.MachineLeft(NOW, "an unknown cause", "hold-1", "h"),
          "h                left                                                  an unknown cause"),

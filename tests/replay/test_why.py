@@ -116,7 +116,7 @@ def pool() -> Pool:
     [
         (0, "Job 1.0 has been running on slot1_1@h since 2027-01-15 08:00:00. The negotiator matched"),
         (10, "Job 1.0 has been held since 2027-01-15 08:00:10. alice put job 1.0 on hold (condor_hold) "
-             "(code 1, UserRequest: somebody asked for it to be held)."),
+             "(code 1, UserRequest: a user asked for it to be held)."),
         (80, "Job 1.0 has been running on slot1_1@h since 2027-01-15 08:01:10. The negotiator matched"),
         (100, "Job 1.0 completed at 2027-01-15 08:01:40, with code 0. Job 1.0 ended after 30 s on slot1_1@h, with code "
               "0; it left the queue."),

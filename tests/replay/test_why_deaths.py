@@ -81,8 +81,8 @@ SHADOW = (
 LATER = ("22:47:01", "Shadow pid 55 died with signal 9 (Killed)")
 SCHEDD = (("22:46:30", "BEGAN"), SHADOW)
 SCHEDD_ANEW = (*SCHEDD, ("22:47:05", "BEGAN"))
-BY_STARTD = "the startd of localhost died between 2026-11-20 22:46:45 and 2026-11-20 22:47:05, when it began anew"
-BY_SCHEDD = "the schedd of localhost died between 2026-11-20 22:46:44 and 2026-11-20 22:47:05, when it began anew"
+BY_STARTD = "the startd of localhost died between 2026-11-20 22:46:45 and 2026-11-20 22:47:05, when it started again"
+BY_SCHEDD = "the schedd of localhost died between 2026-11-20 22:46:44 and 2026-11-20 22:47:05, when it started again"
 BY_SHADOW = "the shadow died at 2026-11-20 22:47:01 (signal 9 (Killed))"
 
 # What died -> the startd's log, the schedd's, and what is said of it.
@@ -221,7 +221,7 @@ def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> No
     write(tmp_path / "NegotiatorLog", negotiator)
     answer, *_ = texts_of(imported(tmp_path)[0])
     assert answer.endswith(
-        "The negotiator of localhost died between 2026-11-20 22:46:42 and 2026-11-20 22:47:30, when it began anew. "
+        "The negotiator of localhost died between 2026-11-20 22:46:42 and 2026-11-20 22:47:30, when it started again. "
         "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` tells what fits it. Its records end at "
         "2026-11-20 22:46:40."
     )
@@ -251,8 +251,8 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
 # What a real pool wrote of such deaths (``data/runs``)
 
 STATIC, DYNAMIC, MASTERS = "deaths", "deaths-of-dynamic-slots", "killed-daemons"
-REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it began anew",
-        DYNAMIC: "the startd of localhost died between {} and 13:31:52, when it began anew"}  # fmt: skip
+REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it started again",
+        DYNAMIC: "the startd of localhost died between {} and 13:31:52, when it started again"}  # fmt: skip
 
 
 def told(run: str, job: str, clock: str = "") -> list[str]:
@@ -268,29 +268,29 @@ ASKED = [
      "StartLog:91"),
     (STATIC, "1.1", "13:26:42", "has been waiting (Idle) since 13:26:41. Its shadow died after 21 s: signal 9 (Killed)"
      "; it went from", "SchedLog:154"),
-    (STATIC, "3.0", "13:27:06", "The negotiator of localhost died between 13:26:54 and 13:27:02, when it began anew.",
-     "NegotiatorLog:629"),
+    (STATIC, "3.0", "13:27:06", "The negotiator of localhost died between 13:26:54 and 13:27:02, when it started "
+     "again.", "NegotiatorLog:629"),
     (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {REAL[STATIC].format('13:26:32')}; its log says: Job disco",
      "StartLog:137"),
     (STATIC, "2.0", "13:27:30", f"Since 13:27:10 no shadow is connected to it. Its shadow lost the connection to "
      f"slot1@localhost: {REAL[STATIC].format('13:26:20')}", "StartLog:137"),
-    (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it began anew.",
+    (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it started again.",
      "NegotiatorLog:3178"),
     (DYNAMIC, "1.0", "13:30:42", "from slot1_2@localhost: the starter of slot1_2@localhost died at 13:30:39 (signal 9)",
      "StartLog:86"),
     (DYNAMIC, "1.1", "13:30:54", "has been waiting (Idle) since 13:30:53. Its shadow died after 20 s: signal 9 "
      "(Killed)", "SchedLog:158"),
-    (DYNAMIC, "3.0", "13:31:40", "The negotiator of localhost died between 13:31:32 and 13:31:38, when it began anew.",
-     "NegotiatorLog:1138"),
+    (DYNAMIC, "3.0", "13:31:40", "The negotiator of localhost died between 13:31:32 and 13:31:38, when it started "
+     "again.", "NegotiatorLog:1138"),
     (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {REAL[DYNAMIC].format('13:31:25')}", "StartLog:142"),
     (DYNAMIC, "1.1", "13:32:53", "lost the connection to slot1_2@localhost: the schedd of localhost died between "
-     "13:32:36 and 13:32:53, when it began anew: Local schedd and job shadow died", "SchedLog:603"),
+     "13:32:36 and 13:32:53, when it started again: Local schedd and job shadow died", "SchedLog:603"),
     # where the MasterLog is there, it tells when
     (MASTERS, "3.0", "22:13:10", "The collector of localhost died at 22:13:06 (signal 9 (Killed)).", "MasterLog:39"),
     (MASTERS, "3.0", "22:13:24", "The negotiator of localhost died at 22:13:20 (signal 9 (Killed)).", "MasterLog:48"),
     (MASTERS, "1.0", "22:13:50", "slot2@localhost: the startd of localhost died at 22:13:34 (signal 9 (Killed)): Sock",
      "MasterLog:51"),
-    (MASTERS, "3.0", "", "The master of localhost died between 22:13:50 and 22:16:20, when it began anew.",
+    (MASTERS, "3.0", "", "The master of localhost died between 22:13:50 and 22:16:20, when it started again.",
      "MasterLog:59"),
     (MASTERS, "slot1@localhost", "22:13:36", "The startd died (pid 22740, signal 9 (Killed)).", "MasterLog:51"),
     (MASTERS, "slot1@localhost", "22:16:00", "The startd ended: its master (pid 22684) had died (fast, status 0, pid "
@@ -318,7 +318,7 @@ OUTLIVED = {
 @pytest.mark.parametrize("run", OUTLIVED)
 def test_a_schedd_that_died_twice_is_named_each_time_for_what_came_of_it(run: str) -> None:
     slot, began, first, second, line, other = OUTLIVED[run]
-    died = "the schedd of localhost died between {} and {}, when it began anew"
+    died = "the schedd of localhost died between {} and {}, when it started again"
     _, *life = told(run, "1.0")
     lost, ended = [text for text in life if "chedd of" in text]
     assert lost.startswith(f"Its shadow lost the connection to {slot}: {died.format(began, first)}: Local schedd and")

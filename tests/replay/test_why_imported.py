@@ -817,7 +817,7 @@ CAUSES = {
         "after 5 s; its log says: via condor_rm (by user alice) (code 1023, JobRemoved: it was removed).",
     ],
     ("runs/killed-starter", "1.1"): [
-        "after 0 s; its log says: via condor_hold (by user condor) (code 1, UserRequest: somebody asked for it to be "
+        "after 0 s; its log says: via condor_hold (by user condor) (code 1, UserRequest: a user asked for it to be "
         "held)."
     ],
 }

@@ -156,8 +156,6 @@ def test_a_pools_own_log_is_asked_the_same(said: Said, tmp_path: Path) -> None:
     log.append([event for _, event in pool.events()])
     log.close()
     told = said("log", "-evicted", log=path)
-    assert re.search(
-        r"1\.0 +alice@example\.org +slot1_1@h +15 s +somebody asked for the slot or job to be vacated", told
-    )
+    assert re.search(r"1\.0 +alice@example\.org +slot1_1@h +15 s +a user asked for the slot or job to be vacated", told)
     row = json.loads(said("usage", "-by", "machine,user", "-json", log=path))["rows"][0]
     assert (row["machine"], row["user"], row["wasted"], row["evictions"]) == ("h", "alice@example.org", 15.0, 1)
