@@ -43,105 +43,105 @@ def audit(argv: Sequence[str]) -> int:
 
         with Queries(url) as queries:
             return print_preemptions(queries, here(), arguments.has("json"))
-    found = Queries(url).audit()
+    result = Queries(url).audit()
     if arguments.has("json"):
-        print(json.dumps(as_json(safe_url(url), found), indent=2))
+        print(json.dumps(as_json(safe_url(url), result), indent=2))
     else:
-        first, *rest = report(safe_url(url), found, here(), None if arguments.has("all") else SHOWN)
+        first, *rest = report(safe_url(url), result, here(), None if arguments.has("all") else SHOWN)
         width = width_of()
         print_painted(folded(first, width))
         for line in rest:
             print(folded(visible(line), width, _INDENT))
-    return 0 if found.sound else 1
+    return 0 if result.sound else 1
 
 
 # For people
 
 
-def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> Iterator[str]:
+def report(name: str, audit: Audit, zone: tzinfo, most: int | None = SHOWN) -> Iterator[str]:
     """Yield the lines of an audit for people, the verdict first. `most`: findings of each kind; None for all."""
-    yield f"{name}: {verdict(found)}"
-    yield from _read(found, zone)
-    yield from _seal(found)
+    yield f"{name}: {verdict(audit)}"
+    yield from _read(audit, zone)
+    yield from _seal(audit)
     # The judges write a story before the reader's time zone is known.
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
     for title, findings in (
-        (f"not allowed{utc}", found.violations),
-        ("noted, and allowed if files were cut, or copied one after another", found.noted),
-        ("jobs that were lost", found.lost),
-        ("events that came twice, and may", found.repeated),
+        (f"not allowed{utc}", audit.violations),
+        ("noted, and allowed if files were cut, or copied one after another", audit.noted),
+        ("jobs that were lost", audit.lost),
+        ("events that came twice, and may", audit.repeated),
     ):
         yield from _section(title, len(findings), (_finding(finding, zone) for finding in findings), most)
-    contradictions = (_contradiction(each, zone) for each in found.contradictions)
-    yield from _section("contradictions between sources", len(found.contradictions), contradictions, most)
-    yield from _unread(found, zone, most)
-    yield from _transitions(found)
+    contradictions = (_contradiction(each, zone) for each in audit.contradictions)
+    yield from _section("contradictions between sources", len(audit.contradictions), contradictions, most)
+    yield from _unread(audit, zone, most)
+    yield from _transitions(audit)
 
 
-def verdict(found: Audit) -> str:
+def verdict(audit: Audit) -> str:
     """Return "sound", the number of faults, or that there was nothing to judge."""
-    if found.verdict == "nothing read":
+    if audit.verdict == "nothing read":
         return "nothing was read that could be judged: no verdict"
     wrong = [
-        counted(len(found.violations), "violation") if found.violations else "",
-        "the seal is broken" if found.seal else "",
-        counted(len(found.contradictions), "contradiction") if found.contradictions else "",
+        counted(len(audit.violations), "violation") if audit.violations else "",
+        "the seal is broken" if audit.seal else "",
+        counted(len(audit.contradictions), "contradiction") if audit.contradictions else "",
     ]
     return ", ".join(filter(None, wrong)) or "sound"
 
 
-def _read(found: Audit, zone: tzinfo) -> Iterator[str]:
-    if found.imported:
-        lines = sum(lines for _, _, lines in found.sources)
-        what = f"imported: {counted(len(found.sources), 'file')} with {counted(lines, 'line')}"
+def _read(audit: Audit, zone: tzinfo) -> Iterator[str]:
+    if audit.imported:
+        lines = sum(lines for _, _, lines in audit.sources)
+        what = f"imported: {counted(len(audit.sources), 'file')} with {counted(lines, 'line')}"
     else:
-        what = f"a pool of Poolbook's own: {counted(found.events, 'event')}"
-    yield f"  {what}, judged by the dialect {found.dialect or '(none)'}"
-    if found.began:
-        yield f"  of the time from {instant(found.began, zone)} to {instant(found.ended, zone)}"
-    jobs = sum(found.jobs.values())
-    how = ", ".join(f"{count:,} {status}" for status, count in found.jobs.items() if count)
+        what = f"a pool of Poolbook's own: {counted(audit.events, 'event')}"
+    yield f"  {what}, judged by the dialect {audit.dialect or '(none)'}"
+    if audit.began:
+        yield f"  of the time from {instant(audit.began, zone)} to {instant(audit.ended, zone)}"
+    jobs = sum(audit.jobs.values())
+    how = ", ".join(f"{count:,} {status}" for status, count in audit.jobs.items() if count)
     yield f"  {counted(jobs, 'job')}{': ' if how else ''}{how}"
-    if found.imported and not found.judged:
+    if audit.imported and not audit.judged:
         yield "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders"
 
 
-def _seal(found: Audit) -> Iterator[str]:
-    if found.seal:
-        yield f"  the seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:"
-        for position, text in found.seal:
+def _seal(audit: Audit) -> Iterator[str]:
+    if audit.seal:
+        yield f"  the seal is broken in {len(audit.seal)} place{'s' * (len(audit.seal) > 1)}:"
+        for position, text in audit.seal:
             yield f"    {'as a whole' if position is None else f'at {position}'}: {text}"
-    elif found.seal_checked:
-        yield f"  the seal holds: {found.events:,} events are as they were appended, and none is missing"
+    elif audit.seal_checked:
+        yield f"  the seal holds: {audit.events:,} events are as they were appended, and none is missing"
     else:
         yield "  the seal was not looked at"
 
 
-def _transitions(found: Audit) -> Iterator[str]:
+def _transitions(audit: Audit) -> Iterator[str]:
     from ...domain.state_machines import DIALECTS, MANUAL
     from ...replay.listing import LETTERS
 
-    taken = {number: count for number, count in found.transitions.items() if count}
+    taken = {number: count for number, count in audit.transitions.items() if count}
     if not taken:
         yield "\nslot transitions: none"
         return
-    rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(found.dialect, MANUAL).slot_rows)}
+    rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(audit.dialect, MANUAL).slot_rows)}
     yield f"\nslot transitions: {sum(taken.values()):,}"
     yield "     no.      count  from -> to"
     for number, count in sorted(taken.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)
-        way = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
-        yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {way}".rstrip()
-    unseen = [number for number, count in found.transitions.items() if not count]
+        edge = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
+        yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {edge}".rstrip()
+    unseen = [number for number, count in audit.transitions.items() if not count]
     if unseen:
         yield f"    never: {', '.join(_ranges(unseen))}"
-    letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(found.letters.items()) if count)
+    letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(audit.letters.items()) if count)
     yield f"    from state to state: {letters or 'none'}"
-    if found.beyond:
+    if audit.beyond:
         yield "  of these only the dialect allows (* without a number in any manual):"
-    for number, count in sorted(found.beyond.items(), key=lambda item: _order(item[0])):
+    for number, count in sorted(audit.beyond.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)
-        star = "*" if number in found.undocumented else ""
+        star = "*" if number in audit.undocumented else ""
         yield f"    {number:>3}{star:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
 
 
@@ -180,15 +180,16 @@ def _finding(finding: AuditFinding, zone: tzinfo) -> list[str]:
     head = (
         f"{instant(finding.at, zone)}  {finding.thing}: {finding.words} ({finding.rule}){f'  [{where}]' * bool(where)}"
     )
-    return [head, *(f"    {told.strip()}" for told in finding.story)]
+    return [head, *(f"    {line.strip()}" for line in finding.story)]
 
 
-def _contradiction(found: Contradiction, zone: tzinfo) -> list[str]:
+def _contradiction(contradiction: Contradiction, zone: tzinfo) -> list[str]:
     from ...domain.imported.record_sources import KINDS
 
-    run = f", run {found.run}" if found.run else ""
-    lines = [f"{instant(found.at, zone)}  {found.thing}{run}: {found.words} ({found.fact})"]
-    for stated in found.stated:
+    run = f", run {contradiction.run}" if contradiction.run else ""
+    text = f"{contradiction.thing}{run}: {contradiction.words} ({contradiction.fact})"
+    lines = [f"{instant(contradiction.at, zone)}  {text}"]
+    for stated in contradiction.stated:
         kind = KINDS[stated.kind].name if stated.kind in KINDS else stated.kind
         lines.append(f"    {stated.value}, says {kind}  [{_where(stated.file, stated.line)}]")
     return lines
@@ -198,22 +199,22 @@ def _where(file: str, line: int) -> str:
     return f"{file}:{line}" if file and line else file or (f"at {line}" if line else "")
 
 
-def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
-    refused = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in found.quarantined)
-    yield from _section("records that could not be read", len(found.quarantined), refused, most)
+def _unread(audit: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
+    refused = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined)
+    yield from _section("records that could not be read", len(audit.quarantined), refused, most)
 
     def span(since: int, until: int) -> str:
         times = [instant(at, zone) if at else "?" for at in (since, until)]
         return f"from {times[0]} to {times[1]}"
 
-    gaps = ([f"[{_where(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in found.gaps)
-    yield from _section("gaps: records are missing, and nothing is judged across them", len(found.gaps), gaps, most)
-    total = sum(max(0, each.until - each.since) for each in found.unaccounted if each.since and each.until)
-    unknown = ([f"{each.slot}  {span(each.since, each.until)}: {each.words}"] for each in found.unaccounted)
+    gaps = ([f"[{_where(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in audit.gaps)
+    yield from _section("gaps: records are missing, and nothing is judged across them", len(audit.gaps), gaps, most)
+    total = sum(max(0, each.until - each.since) for each in audit.unaccounted if each.since and each.until)
+    unknown = ([f"{each.slot}  {span(each.since, each.until)}: {each.words}"] for each in audit.unaccounted)
     title = f"slot time that is not accounted for, {interval(total)} in all"
-    yield from _section(title, len(found.unaccounted), unknown, most)
-    torn = ([f"{file}: {counted(size, 'byte')} of it"] for file, size in found.torn)
-    yield from _section("files that end within a record", len(found.torn), torn, most)
+    yield from _section(title, len(audit.unaccounted), unknown, most)
+    torn = ([f"{file}: {counted(size, 'byte')} of it"] for file, size in audit.torn)
+    yield from _section("files that end within a record", len(audit.torn), torn, most)
 
 
 # For programs
@@ -227,7 +228,7 @@ _KEYS = (
 _INSTANTS = frozenset({"at", "began", "ended", "since", "until"})
 
 
-def as_json(name: str, found: Audit) -> dict[str, object]:
+def as_json(name: str, audit: Audit) -> dict[str, object]:
     """Return the whole audit with instants in ISO 8601 (UTC), null where an instant is unknown."""
     from attrs import asdict
 
@@ -236,11 +237,11 @@ def as_json(name: str, found: Audit) -> dict[str, object]:
             return value
         return iso(value) if value or field.name == "at" else None
 
-    whole = asdict(found, value_serializer=written) | {
+    values = asdict(audit, value_serializer=written) | {
         "log": name,
-        "verdict": found.verdict,
-        "sources": [{"file": file, "kind": kind, "lines": lines} for file, kind, lines in found.sources],
-        "seal": [{"position": position, "text": text} for position, text in found.seal],
-        "torn": [{"file": file, "bytes": size} for file, size in found.torn],
+        "verdict": audit.verdict,
+        "sources": [{"file": file, "kind": kind, "lines": lines} for file, kind, lines in audit.sources],
+        "seal": [{"position": position, "text": text} for position, text in audit.seal],
+        "torn": [{"file": file, "bytes": size} for file, size in audit.torn],
     }
-    return {key: whole[key] for key in _KEYS}
+    return {key: values[key] for key in _KEYS}

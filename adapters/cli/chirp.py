@@ -58,9 +58,9 @@ class Proxy:
             ) from None
         self.ask("cookie", cookie)
 
-    def ask(self, request: str, *words: str | int, data: bytes = b"") -> int:
+    def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:
         """Send a request, and what goes with it; return the answer. Raise `_ChirpFailed` for one below 0."""
-        self._stream.write(os.fsencode(" ".join([request, *map(_quoted, words)])) + b"\n" + data)
+        self._stream.write(os.fsencode(" ".join([request, *map(_quoted, arguments)])) + b"\n" + data)
         return self.answer()
 
     def say(self, data: bytes) -> int:
@@ -81,13 +81,13 @@ class Proxy:
         """Return the line that follows the answer."""
         return self._stream.readline()
 
-    def asked(self, request: str, *words: str | int) -> bytes:
+    def asked(self, request: str, *arguments: str | int) -> bytes:
         """Return the bytes that follow the answer, which counts them."""
-        return self._stream.read(self.ask(request, *words))
+        return self._stream.read(self.ask(request, *arguments))
 
-    def numbers(self, request: str, *words: str | int) -> list[int]:
+    def numbers(self, request: str, *arguments: str | int) -> list[int]:
         """Return the line of numbers that follows the answer."""
-        self.ask(request, *words)
+        self.ask(request, *arguments)
         return [int(word) for word in self.answer_line().split()]
 
 
@@ -117,22 +117,22 @@ def _plain(request: str) -> _Do:
 
 
 def _attribute(request: str) -> _Do:
-    def printed(proxy: Proxy, words: Sequence[str]) -> int:
+    def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
         try:
-            found = proxy.asked(request, *words)
+            value = proxy.asked(request, *arguments)
         except _ChirpFailed as failed:
             if failed.number != errno.ENOENT:
                 raise
-            found = b"UNDEFINED"
-        print(os.fsdecode(found))
+            value = b"UNDEFINED"
+        print(os.fsdecode(value))
         return 0
 
     return printed
 
 
 def _status(request: str, names: Sequence[str]) -> _Do:
-    def printed(proxy: Proxy, words: Sequence[str]) -> int:
-        for name, value in zip(names, proxy.numbers(request, *words), strict=False):
+    def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
+        for name, value in zip(names, proxy.numbers(request, *arguments), strict=False):
             print(f"{name}: {time.ctime(value) if name.endswith('time') else value}")
         return 0
 
@@ -142,14 +142,14 @@ def _status(request: str, names: Sequence[str]) -> _Do:
 def _or_by(option: str, plain: str, other: str) -> _Do:
     """A verb whose option makes it another request."""
 
-    def asked(proxy: Proxy, words: Sequence[str]) -> int:
-        return proxy.ask(other, *words[1:]) if words[0] == option else proxy.ask(plain, *words)
+    def asked(proxy: Proxy, arguments: Sequence[str]) -> int:
+        return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain, *arguments)
 
     return asked
 
 
-def _fetch(proxy: Proxy, words: Sequence[str]) -> int:
-    remote, local = words
+def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
+    remote, local = arguments
     try:
         data = proxy.asked("getfile", remote)
     except _ChirpFailed as failed:
@@ -166,9 +166,9 @@ def _fetch(proxy: Proxy, words: Sequence[str]) -> int:
     return 0
 
 
-def _put(proxy: Proxy, words: Sequence[str]) -> int:
-    options = dict(zip(words[:-2:2], words[1:-2:2], strict=False))
-    local, remote = words[-2:]
+def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
+    options = dict(zip(arguments[:-2:2], arguments[1:-2:2], strict=False))
+    local, remote = arguments[-2:]
     mode, permissions = options.get("-mode", "cwb"), int(options.get("-perm", "777"), 8)
     try:
         data = sys.stdin.buffer.read() if local == "-" else _read(local)
@@ -192,33 +192,33 @@ def _read(name: str) -> bytes:
         return file.read()
 
 
-def _read_remote(proxy: Proxy, words: Sequence[str]) -> int:
-    offset = int(words[1]) if words[0] == "-offset" else 0
-    name, length = words[-2:]
+def _read_remote(proxy: Proxy, arguments: Sequence[str]) -> int:
+    offset = int(arguments[1]) if arguments[0] == "-offset" else 0
+    name, length = arguments[-2:]
     number = proxy.ask("open", name, "r", 0)
     proxy.answer_line()
-    found = proxy.asked("pread", number, int(length), offset)
+    data = proxy.asked("pread", number, int(length), offset)
     proxy.ask("close", number)
-    print(os.fsdecode(found))
-    return len(found)
+    print(os.fsdecode(data))
+    return len(data)
 
 
-def _show(proxy: Proxy, request: str, *words: str | int, end: str = "\n") -> int:
-    found = proxy.asked(request, *words)
-    print(os.fsdecode(found), end=end)
-    return len(found)
+def _show(proxy: Proxy, request: str, *arguments: str | int, end: str = "\n") -> int:
+    data = proxy.asked(request, *arguments)
+    print(os.fsdecode(data), end=end)
+    return len(data)
 
 
 _ACCESS: Final = {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK, "f": os.F_OK}
 
 
-def _access(proxy: Proxy, words: Sequence[str]) -> int:
+def _access(proxy: Proxy, arguments: Sequence[str]) -> int:
     mode = 0
-    for letter in words[1]:
+    for letter in arguments[1]:
         if letter not in _ACCESS:
             raise ToolEnded(_WRONG, f"invalid mode char '{letter}'\n")
         mode |= _ACCESS[letter]
-    return proxy.ask("access", words[0], mode)
+    return proxy.ask("access", arguments[0], mode)
 
 
 VERBS: Final[dict[str, ChirpVerb]] = {
@@ -257,16 +257,16 @@ _NOT_HERE: Final = {
 def chirp(argv: Sequence[str]) -> int:
     if not argv or list(argv) == ["-h"]:
         raise ToolEnded(_WRONG, out=usage_of("chirp"))
-    name, *words = argv
+    name, *arguments = argv
     if name in _NOT_HERE:
         raise ToolEnded(_WRONG, f"condor_chirp {name} is not supported: {_NOT_HERE[name]}\n")
     verb = VERBS.get(name)
     if verb is None:
         raise ToolEnded(_WRONG, out=f"Unknown command {name}\n{usage_of('chirp')}")
-    if len(words) not in verb.words:
+    if len(arguments) not in verb.words:
         _wrong(name, verb)
     try:
-        return verb.do(Proxy(), words) % 256
+        return verb.do(Proxy(), arguments) % 256
     except _ChirpFailed as failed:
         raise ToolEnded(_WRONG, out=_error(failed.number)) from None
     except ValueError:

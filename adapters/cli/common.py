@@ -66,8 +66,8 @@ def _wrong_address(tool: str, option: str, name: str) -> str:
     if re.fullmatch(r"<[^<>]+>", name):
         return ""
     form = "ip:port" if option == "address" else "ip.address.here:port"
-    words = f'{tool}: "{name}" is not a valid address\nShould be of the form <{form}>\n'
-    return f"{words}For example: <123.456.789.123:6789>"
+    text = f'{tool}: "{name}" is not a valid address\nShould be of the form <{form}>\n'
+    return f"{text}For example: <123.456.789.123:6789>"
 
 
 def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
@@ -99,10 +99,10 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
             name = name[1:-1].partition("?")[0]
         if not arguments.has(option) or is_this_pool(name):
             continue
-        words, explained = unknown_host(name, option, pool)
+        message, explained = unknown_host(name, option, pool)
         if explained:
-            raise ToolEnded(1, words, "\n")
-        raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", words)
+            raise ToolEnded(1, message, "\n")
+        raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", message)
     return arguments.value("log", default_log())
 
 
@@ -116,8 +116,8 @@ def called() -> str:
     import shutil  # it brings all that unpacks archives, and most commands print no call
 
     own = sys.argv[0]
-    found = shutil.which("poolbook")
-    if found is not None and os.path.realpath(found) == os.path.realpath(own):
+    path = shutil.which("poolbook")
+    if path is not None and os.path.realpath(path) == os.path.realpath(own):
         return "poolbook"
     return os.path.relpath(own) if os.path.basename(own) == "poolbook" else "poolbook"
 
@@ -125,7 +125,7 @@ def called() -> str:
 def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
     """Return the calls worth typing next, one to a line, each with its purpose."""
     command, ending = called(), log_option(url)
-    return "\n".join(columns([(f"{command} {words}{ending}", purpose) for words, purpose in worth], width_of()))
+    return "\n".join(columns([(f"{command} {call}{ending}", purpose) for call, purpose in worth], width_of()))
 
 
 def safe_url(url: str) -> str:
@@ -166,8 +166,8 @@ def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: i
 
 def job_id(word: str) -> tuple[int, int] | None:
     """Return the cluster and the process of an id such as 12.3, or 12, which means 12.0; None for any other word."""
-    found = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", word)
-    return None if found is None else (int(found[1]), int(found[2] or 0))
+    match = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", word)
+    return None if match is None else (int(match[1]), int(match[2] or 0))
 
 
 def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, RunningProcess | None]:

@@ -29,16 +29,16 @@ def config(argv: Sequence[str]) -> int:
     from ...domain.config import ConfigError
 
     try:
-        found = _loaded(arguments)
-        for warning in dict.fromkeys((*found.warnings, *_pool_warnings(arguments))):
+        settings = _loaded(arguments)
+        for warning in dict.fromkeys((*settings.warnings, *_pool_warnings(arguments))):
             print(f"poolbook config: warning: {warning}", file=sys.stderr)
         if arguments.has("dump"):
-            return _dump(found, arguments)
+            return _dump(settings, arguments)
         if not arguments.words:
-            return _summary(found, arguments)
+            return _summary(settings, arguments)
         if arguments.has("macro"):
-            return _macros(found, arguments)
-        return _values(found, arguments)
+            return _macros(settings, arguments)
+        return _values(settings, arguments)
     except ConfigError as problem:
         raise ToolError(f"poolbook config: {problem}") from None
 
@@ -46,18 +46,18 @@ def config(argv: Sequence[str]) -> int:
 def _loaded(arguments: Arguments) -> Configuration:
     from ..runtime.configuration import load
 
-    found = load(
+    settings = load(
         arguments.values("config"),
         subsystem=arguments.value("subsystem", "STARTD").upper(),
         local_name=arguments.value("local-name"),
     )
     slot = arguments.last("slot")
     if slot is None:
-        return found
+        return settings
     numbers = re.fullmatch(r"([0-9]+)(?::([0-9]+))?", slot.values[0])
     if numbers is None:
         raise UsageError(f"poolbook config -slot {slot.values[0]}: write a slot's number, or number:type, as in 2:1")
-    return found.for_slot(int(numbers[1]), int(numbers[2] or 1))
+    return settings.for_slot(int(numbers[1]), int(numbers[2] or 1))
 
 
 def _pool_warnings(arguments: Arguments) -> list[str]:
@@ -77,61 +77,61 @@ def _pool_warnings(arguments: Arguments) -> list[str]:
 # -- settings by name ------------------------------------------------------------------------------------------------
 
 
-def _values(found: Configuration, arguments: Arguments) -> int:
-    how, missing = _reader(found, arguments), 0
-    told = {}
+def _values(settings: Configuration, arguments: Arguments) -> int:
+    how, missing = _reader(settings, arguments), 0
+    entries = {}
     for name in arguments.words:
         value = how(name)
         if not value:
             missing = 1
-            print(f"Not defined: {name}{_near(found, name)}", file=sys.stderr)
+            print(f"Not defined: {name}{_near(settings, name)}", file=sys.stderr)
         if arguments.has("json"):
-            told[name] = _entry(found, name, value or "")
+            entries[name] = _entry(settings, name, value or "")
         elif arguments.has("verbose"):
-            print("\n".join([*(_with_source(found, name, value) if found.raw(name) is not None else ()), ""]))
+            print("\n".join([*(_with_source(settings, name, value) if settings.raw(name) is not None else ()), ""]))
         elif value:
             print(value)
     if arguments.has("json"):
-        print(json.dumps(told, indent=2))
+        print(json.dumps(entries, indent=2))
     return missing
 
 
-def _near(found: Configuration, name: str) -> str:
+def _near(settings: Configuration, name: str) -> str:
     from ...domain.config import is_known, similar_setting
 
-    near = similar_setting(name) if found.raw(name) is None and not is_known(name) else None
+    near = similar_setting(name) if settings.raw(name) is None and not is_known(name) else None
     return "" if near is None else f"; did you mean {near}?"
 
 
-def _entry(found: Configuration, name: str, value: str) -> dict[str, object]:
-    source = found.source(name)
+def _entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
+    source = settings.source(name)
     return {
-        "name": found.spelled(name),
+        "name": settings.spelled(name),
         "value": value,
-        "raw": found.raw(name),
-        "default": found.default(name),
+        "raw": settings.raw(name),
+        "default": settings.default(name),
         "file": source.file,
         "line": source.line,
         "template": source.template,
     }
 
 
-def _reader(found: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
+def _reader(settings: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
     """Return the function that reads a setting in the form that the options ask for."""
-    return found.raw if arguments.has("raw") else found.default if arguments.has("default") else found.get
+    return settings.raw if arguments.has("raw") else settings.default if arguments.has("default") else settings.get
 
 
-def _with_source(found: Configuration, name: str, value: str | None) -> Iterator[str]:
+def _with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
     """Yield a value, its source and its raw text as ``condor_config_val -verbose`` prints them."""
     if value:
-        yield from setting_lines(found.spelled(name), value)
-    yield from source_lines(found, name)
+        yield from setting_lines(settings.spelled(name), value)
+    yield from source_lines(settings, name)
 
 
-def source_lines(found: Configuration, name: str) -> Iterator[str]:
+def source_lines(settings: Configuration, name: str) -> Iterator[str]:
     """Yield where a setting comes from and its raw text, as ``condor_config_val -verbose`` prints them."""
-    raw, spelled = found.raw(name) or "", found.spelled(name)
-    yield f" # at: {found.source(name)}"
+    raw, spelled = settings.raw(name) or "", settings.spelled(name)
+    yield f" # at: {settings.source(name)}"
     if "\n" in raw:
         yield " # raw: "
         yield from (f" #   {line}" for line in f"{spelled} = {raw}".split("\n"))
@@ -152,21 +152,21 @@ def setting_lines(name: str, value: str) -> Iterator[str]:
 # -- many settings ---------------------------------------------------------------------------------------------------
 
 
-def _dump(found: Configuration, arguments: Arguments) -> int:
+def _dump(settings: Configuration, arguments: Arguments) -> int:
     patterns = list(map(_pattern, arguments.words or ("",)))
-    names = [name for name in found.all_names() if any(pattern.search(name) for pattern in patterns)]
+    names = [name for name in settings.all_names() if any(pattern.search(name) for pattern in patterns)]
     expanded = arguments.has("expanded")
     if arguments.has("json"):
-        print(json.dumps({name: _entry(found, name, _safely(found, name)) for name in names}, indent=2))
+        print(json.dumps({name: _entry(settings, name, _safely(settings, name)) for name in names}, indent=2))
         return 0
     for name in names:
-        raw = found.raw(name) or ""
-        print("\n".join(setting_lines(name, _safely(found, name) if expanded else raw)))
+        raw = settings.raw(name) or ""
+        print("\n".join(setting_lines(name, _safely(settings, name) if expanded else raw)))
         if arguments.has("verbose"):
-            print(f" # at: {found.source(name)}")
-            print(f" # expanded: {_safely(found, name)}")
-            if found.default(name):
-                print(f" # default: {found.default(name)}")
+            print(f" # at: {settings.source(name)}")
+            print(f" # expanded: {_safely(settings, name)}")
+            if settings.default(name):
+                print(f" # default: {settings.default(name)}")
     return 0
 
 
@@ -177,28 +177,28 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise UsageError(f"poolbook config -dump: {text} is no regular expression: {problem}") from None
 
 
-def _safely(found: Configuration, name: str) -> str:
+def _safely(settings: Configuration, name: str) -> str:
     """Return the value, or why there is none: one bad setting must not hide the others."""
     from ...domain.config import ConfigError
 
     try:
-        return found.get(name)
+        return settings.get(name)
     except ConfigError as problem:
         return f"(error: {problem.message})"
 
 
-def _summary(found: Configuration, arguments: Arguments) -> int:
+def _summary(settings: Configuration, arguments: Arguments) -> int:
     if arguments.has("json"):
-        names = found.names()
-        print(json.dumps({name: _entry(found, name, _safely(found, name)) for name in names}, indent=2))
+        names = settings.names()
+        print(json.dumps({name: _entry(settings, name, _safely(settings, name)) for name in names}, indent=2))
         return 0
     by_file: dict[str, list[str]] = {}
-    for name in found.names():
-        by_file.setdefault(found.source(name).file, []).append(name)
+    for name in settings.names():
+        by_file.setdefault(settings.source(name).file, []).append(name)
     for file, names in by_file.items():
         print(f"#\n# from {file}\n#")
         for name in names:
-            print("\n".join(setting_lines(name, found.raw(name) or "")))
+            print("\n".join(setting_lines(name, settings.raw(name) or "")))
     if not by_file:
         print("# nothing is set: all settings have their defaults; `poolbook config -dump` lists them")
     return 0
@@ -207,11 +207,11 @@ def _summary(found: Configuration, arguments: Arguments) -> int:
 # -- templates -------------------------------------------------------------------------------------------------------
 
 
-def print_template(words: Sequence[str]) -> int:
+def print_template(arguments: Sequence[str]) -> int:
     """Print a template's text, or a category's templates. Raise `UsageError` or `ToolError` if there is none."""
     from ...domain.config.tables import templates
 
-    category, _, name = "".join(words).partition(":")
+    category, _, name = "".join(arguments).partition(":")
     known = templates()
     mine = [template for (kind, _), template in known.items() if kind == category.lower()]
     if not mine:
@@ -250,37 +250,37 @@ def config_val(argv: Sequence[str]) -> int:
     folder = log_paths(url).folder.absolute()
     daemon = arguments.chosen(*_DAEMONS) or "tool"
     try:
-        found = load(
+        settings = load(
             arguments.values("root-config"),
             subsystem=arguments.value("subsystem", daemon).upper(),
             local_name=arguments.value("local-name"),
             detected={"LOCAL_DIR": str(folder)},
         )
-        done = _tool_output(found, arguments)
-        _make_true(found, arguments, url, folder)
+        done = _tool_output(settings, arguments)
+        _make_true(settings, arguments, url, folder)
         return done
     except ConfigError as problem:
         raise ToolEnded(1, f"condor_config_val: {problem}\n") from None
 
 
-def _tool_output(found: Configuration, arguments: Arguments) -> int:
+def _tool_output(settings: Configuration, arguments: Arguments) -> int:
     if arguments.has("config"):
         print("Configuration source:\nLocal configuration sources:\n", file=sys.stderr)
-        sys.stdout.writelines(f"\t{file}\n" for file in _sources(found))
+        sys.stdout.writelines(f"\t{file}\n" for file in _sources(settings))
         if not (arguments.words or arguments.has("dump")):
             return 0
     if arguments.has("summary"):
-        return _tool_summary(found)
+        return _tool_summary(settings)
     if arguments.has("dump"):
-        return _tool_dump(found, arguments)
+        return _tool_dump(settings, arguments)
     if not arguments.words:
         raise TOOL.usage_error("{usage}")
     if arguments.has("macro"):
-        return _macros(found, arguments)
-    return _tool_values(found, arguments)
+        return _macros(settings, arguments)
+    return _tool_values(settings, arguments)
 
 
-def _make_true(found: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
+def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
     """Write the history file, if its path or a folder above it was printed. Name other files that are not written."""
     from ...domain.coverage.settings import subject
     from ...domain.ports.log import LogError
@@ -291,45 +291,45 @@ def _make_true(found: Configuration, arguments: Arguments, url: str, folder: Pat
     if not names.isdisjoint(("HISTORY", "SPOOL", "LOCAL_DIR")) and os.access(folder, os.W_OK):
         try:
             with Queries(url) as queries:
-                begin(folder, found, queries.views)
+                begin(folder, settings, queries.views)
         except (LogError, OSError) as error:
             print(f"condor_config_val: the history file cannot be written: {error}", file=sys.stderr)
     for name in sorted(names):
-        value = found.get(name) or ""
+        value = settings.get(name) or ""
         if os.path.dirname(value).startswith(str(folder)) and folder.exists() and not os.path.exists(value):
             print(f"condor_config_val: {name}: Poolbook writes no such file ({subject(name)})", file=sys.stderr)
 
 
-def _sources(found: Configuration) -> list[str]:
+def _sources(settings: Configuration) -> list[str]:
     """Return the files that were read, each once, in the order of the settings that they end up with."""
-    return list(dict.fromkeys(found.source(name).file for name in found.names() if found.source(name).line))
+    return list(dict.fromkeys(settings.source(name).file for name in settings.names() if settings.source(name).line))
 
 
-def _macros(found: Configuration, arguments: Arguments) -> int:
+def _macros(settings: Configuration, arguments: Arguments) -> int:
     given = arguments.last("macro")
     as_path = given is not None and (given.qualifier or "").startswith("path")
     for word in arguments.words:
-        value = found.expanded(word)
+        value = settings.expanded(word)
         # Slashes beyond the first letter are written once; that is all that a path is made of.
         print(value[:1] + re.sub("/+", "/", value[1:]) if as_path else value)
     return 0
 
 
-def _tool_values(found: Configuration, arguments: Arguments) -> int:
-    how, words, missing = _reader(found, arguments), list(arguments.words), 0
-    while words:
-        name = words.pop(0)
+def _tool_values(settings: Configuration, arguments: Arguments) -> int:
+    how, names, missing = _reader(settings, arguments), list(arguments.words), 0
+    while names:
+        name = names.pop(0)
         if name.lower() == "use":
-            _template(words.pop(0) if words else "")
+            _template(names.pop(0) if names else "")
             continue
         value = how(name)
         if not value:
             missing = 1
             print(f"Not defined: {name}", file=sys.stderr)
             if arguments.has("verbose"):
-                print(*(source_lines(found, name) if found.default(name) is not None else ()), "", sep="\n")
+                print(*(source_lines(settings, name) if settings.default(name) is not None else ()), "", sep="\n")
         elif arguments.has("verbose"):
-            print("\n".join([*_with_source(found, name, value), ""]))
+            print("\n".join([*_with_source(settings, name, value), ""]))
         else:
             print(value)
     return missing
@@ -345,35 +345,35 @@ def _template(word: str) -> None:
         print(f"Not defined: use {word.upper()}")
 
 
-def _tool_dump(found: Configuration, arguments: Arguments) -> int:
+def _tool_dump(settings: Configuration, arguments: Arguments) -> int:
     print(f"# Configuration from machine: {host_name()}")
     verbose, expanded = arguments.has("verbose"), arguments.has("expanded", "evaluate")
     for pattern in arguments.words or ("",):
         if pattern:
             print(f"\n# Parameters with names that match {pattern}:")
         try:
-            wanted = re.compile(pattern, re.IGNORECASE)
+            matching = re.compile(pattern, re.IGNORECASE)
         except re.error:
             continue
-        for name in filter(wanted.search, found.all_names()):
-            how = found.default if arguments.has("default") else found.get if expanded else found.raw
-            print("\n".join(setting_lines(found.spelled(name), how(name) or "")))
+        for name in filter(matching.search, settings.all_names()):
+            how = settings.default if arguments.has("default") else settings.get if expanded else settings.raw
+            print("\n".join(setting_lines(settings.spelled(name), how(name) or "")))
             if verbose:
-                print(f" # at: {found.source(name)}")
-                print(f" # raw: {found.raw(name)}" if expanded else f" # expanded: {found.get(name)}")
-                if found.default(name):
-                    print(f" # default: {found.default(name)}")
+                print(f" # at: {settings.source(name)}")
+                print(f" # raw: {settings.raw(name)}" if expanded else f" # expanded: {settings.get(name)}")
+                if settings.default(name):
+                    print(f" # default: {settings.default(name)}")
     if not verbose:
         print("# Contributing configuration file(s):")
-        sys.stdout.writelines(f"#\t{file}\n" for file in _sources(found))
+        sys.stdout.writelines(f"#\t{file}\n" for file in _sources(settings))
     return 0
 
 
-def _tool_summary(found: Configuration) -> int:
+def _tool_summary(settings: Configuration) -> int:
     print(f"# condor_config_val {version().splitlines()[0]}")
-    for file in _sources(found):
+    for file in _sources(settings):
         print(f"\n#\n# from {file}\n#")
-        for name in found.names():
-            if found.source(name).file == file:
-                print("\n".join(setting_lines(found.spelled(name), found.raw(name) or "")))
+        for name in settings.names():
+            if settings.source(name).file == file:
+                print("\n".join(setting_lines(settings.spelled(name), settings.raw(name) or "")))
     return 0

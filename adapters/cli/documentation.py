@@ -52,11 +52,11 @@ def _named(word: str) -> Path:
 
     known = files()
     name = PurePath(word).name
-    found = known.get(name) or known.get(name.removesuffix(".md"))
-    if found is None:
+    path = known.get(name) or known.get(name.removesuffix(".md"))
+    if path is None:
         hint = did_you_mean(name, known, "`poolbook doc` lists the pages", likeness=0.5)
         raise UsageError(f"poolbook doc: there is no page or example {word!r}; {hint}")
-    return found
+    return path
 
 
 _FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
@@ -69,8 +69,8 @@ def table_of(name: str) -> ToolSyntax:
     entry = COMMANDS[name]
     try:
         getattr(import_module(f".{entry.module}", __package__), entry.function)(["-help"])
-    except Help as found:
-        return found.command
+    except Help as request:
+        return request.command
     raise AssertionError(f"{name} has no help")
 
 
@@ -113,13 +113,13 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
 def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
     """Return the calls after which a value comes, as patterns of a shell's ``case``: of options that take a file, or of
     the others."""
-    found = [
+    names = [
         f'"{table.name} -{option.name}"'
         for table in tables
         for option in options_of(table)
         if option.values and (option.values in FILE_VALUES) == files
     ]
-    return " | ".join(found)
+    return " | ".join(names)
 
 
 def _renamed() -> Iterator[str]:
@@ -162,7 +162,7 @@ def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
     parts = {
         "commands": [" ".join(described(name, entry.words) for name, entry in COMMANDS.items())],
         "renamed": _renamed(),
-        "offers": [offer.format(name=name, option=one, words=words) for (name, one), words in offers.items() if one],
+        "offers": [offer.format(name=name, option=flag, words=words) for (name, flag), words in offers.items() if flag],
         "files": [_valued(tables, True)],
         "values": [_valued(tables, False)],
         "tables": [
@@ -182,8 +182,8 @@ def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
 def _fish(tables: Sequence[ToolSyntax]) -> Iterator[str]:
     offers = _offers()
     yield "complete -c poolbook -f"
-    for name, words in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
-        yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(words)}"
+    for name, text in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
+        yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(text)}"
     for name in _OF_COMMANDS:
         yield f"complete -c poolbook -n '__fish_seen_subcommand_from {name}' -a '{' '.join(COMMANDS)}'"
     for table in tables:
@@ -226,18 +226,18 @@ def _text(text: str) -> str:
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.split("\n"))
 
 
-def _head(name: str, words: str) -> Iterator[str]:
+def _head(name: str, purpose: str) -> Iterator[str]:
     from ..machine.host import VERSION
 
     yield f'.TH {name.upper()} 1 "" "Poolbook {VERSION}" "Poolbook"'
-    yield from (".SH NAME", f"{_text(name)} \\- {_text(words)}")
+    yield from (".SH NAME", f"{_text(name)} \\- {_text(purpose)}")
 
 
 def _rows(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     if rows:
         yield f".SH {head}"
-    for left, right in rows:
-        yield from (".TP", f"\\fB{_text(left)}\\fR", _text(right) or "\\&")
+    for term, text in rows:
+        yield from (".TP", f"\\fB{_text(term)}\\fR", _text(text) or "\\&")
 
 
 def _page_of(command: ToolSyntax) -> Iterator[str]:

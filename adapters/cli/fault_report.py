@@ -16,14 +16,14 @@ from ..machine.host import VERSION
 _WAY_OUT = "`poolbook -debug ...` prints the traceback"
 
 
-def fault_words(error: Exception, words: Sequence[str]) -> str:
+def fault_words(error: Exception, argv: Sequence[str]) -> str:
     """Return the sentence about an error of the command that `words` called, after writing the traceback to a file. The
     file is the user's alone, since it shows the call; a later fault of the same command replaces it."""
-    said = f"poolbook: {_told(error)}"
+    report = f"poolbook: {_told(error)}"
     try:
-        return f"{said}. The traceback is in {_kept(error, words)}; {_WAY_OUT}"
+        return f"{report}. The traceback is in {_kept(error, argv)}; {_WAY_OUT}"
     except OSError as problem:
-        return f"{said}. The traceback could not be kept ({problem.strerror or problem}); {_WAY_OUT}"
+        return f"{report}. The traceback could not be kept ({problem.strerror or problem}); {_WAY_OUT}"
 
 
 def _told(error: Exception) -> str:
@@ -58,13 +58,13 @@ _FIXES = {
 }
 
 
-def _kept(error: Exception, words: Sequence[str]) -> Path:
+def _kept(error: Exception, argv: Sequence[str]) -> Path:
     """Write the report and return its file: in the user's state folder or, where that cannot be, in that of temporary
     files. Raise `OSError` if it can be written nowhere."""
-    call = shlex.join(["poolbook", *words])
+    call = shlex.join(["poolbook", *argv])
     lines = [f"poolbook {VERSION}, Python {sys.version}\n", f"{call}\n", *traceback.format_exception(error)]
     text = "".join(lines).encode("utf-8", "backslashreplace")
-    name = f"traceback-{words[0]}.txt"
+    name = f"traceback-{argv[0]}.txt"
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     folder = Path(state, "poolbook")
     try:

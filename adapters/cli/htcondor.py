@@ -109,40 +109,40 @@ def _parser() -> _HelpParser:
 
 def htcondor(argv: Sequence[str]) -> int:
     parser = _parser()
-    asked = parser.parse_args(argv)
-    if asked.version:
+    arguments = parser.parse_args(argv)
+    if arguments.version:
         print(version().partition("\n")[0])
         return 0
-    if asked.noun is None:
+    if arguments.noun is None:
         raise ToolEnded(2, usage_of("htcondor"))
-    if asked.noun in _INSTEAD:
-        raise ToolEnded(1, f"htcondor {asked.noun} is not supported: {_INSTEAD[asked.noun]}\n")
-    if asked.verb is None:
+    if arguments.noun in _INSTEAD:
+        raise ToolEnded(1, f"htcondor {arguments.noun} is not supported: {_INSTEAD[arguments.noun]}\n")
+    if arguments.verb is None:
         raise ToolEnded(2, usage_of("htcondor_job"))
-    if asked.verb not in _DO:
+    if arguments.verb not in _DO:
         raise ToolEnded(1, "htcondor job template is not supported: SUBMIT_TEMPLATE_NAMES names the templates\n")
-    level = asked.quiet - asked.verbose
+    level = arguments.quiet - arguments.verbose
     say: Callable[[str], object] = (lambda line: print(line, file=sys.stderr)) if level < 1 else (lambda line: None)
     try:
-        _DO[asked.verb](asked, say)
+        _DO[arguments.verb](arguments, say)
     except BrokenPipeError:
         raise
     except (_CommandFailed, OSError, ValueError, PoolbookError, RequestRefused) as failed:
-        told = "" if level > 2 else f"Error while trying to run job {asked.verb}:\n{failed}\n"
-        raise ToolEnded(1, told) from None
+        message = "" if level > 2 else f"Error while trying to run job {arguments.verb}:\n{failed}\n"
+        raise ToolEnded(1, message) from None
     return 0
 
 
-def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
+def _submit(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
     from ..runtime import pool_client
     from .submit import SUBMIT, description_of
 
-    file = asked.submit_file
+    file = arguments.submit_file
     if not os.path.exists(file):
         raise _CommandFailed(f"Could not find file: {file}")
-    if (asked.resource or "htcondor").casefold() != "htcondor":
-        raise _CommandFailed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
-    if asked.annex_name is not None:
+    if (arguments.resource or "htcondor").casefold() != "htcondor":
+        raise _CommandFailed(f"--resource {arguments.resource} is not supported: jobs run on this pool's machines")
+    if arguments.annex_name is not None:
         raise _CommandFailed("HPC Annex functionality has not been enabled by your HTCondor administrator.")
     queued = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", read_text(file), re.MULTILINE | re.IGNORECASE)
     if queued[-1:] not in ([], [""], ["1"]):
@@ -154,50 +154,50 @@ def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
     say(f"Job {done.cluster} was submitted.")
 
 
-def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
+def _ad(arguments: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
     """Return the job's ad, from the queue, else from the history."""
     from ..condor_tools.job_selection import ClusterOrJob, JobSelector
     from ..runtime.queries import Queries
 
-    cluster, proc = (*map(int, asked.job_id.split(".")[:2]), 0)[:2]
+    cluster, proc = (*map(int, arguments.job_id.split(".")[:2]), 0)[:2]
     with Queries(default_log()) as queries:
         ad = queries.job(cluster, proc)
-        if ad is None and not asked.skip_history:
-            say(f"Job {asked.job_id} was not found in the active queue, checking history...")
+        if ad is None and not arguments.skip_history:
+            say(f"Job {arguments.job_id} was not found in the active queue, checking history...")
             say("(This may take a while, Ctrl-C to cancel.)")
             ad = next(iter(queries.history(JobSelector((ClusterOrJob(cluster, proc),)), None, False)), None)
     if ad is None:
         raise _CommandFailed(
-            f"No job found for ID {asked.job_id}." if asked.verb == "status" else "list index out of range"
+            f"No job found for ID {arguments.job_id}." if arguments.verb == "status" else "list index out of range"
         )
     return ad
 
 
-def _status(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
-    for line in status_lines(_ad(asked, say), asked.job_id, time.time()):
+def _status(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
+    for line in status_lines(_ad(arguments, say), arguments.job_id, time.time()):
         say(line)
 
 
 def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], object]], None]:
-    def printed(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
-        ad = _ad(asked, say)
+    def printed(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
+        ad = _ad(arguments, say)
         path = os.path.join(str(ad.eval("Iwd")), str(ad.eval(name)) if name in ad else "")
         print(read_text(path, "replace"))
 
     return printed
 
 
-def _resources(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
+def _resources(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
     from ..runtime.queries import Queries
 
-    if (asked.resource or "htcondor").casefold() != "htcondor":
-        raise _CommandFailed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
+    if (arguments.resource or "htcondor").casefold() != "htcondor":
+        raise _CommandFailed(f"--resource {arguments.resource} is not supported: jobs run on this pool's machines")
     with Queries(default_log()) as queries:
-        ads = [ad for ad in queries.queue().ads if ad.eval("ClusterId") == int(asked.job_id)]
+        ads = [ad for ad in queries.queue().ads if ad.eval("ClusterId") == int(arguments.job_id)]
     if not ads:
-        raise _CommandFailed(f"No jobs found for ID {asked.job_id}.")
+        raise _CommandFailed(f"No jobs found for ID {arguments.job_id}.")
     if "RemoteHost" not in ads[0]:
-        raise _CommandFailed(f"Job {asked.job_id} is not running yet.")
+        raise _CommandFailed(f"Job {arguments.job_id} is not running yet.")
     say(f"Job is using resource {ads[0].eval('RemoteHost')}")
 
 
@@ -233,17 +233,17 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
     """Yield what ``htcondor job status`` says of a job."""
 
     def value(name: str) -> float:
-        found = ad.eval(name) if name in ad else 0
-        return found if isinstance(found, int | float) else 0
+        number = ad.eval(name) if name in ad else 0
+        return number if isinstance(number, int | float) else 0
 
     status = int(value("JobStatus"))
     if status not in _STATES:
         yield f"Job {job} is in an unknown state (JobStatus = {status})."
         return
-    head, words, since = _STATES[status]
+    head, text, since = _STATES[status]
     yield f"Job {job} {head}"
-    if words:
-        yield words.format(readable_time(round(now - value(since), 6)))
+    if text:
+        yield text.format(readable_time(round(now - value(since), 6)))
     if status == _HELD:
         yield f'It was held because "{ad.eval("HoldReason")}".'
     if status == _SUSPENDED:
@@ -278,12 +278,12 @@ def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterato
     tense = "is" if status == _RUNNING else "was"
     for what, name, unit in (("memory", "Memory", 2**20), ("disk", "Disk", 2**10)):
         if f"{name}Usage" in ad:
-            used, asked = (readable_size(value(each) * unit) for each in (f"{name}Usage", f"Request{name}"))
-            yield f"Its {which} {what} usage {tense} {used} out of {asked} requested."
+            used, requested = (readable_size(value(each) * unit) for each in (f"{name}Usage", f"Request{name}"))
+            yield f"Its {which} {what} usage {tense} {used} out of {requested} requested."
 
 
-def _times(words: str, count: float) -> str:
-    return f"{words} {int(count)} time{'s' if count != 1 else ''}."
+def _times(label: str, count: float) -> str:
+    return f"{label} {int(count)} time{'s' if count != 1 else ''}."
 
 
 def readable_time(seconds: float) -> str:

@@ -57,7 +57,7 @@ def follow(argv: Sequence[str]) -> int:
 
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
-    told: set[str] = set()
+    reported: set[str] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever began this in the background had it ignored
     verdict, position = "nothing read", 0
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
@@ -66,7 +66,7 @@ def follow(argv: Sequence[str]) -> int:
             for result in session.rounds(2.0 if interval is None else interval, seconds):
                 audit = examine(session.log)
                 verdict = audit.verdict
-                _tell_news(audit, result, told)
+                _tell_news(audit, result, reported)
                 if position:  # what the folders held before is in the log, and much
                     tell_as_it_happens(position + 1, [event for _, event in session.log.read(position)], True)
                 position = session.log.head.position
@@ -167,7 +167,7 @@ def _tell(url: str, result: ImportResult) -> None:
         print(f"\nNext: poolbook audit {safe_url(url)}")
 
 
-def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
+def _tell_news(audit: Audit, result: ImportResult, reported: set[str]) -> None:
     """Print the findings of an audit that were not printed before."""
 
     moves = sum(audit.transitions.values())
@@ -175,7 +175,7 @@ def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
     print(f"{now}  {result.events:,} new events, {moves:,} transitions, {sum(audit.jobs.values()):,} jobs", flush=True)
     news = [(f.at, f"violation: {f.thing}: {f.words} [{f.file}:{f.line}]", f.story) for f in audit.violations]
     news += [(c.at, f"contradiction: {c.thing}: {c.words}", ()) for c in audit.contradictions]
-    for at, words, story in sorted(news):
-        if words not in told:
-            told.add(words)
-            print("\n    ".join([f"  {instant(at, here())}  {words}", *story]), flush=True)
+    for at, text, story in sorted(news):
+        if text not in reported:
+            reported.add(text)
+            print("\n    ".join([f"  {instant(at, here())}  {text}", *story]), flush=True)

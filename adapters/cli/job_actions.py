@@ -99,9 +99,9 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
         raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
     of_slots = any(option.name == "machine" for option in table.options)
     named = [word for word in arguments.words if of_slots and "@" in word]
-    words = [word for word in arguments.words if word not in named]
+    rest = [word for word in arguments.words if word not in named]
     # With -held single jobs, too, are a matter of what holds for them.
-    ids, others = ((), words) if held else _sorted_words(words)
+    ids, others = ((), rest) if held else _sorted_words(rest)
     selected = bool(others or constraints or everything or held)
     mode = next((f" -{name}" for name, of in MODES.items() if of == command and arguments.has(name)), "")
     action = ACTIONS[command + mode]
@@ -118,11 +118,11 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     )
 
 
-def _sorted_words(words: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
+def _sorted_words(given: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
     """Return the single jobs among the words, and the other words."""
-    meant = [(word, read_job_id(word)) for word in words]
-    single = tuple(wanted for _, wanted in meant if wanted is not None and wanted.proc is not None)
-    return single, [word for word, wanted in meant if wanted is None or wanted.proc is None]
+    parsed = [(word, read_job_id(word)) for word in given]
+    single = tuple(job for _, job in parsed if job is not None and job.proc is not None)
+    return single, [word for word, job in parsed if job is None or job.proc is None]
 
 
 def _subcode(arguments: Arguments) -> int | None:
@@ -133,29 +133,29 @@ def _subcode(arguments: Arguments) -> int | None:
         raise UsageError(f"-subcode takes a whole number, not {value!r}") from None
 
 
-def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
+def _whose(given: Sequence[str], constraints: Sequence[str]) -> str:
     """Return how an answer names the jobs: by the one cluster or user, else by the constraint."""
-    named = [_as_condition(word) for word in words]
-    if not constraints and len(words) == 1:
-        wanted = read_job_id(words[0])
-        if wanted is None:
-            return f' of user "{words[0]}"'
-        if wanted.proc is None:
-            return f" in cluster {words[0]}"
+    named = [_as_condition(word) for word in given]
+    if not constraints and len(given) == 1:
+        job = read_job_id(given[0])
+        if job is None:
+            return f' of user "{given[0]}"'
+        if job.proc is None:
+            return f" in cluster {given[0]}"
     conditions = [*constraints, *([" || ".join(named)] if named else [])]
     if not conditions:
         return ""
-    whole = conditions[0] if len(conditions) == 1 else " && ".join(f"({condition})" for condition in conditions)
-    return f" matching constraint ({whole})"
+    combined = conditions[0] if len(conditions) == 1 else " && ".join(f"({condition})" for condition in conditions)
+    return f" matching constraint ({combined})"
 
 
 def _as_condition(word: str) -> str:
-    wanted = read_job_id(word)
-    if wanted is None:
+    job = read_job_id(word)
+    if job is None:
         return f'Owner == "{word}"'
-    if wanted.proc is None:
-        return f"ClusterId == {wanted.cluster}"
-    return f"(ClusterId == {wanted.cluster} && ProcId == {wanted.proc})"
+    if job.proc is None:
+        return f"ClusterId == {job.cluster}"
+    return f"(ClusterId == {job.cluster} && ProcId == {job.proc})"
 
 
 # -- answers -------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _as_condition(word: str) -> str:
 def message(action: Action, result: Result) -> str:
     kind = "slot" if isinstance(result.job, str) else "job"
     name = f"{kind.capitalize()} {result.job}"
-    words = {
+    texts = {
         SUCCESS: f"{name} {action.done}",
         NOT_FOUND: f"{name} not found",
         DENIED: f"Permission denied to {action.denied} {kind} {result.job}",
@@ -173,7 +173,7 @@ def message(action: Action, result: Result) -> str:
         LIMIT_EXCEEDED: f"{name} cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit",
         ERROR: f"No result found for {kind} {result.job}",
     }
-    return words[result.result] or f"Invalid result for {kind} {result.job}"
+    return texts[result.result] or f"Invalid result for {kind} {result.job}"
 
 
 def answer(
@@ -282,8 +282,8 @@ def _act(command: str, argv: Sequence[str]) -> int:
     if request.ids:
         chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
         outcomes = change_jobs(url, {**body, "selection": chosen})
-        found = {(outcome.cluster, proc): outcome.result for outcome in outcomes for proc in outcome.jobs()}
-        single += [Result(job, result_of(kind, found[job.cluster, job.proc or 0])) for job in request.ids]
+        results = {(outcome.cluster, proc): outcome.result for outcome in outcomes for proc in outcome.jobs()}
+        single += [Result(job, result_of(kind, results[job.cluster, job.proc or 0])) for job in request.ids]
     single += [Result(slot, _of_slot(url, kind, slot, fast)) for slot in request.slots]
     selected = None
     if request.selection is not None:
@@ -329,9 +329,9 @@ def now(argv: Sequence[str]) -> int:
     """As with HTCondor's, the end is that of the request: the job begins when the others are gone."""
     syntax = tool("now")
     arguments = read_words(syntax, argv)
-    found = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
-    jobs = [(int(one[1]), int(one[2] or 0)) for one in found if one is not None]
-    if len(jobs) < max(2, len(found)):
+    matches = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
+    jobs = [(int(match[1]), int(match[2] or 0)) for match in matches if match is not None]
+    if len(jobs) < max(2, len(matches)):
         raise syntax.usage_error("{usage}")
     if arguments.has("flags"):  # they make HTCondor's schedd test itself
         raise ToolEnded(1, "Do not use the --flags option.\n")

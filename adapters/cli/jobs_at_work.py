@@ -166,14 +166,14 @@ def _unseen(why: str) -> None:
 
 def _show(files: dict[str, Path], shown: dict[str, int], at_most: int) -> None:
     """Write the end of each file, or what it has gained since it was ``shown``; all together ``at_most`` bytes."""
-    left = at_most
+    remaining = at_most
     for name, path in files.items():
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            begin = max(shown.get(name, 0), size - left)
+            begin = max(shown.get(name, 0), size - remaining)
             file.seek(begin)
             data = file.read(max(0, size - begin))
-        left -= len(data)
+        remaining -= len(data)
         shown[name] = begin + len(data)
         sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -211,10 +211,10 @@ def ssh_to_job(argv: Sequence[str]) -> int:
     shell = _shell(arguments.value("shells", os.environ.get("SHELL", "")))
     if not command:
         print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
-    words = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
+    argv = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
     removes = arguments.has("remove-on-interrupt")
     with _session(run.scratch) if attended else nullcontext():
-        return _ended(subprocess.Popen(words, cwd=run.scratch, env=environment), word if removes else "")
+        return _ended(subprocess.Popen(argv, cwd=run.scratch, env=environment), word if removes else "")
 
 
 @contextmanager
@@ -254,10 +254,10 @@ def _environment(run: RunningProcess) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _shell(wanted: str) -> str:
+def _shell(names: str) -> str:
     """Return the first shell of a list that there is."""
-    found = (shutil.which(word) for word in [*wanted.split(","), "bash", "sh"] if word)
-    return next((shell for shell in found if shell), "/bin/sh")
+    shells = (shutil.which(word) for word in [*names.split(","), "bash", "sh"] if word)
+    return next((shell for shell in shells if shell), "/bin/sh")
 
 
 def _ended(shell: subprocess.Popen[bytes], removed: str) -> int:

@@ -51,7 +51,7 @@ def why(argv: Sequence[str]) -> int:
     with Queries(url) as queries:
         try:
             at = instant_of("why", arguments, "at", queries.log)
-            found, log_id = queries.why(name, at, here()), queries.log.id
+            answer, log_id = queries.why(name, at, here()), queries.log.id
             of_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
             worth = _worth_typing(queries.log, name, at) if of_cluster else []
         except ValueError as error:
@@ -59,14 +59,14 @@ def why(argv: Sequence[str]) -> int:
         except UnknownThingError as error:
             raise ToolError(f"poolbook why: {error.args[0]}") from None
     if arguments.has("json"):
-        parts = {"answer": found.lines, "life": found.life}
-        told = ((part, sentence) for part, sentences in parts.items() for sentence in sentences)
-        _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in told)
+        parts = {"answer": answer.lines, "life": answer.life}
+        parted = ((part, sentence) for part, sentences in parts.items() for sentence in sentences)
+        _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in parted)
         return 0
-    for text in (line.text for line in found.lines if line.code != "see_life" or not arguments.has("verbose")):
+    for text in (line.text for line in answer.lines if line.code != "see_life" or not arguments.has("verbose")):
         print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if worth else STATES)
     if arguments.has("verbose"):
-        _print_life(found)
+        _print_life(answer)
     if worth:
         print(f"\n{calls(worth, url)}")
     return 0
@@ -76,11 +76,11 @@ LINE_INDENT = 4
 """How far a line that goes on in the next one is indented there."""
 
 
-def _print_life(found: Answer) -> None:
+def _print_life(answer: Answer) -> None:
     from ...replay.why import tell
 
     print()
-    for sentence in found.life:
+    for sentence in answer.life:
         indent = len(instant(sentence.at, here())) + 2
         print_painted(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
 
@@ -89,15 +89,15 @@ def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[s
     """What to ask next of a cluster."""
     from ...replay.why.cluster import outcomes
 
-    found = outcomes(log, int(cluster), at)
-    firsts = [(found.first(status), words) for status, words in _FIRST.items()]
+    results = outcomes(log, int(cluster), at)
+    firsts = [(results.first(status), what) for status, what in _FIRST.items()]
     named = [
-        (f"why -verbose {int(cluster)}.{proc}", f"the first that {words}") for proc, words in firsts if proc is not None
+        (f"why -verbose {int(cluster)}.{proc}", f"the first that {what}") for proc, what in firsts if proc is not None
     ]
-    if not found.status:  # it was refused
+    if not results.status:  # it was refused
         return []
     return named or [
-        (f"why -verbose {int(cluster)}.{min(found.status)}", "the first of them: its whole life"),
+        (f"why -verbose {int(cluster)}.{min(results.status)}", "the first of them: its whole life"),
         (f"log {int(cluster)}", "what happened"),
     ]
 
@@ -145,56 +145,56 @@ def verify(argv: Sequence[str]) -> int:
         if progress.due():
             progress.tell(f"{taken} cycles taken again, up to event {position} of {last}")
 
-    found = Queries(url).verify(arguments.has("decisions"), tell)
+    verification = Queries(url).verify(arguments.has("decisions"), tell)
     progress.end()
-    if found.unreadable:
-        print(f"poolbook: {found.unreadable}", file=sys.stderr)
+    if verification.unreadable:
+        print(f"poolbook: {verification.unreadable}", file=sys.stderr)
     if arguments.has("json"):
-        print(json.dumps(_verdict_json(url, found), indent=2))
+        print(json.dumps(_verdict_json(url, verification), indent=2))
     else:
-        _verdict(url, found)
-        for line in _on_decisions(found.decisions) if found.decisions is not None else ():
+        _verdict(url, verification)
+        for line in _on_decisions(verification.decisions) if verification.decisions is not None else ():
             print(line)
-        if found.imported:
+        if verification.imported:
             print("  it was imported from a real pool's records; what these tell of is judged by `poolbook audit`")
-    return 0 if found.sound else 1
+    return 0 if verification.sound else 1
 
 
 TELL_EVERY = 2.0
 """Seconds between two words about how far the cycles are, where somebody watches a terminal."""
 
 
-def _on_decisions(found: RecheckedCycles) -> Iterator[str]:
+def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
     """What came of taking the cycles again, in lines."""
 
-    polls = f", and {counted(found.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
-    were = "was" if found.taken == 1 and not found.polls else "were"
-    again = f"{counted(found.taken, 'negotiation cycle')}{polls if found.polls else ''} {were} taken again"
-    if not found.differing:
-        yield f"  {again}{', and decided the same' if found.taken + found.polls else ''}"
+    polls = f", and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
+    were = "was" if recheck.taken == 1 and not recheck.polls else "were"
+    again = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {were} taken again"
+    if not recheck.differing:
+        yield f"  {again}{', and decided the same' if recheck.taken + recheck.polls else ''}"
     else:
-        comes = "comes" if found.differing == 1 else "come"
-        yield f"\n{again}: {found.differing} {comes} out otherwise than the log has it:"
-    for one in found.differences:
-        where = f"at {one.position}, {instant(one.at, here())}"
-        yield f"  {where}: {one.what} is {one.logged} in the log, and {one.again} now"
-    if found.differing > len(found.differences):
-        yield f"  and {found.differing - len(found.differences)} more"
-    if found.others:
-        yield f"  {counted(found.others, 'cycle')} of a version that decided by other rules cannot be taken again"
-    if found.stopped:
-        yield f"  the rest was not taken again: {found.stopped}"
+        comes = "comes" if recheck.differing == 1 else "come"
+        yield f"\n{again}: {recheck.differing} {comes} out otherwise than the log has it:"
+    for difference in recheck.differences:
+        where = f"at {difference.position}, {instant(difference.at, here())}"
+        yield f"  {where}: {difference.what} is {difference.logged} in the log, and {difference.again} now"
+    if recheck.differing > len(recheck.differences):
+        yield f"  and {recheck.differing - len(recheck.differences)} more"
+    if recheck.others:
+        yield f"  {counted(recheck.others, 'cycle')} of a version that decided by other rules cannot be taken again"
+    if recheck.stopped:
+        yield f"  the rest was not taken again: {recheck.stopped}"
 
 
-def _verdict_json(url: str, found: Verification) -> dict[str, object]:
+def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
     from attrs import asdict
 
-    verdict, decisions = found.verdict, found.decisions
+    verdict, decisions = verification.verdict, verification.decisions
     return {
         "log": safe_url(url),
-        "id": found.id,
-        "imported": found.imported,
-        "seal": [asdict(problem) for problem in found.seal],
+        "id": verification.id,
+        "imported": verification.imported,
+        "seal": [asdict(problem) for problem in verification.seal],
         "events": verdict.events,
         "dialect": verdict.dialect,
         "transitions": verdict.slots,
@@ -203,15 +203,15 @@ def _verdict_json(url: str, found: Verification) -> dict[str, object]:
     }
 
 
-def _verdict(url: str, found: Verification) -> None:
-    verdict = found.verdict
+def _verdict(url: str, verification: Verification) -> None:
+    verdict = verification.verdict
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print_painted(f"{safe_url(url)}: {'sound' if found.sound else 'NOT SOUND'}")
-    if found.id:
-        print(f"  the log's id is {found.id}")
-    if found.seal:
-        print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
-        for problem in found.seal:
+    print_painted(f"{safe_url(url)}: {'sound' if verification.sound else 'NOT SOUND'}")
+    if verification.id:
+        print(f"  the log's id is {verification.id}")
+    if verification.seal:
+        print(f"\nThe seal is broken in {len(verification.seal)} place{'s' * (len(verification.seal) > 1)}:")
+        for problem in verification.seal:
             where = f"at {problem.position}" if problem.position is not None else "as a whole"
             print(f"  {where}: {problem.text}")
     else:
@@ -220,8 +220,8 @@ def _verdict(url: str, found: Verification) -> None:
         print(f"\n{len(verdict.violations)} events were not allowed (dialect {verdict.dialect}):")
         for violation in verdict.violations[:20]:
             print(f"  at {violation.position}, {violation.thing}: {violation.words}")
-            for told in violation.story:
-                print(f"      {told}")
+            for line in violation.story:
+                print(f"      {line}")
     elif verdict.events and verdict.dialect:
         taken = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
         print(f"  every one of {moves} transitions is a row of the tables of the dialect {verdict.dialect}")
@@ -268,14 +268,14 @@ def tell_as_it_happens(first: int, events: Sequence[Event], imported: bool = Fal
     but the routine."""
     zone, width = here(), width_of()
     for position, event in enumerate(events, first):
-        told = (
+        members = (
             member
             for member in listing.members(position, event)
             if (member.what not in ROUTINE if imported else member.target or member.what in DECISIONS)
         )
-        for member in islice(told, MANY):
+        for member in islice(members, MANY):
             print_line(member, zone, width)
-        more = sum(1 for _ in told)
+        more = sum(1 for _ in members)
         if more:
             print(f"{'':{INDENT}}... and {more:,} more like this")
     sys.stdout.flush()

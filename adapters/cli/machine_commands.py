@@ -79,8 +79,8 @@ def drain(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook drain: -{second} conflicts with -{first}")
     quick = arguments.chosen("fast", "quick")
     if quick and arguments.has("start"):
-        told = f"-start is not used with -{quick}: only a graceful drain has a START of its own"
-        print(f"poolbook drain: {told}", file=sys.stderr)
+        message = f"-start is not used with -{quick}: only a graceful drain has a START of its own"
+        print(f"poolbook drain: {message}", file=sys.stderr)
     answer = _ask(
         DRAIN,
         arguments,

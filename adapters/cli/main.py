@@ -29,8 +29,8 @@ class Entry(NamedTuple):
 
 def _entries(heading: str) -> dict[str, Entry]:
     cells = ((name, *pair(rest)) for name, rest in map(pair, _NAMES[heading]))
-    places = ((name, place.partition("."), words) for name, place, words in cells)
-    return {name: Entry(module, function, words) for name, (module, _, function), words in places}
+    places = ((name, place.partition("."), purpose) for name, place, purpose in cells)
+    return {name: Entry(module, function, purpose) for name, (module, _, function), purpose in places}
 
 
 _NAMES = sections("names")
@@ -119,27 +119,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = main([tool, *sys.argv[1:]])
             exact = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's by itself
             return _TOOLS_FAILED if code in (2, UNFORESEEN) and not exact else code
-    words = list(sys.argv[1:] if argv is None else argv)
-    debug = words[:1] == [_DEBUG]
-    words = words[debug:]
-    if words[0:1] and words[0] in _HELPS:
-        words = [*words[1:2], "-help"]
-    if not words or words[0] == "-help":
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = arguments[:1] == [_DEBUG]
+    arguments = arguments[debug:]
+    if arguments[0:1] and arguments[0] in _HELPS:
+        arguments = [*arguments[1:2], "-help"]
+    if not arguments or arguments[0] == "-help":
         print(overview(), end="")
-        return 0 if words else 2
-    if words[0] in _VERSIONS:
+        return 0 if arguments else 2
+    if arguments[0] in _VERSIONS:
         from ..machine.host import CONDOR_VERSION, VERSION
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
-    entry = COMMANDS.get(words[0]) or TOOLS.get(words[0].removeprefix("condor_"))
+    entry = COMMANDS.get(arguments[0]) or TOOLS.get(arguments[0].removeprefix("condor_"))
     if entry is None:
-        entry = COMMANDS.get(command_named(words[0]))
+        entry = COMMANDS.get(command_named(arguments[0]))
         if entry is None:
-            _say(unknown(words[0]))
+            _say(unknown(arguments[0]))
             return 2
     try:
-        return _called(entry, words, debug)
+        return _called(entry, arguments, debug)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -147,10 +147,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
+def _called(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
     try:
         command = getattr(import_module(f".{entry.module}", __package__), entry.function)
-        done = int(command(words[1:]))
+        done = int(command(arguments[1:]))
         sys.stdout.flush()
         return done
     except BrokenPipeError:
@@ -163,7 +163,7 @@ def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
             return code
         from .fault_report import fault_words
 
-        _say(fault_words(error, words))
+        _say(fault_words(error, arguments))
         return UNFORESEEN
 
 
@@ -182,9 +182,9 @@ def _explained(error: Exception) -> int | None:
         sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
         return error.tool_code
     if isinstance(error, UsageError) and called_tool():
-        words = htcondor_message(error)
-        if words is not None:
-            print(words, file=sys.stderr)
+        text = htcondor_message(error)
+        if text is not None:
+            print(text, file=sys.stderr)
             return error.exit_code
     if isinstance(error, UsageError | ToolError):
         _say(error)

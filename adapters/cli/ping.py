@@ -51,11 +51,11 @@ def ping(argv: Sequence[str]) -> int:
 
 def _level(token: str) -> str:
     """Return the level that a word asks about. Raise ``ToolEnded`` if it is none, and no command's name or number."""
-    found = token if token in _LEVELS else _COMMANDS.get(token)
-    if found is None:
+    level = token if token in _LEVELS else _COMMANDS.get(token)
+    if level is None:
         known = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
         raise ToolEnded(1, f'ERROR: Could not understand TOKEN "{token}"{known}.\n')
-    return found
+    return level
 
 
 def _user(url: str) -> tuple[str, frozenset[str]]:

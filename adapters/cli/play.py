@@ -106,10 +106,10 @@ class _Lines:
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
 
-    def hear(self, told: PlayEvent) -> None:
+    def hear(self, entry: PlayEvent) -> None:
         from ..simulation.runner import lines
 
-        for line in lines(self.transcript, told, quiet=self._quiet):
+        for line in lines(self.transcript, entry, quiet=self._quiet):
             print(folded(line, width_of(), _CONTINUED))
 
     def end(self, good: bool, violations: list[str] | None) -> None:
@@ -131,22 +131,22 @@ class _Json:
         self._refused: list[dict[str, object]] = []
         self._warned: list[dict[str, object]] = []
 
-    def hear(self, told: PlayEvent) -> None:
+    def hear(self, entry: PlayEvent) -> None:
         from ...replay.scenario.transcript import TranscriptEntry, entry_dict
         from ..simulation import FailedExpectation, RefusedStep, StepWarning
 
-        if isinstance(told, TranscriptEntry):
-            self._told.append(entry_dict(told))
-        elif isinstance(told, RefusedStep):
-            self._refused.append({"line": told.step.line, "words": told.step.words, "why": told.why})
-        elif isinstance(told, StepWarning):
-            self._warned.append({"line": told.step.line, "words": told.step.words, "why": told.text})
-        elif isinstance(told, FailedExpectation):
-            self._failed.append({"line": told.step.line, "words": told.step.words, "found": told.actual})
+        if isinstance(entry, TranscriptEntry):
+            self._told.append(entry_dict(entry))
+        elif isinstance(entry, RefusedStep):
+            self._refused.append({"line": entry.step.line, "words": entry.step.words, "why": entry.why})
+        elif isinstance(entry, StepWarning):
+            self._warned.append({"line": entry.step.line, "words": entry.step.words, "why": entry.text})
+        elif isinstance(entry, FailedExpectation):
+            self._failed.append({"line": entry.step.line, "words": entry.step.words, "found": entry.actual})
 
     def end(self, good: bool, violations: list[str] | None) -> None:
-        whole = {"as_expected": good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
-        whole["story"] = self._told
+        report = {"as_expected": good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
+        report["story"] = self._told
         if violations is not None:
-            whole["violations"] = violations
-        print(json.dumps({**whole, "summary": self.transcript.as_dict()}, indent=2))
+            report["violations"] = violations
+        print(json.dumps({**report, "summary": self.transcript.as_dict()}, indent=2))

@@ -35,11 +35,11 @@ def read(argv: Sequence[str]) -> PrioRequest:
         raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
     if not arguments.words and not arguments.has("a"):
         raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
-    words = () if arguments.has("a") else arguments.words
+    ids = () if arguments.has("a") else arguments.words
     return PrioRequest(
         last_number(COMMAND, arguments, "p", least=-(2**31)),
         int(steps[-1]) if steps else 0,
-        select(words, ()),
+        select(ids, ()),
         arguments,
     )
 
@@ -61,15 +61,15 @@ def answer(request: PrioRequest, changed: Iterable[tuple[ClusterOrJob, int]] = (
     :param changed: the jobs and their new priorities
     """
     done = list(changed)
-    there = {job for job, _ in done} | {ClusterOrJob(job.cluster) for job, _ in done}
-    missing = [wanted for wanted in request.selection.ids if wanted not in there]
+    present = {job for job, _ in done} | {ClusterOrJob(job.cluster) for job, _ in done}
+    missing = [given for given in request.selection.ids if given not in present]
     out = ""
     if request.arguments.has("json"):
         from json import dumps
 
         rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in done]
         out = dumps(rows, indent=2) + "\n"
-    err = "".join(f"Couldn't retrieve current priority for {wanted}.\n" for wanted in missing)
+    err = "".join(f"Couldn't retrieve current priority for {given}.\n" for given in missing)
     return CommandOutput(out, err, int(bool(missing)))
 
 

@@ -38,14 +38,14 @@ class EditRequest(NamedTuple):
     @property
     def edit(self) -> dict[str, Any]:
         """Return the request without its id and user."""
-        jobs = [(one.cluster, one.proc) for one in self.ids if one.proc is not None]
+        jobs = [(job.cluster, job.proc) for job in self.ids if job.proc is not None]
         return {
             "kind": "Edit",
             "selection": {
-                "clusters": [one.cluster for one in self.ids if one.proc is None],
+                "clusters": [job.cluster for job in self.ids if job.proc is None],
                 "jobs": jobs,
                 "everything": not self.ids,
-                "constraint": " && ".join(f"({one})" for one in self.constraints),
+                "constraint": " && ".join(f"({condition})" for condition in self.constraints),
             },
             "changes": dict(self.changes),
             "own": self.only_own,
@@ -60,45 +60,45 @@ class EditError(Exception):
 
 def read(argv: Sequence[str]) -> EditRequest:
     """Parse a command line. Raise `UsageError`, or `EditError` for what is wrong with the edit itself."""
-    words, given, changes = _parsed(argv)
-    named = {one.name for one in given}
-    if not (words or named & {"constraint", "owner", "jobids"}):
+    rest, given, changes = _parsed(argv)
+    named = {option.name for option in given}
+    if not (rest or named & {"constraint", "owner", "jobids"}):
         raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}", told="")
     if not changes:
-        told = "condor_qedit : Error - no attributes specifed.\n"
-        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}", told=told)
+        message = "condor_qedit : Error - no attributes specifed.\n"
+        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}", told=message)
     ids: list[ClusterOrJob] = []
     constraints: list[str] = []
-    for one in given:
-        if one.name == "constraint":
-            _expression(one.values[0], f"condor_qedit: invalid constraint: {one.values[0]}\n")
-            constraints.append(one.values[0])
-        elif one.name == "owner":
-            constraints.append(f'Owner=="{one.values[0]}"')
-        elif one.name == "jobids":
-            ids += [_id(word) for word in one.values[0].replace(",", " ").split()]
-    for word in words:
-        found = read_job_id(word)
-        if found is None:
+    for option in given:
+        if option.name == "constraint":
+            _expression(option.values[0], f"condor_qedit: invalid constraint: {option.values[0]}\n")
+            constraints.append(option.values[0])
+        elif option.name == "owner":
+            constraints.append(f'Owner=="{option.values[0]}"')
+        elif option.name == "jobids":
+            ids += [_id(word) for word in option.values[0].replace(",", " ").split()]
+    for word in rest:
+        job = read_job_id(word)
+        if job is None:
             constraints.append(f'Owner=="{word}"')
         else:
-            ids.append(found)
-    only_own = not (words or named & {"owner", "jobids"})
+            ids.append(job)
+    only_own = not (rest or named & {"owner", "jobids"})
     ordered = {name: changes[name] for name in sorted(changes)}
     arguments = Arguments(tuple(given), ())
     return EditRequest(tuple(dict.fromkeys(ids)), tuple(constraints), ordered, only_own, "dry-run" in named, arguments)
 
 
 def _id(word: str) -> ClusterOrJob:
-    found = read_job_id(word)
-    if found is None:
+    job = read_job_id(word)
+    if job is None:
         raise UsageError(f"poolbook qedit: {word!r} is no job: a job is cluster.proc (12.3), a cluster a number (12)")
-    return found
+    return job
 
 
 def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]]:
     """Return the words that name jobs, the options, and what is to be set."""
-    words: list[str] = []
+    rest_words: list[str] = []
     given: list[Given] = []
     changes: dict[str, str] = {}
     names_jobs = True
@@ -108,38 +108,38 @@ def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]
         if word.startswith("-") and word != "-":
             option, _ = find(COMMAND, word)
             values = [rest.popleft() for _ in range(min(option.arity, len(rest)))]
-            found = parse(COMMAND, [word, *values])
-            given += found.given
+            parsed = parse(COMMAND, [word, *values])
+            given += parsed.given
             if option.name == "help":
                 raise Help(COMMAND)
             if option.name == "edits":
-                changes |= _of_file(found.given[-1])
+                changes |= _of_file(parsed.given[-1])
             names_jobs &= option.name not in ("constraint", "owner", "jobids")
         elif names_jobs:
             names_jobs = False
-            words.append(word)
+            rest_words.append(word)
             while word[:1].isdigit() and rest and rest[0][:1].isdigit():
-                words.append(rest.popleft())
+                rest_words.append(rest.popleft())
         else:
             changes |= _pair(word, rest)
-    return words, given, changes
+    return rest_words, given, changes
 
 
 def _pair(word: str, rest: deque[str]) -> dict[str, str]:
     name, equals, value = word.partition("=")
     name = name.strip()
     if not equals and not rest:
-        words = f"expression required after attribute {word}"
-        raise UsageError(f"poolbook qedit: {words}", told=f"condor_qedit : {words}\n")
+        text = f"expression required after attribute {word}"
+        raise UsageError(f"poolbook qedit: {text}", told=f"condor_qedit : {text}\n")
     if not equals:
         value = rest.popleft()
     if not _ATTRIBUTE.fullmatch(name):
-        words = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'
-        raise EditError(f"{words}{NOTHING_SET}")
+        text = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'
+        raise EditError(f"{text}{NOTHING_SET}")
     return {name: _expression(value, f"Update aborted, illegal value for : {name}\n{NOTHING_SET}")}
 
 
-def _expression(text: str, words: str) -> str:
+def _expression(text: str, message: str) -> str:
     """Return an ad's text of an expression. Raise `EditError` with these words if it is none."""
     from ...domain.classad import ClassAdSyntaxError
     from ...domain.classad.old_form import expression_text
@@ -147,7 +147,7 @@ def _expression(text: str, words: str) -> str:
     try:
         return expression_text(text.strip())
     except ClassAdSyntaxError:
-        raise EditError(words) from None
+        raise EditError(message) from None
 
 
 def _of_file(option: Given) -> dict[str, str]:
@@ -195,8 +195,8 @@ def qedit(argv: Sequence[str]) -> int:
 
 def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
     """Return what condor_qedit prints."""
-    done = [one for one in outcomes if one.result == "done"]
-    count = sum(last - first + 1 for one in done for first, last in one.procs)
+    done = [outcome for outcome in outcomes if outcome.result == "done"]
+    count = sum(last - first + 1 for outcome in done for first, last in outcome.procs)
     if not count or len(done) < len(outcomes):
         return failed(request, outcomes)
     can = "Can " if request.dry else ""
@@ -207,29 +207,29 @@ def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOut
 def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), why: str = "") -> CommandOutput:
     """Return what condor_qedit prints if nothing was set; ``why`` comes before it."""
     name = next(iter(request.changes))
-    wrong = [one for one in outcomes if one.result != "done"]
-    if request.ids and not request.constraints and all(one.proc is not None for one in request.ids):
+    wrong = [item for item in outcomes if item.result != "done"]
+    if request.ids and not request.constraints and all(item.proc is not None for item in request.ids):
         ((proc, _), *_) = wrong[0].procs if wrong else ((request.ids[0].proc, 0),)
         cluster = wrong[0].cluster if wrong else request.ids[0].cluster
-        words = f'Failed to set attribute "{name}" for job {cluster}.{proc}.\n'
+        text = f'Failed to set attribute "{name}" for job {cluster}.{proc}.\n'
     elif request.dry and not outcomes:
-        words = f"No jobs match the constraint: {_constraint(request)}\n"
+        text = f"No jobs match the constraint: {_constraint(request)}\n"
     else:
-        words = f'Failed to set attribute "{name}" by constraint: {_constraint(request)}\n'
-    return CommandOutput("", f"{why}{words}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
+        text = f'Failed to set attribute "{name}" by constraint: {_constraint(request)}\n'
+    return CommandOutput("", f"{why}{text}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
 
 
 def _constraint(request: EditRequest) -> str:
     """Return the jobs that are meant as condor_qedit writes them."""
     parts = list(request.constraints)
     if request.ids:
-        parts.append("|| ".join(_of_id(one) for one in request.ids))
+        parts.append("|| ".join(_of_id(job) for job in request.ids))
     return f"( {' && '.join(f'({part})' for part in parts)} )"
 
 
-def _of_id(one: ClusterOrJob) -> str:
-    cluster = f"ClusterId == {one.cluster} "
-    return cluster if one.proc is None else f"( {cluster}&& ProcId == {one.proc} )"
+def _of_id(job: ClusterOrJob) -> str:
+    cluster = f"ClusterId == {job.cluster} "
+    return cluster if job.proc is None else f"( {cluster}&& ProcId == {job.proc} )"
 
 
 # condor_qedit
@@ -242,7 +242,7 @@ def condor_qedit(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, out=usage) from None
     except UsageError as wrong:
-        if wrong.lacks and (words := htcondor_message(wrong)):
-            raise ToolEnded(1, f"{words}\n") from None
-        told = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
-        raise ToolEnded(1, f"{wrong}\n" if told is None else told + usage) from None
+        if wrong.lacks and (text := htcondor_message(wrong)):
+            raise ToolEnded(1, f"{text}\n") from None
+        message = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
+        raise ToolEnded(1, f"{wrong}\n" if message is None else message + usage) from None

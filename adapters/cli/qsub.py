@@ -45,29 +45,29 @@ class _QsubRequest(NamedTuple):
 
 
 def qsub(argv: Sequence[str]) -> int:
-    words = " ".join(argv).split()  # the reference's script splits them, too
-    if words[:1] == ["-f"]:
-        words = [*words[1:], *_directives(words[1] if words[1:] else "", _IN_FILE)]
-    asked = _read(words)
-    if asked.has("help"):
+    arguments = " ".join(argv).split()  # the reference's script splits them, too
+    if arguments[:1] == ["-f"]:
+        arguments = [*arguments[1:], *_directives(arguments[1] if arguments[1:] else "", _IN_FILE)]
+    request = _read(arguments)
+    if request.has("help"):
         raise ToolEnded(0, out=usage_of("qsub"))
-    if asked.has("version"):
+    if request.has("version"):
         raise ToolEnded(0, out=data_text("tools", "qsub_version"))
     for name, why in _REFUSED.items():
-        if asked.has(name):
+        if request.has(name):
             raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {why}\n")
-    asked = _with_script(asked if asked.words else _from_input(asked))
-    name = asked.of("N") or os.path.basename(asked.words[0])
-    held = _dependencies(asked.of("hold_jid"))
-    text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(asked, name, held)]) + "\n"
+    request = _with_script(request if request.words else _from_input(request))
+    name = request.of("N") or os.path.basename(request.words[0])
+    held = _dependencies(request.of("hold_jid"))
+    text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(request, name, held)]) + "\n"
     cluster = "0"
-    if not asked.has("test"):
+    if not request.has("test"):
         cluster = _submitted(text)
         if held:
             _submitted(_sentinel(held, cluster))
-    elif asked.has("print"):
+    elif request.has("print"):
         print(text)
-    if not asked.has("z"):
+    if not request.has("z"):
         print(f'Your job {cluster} ("{name}") has been submitted')
     return 0
 
@@ -75,9 +75,9 @@ def qsub(argv: Sequence[str]) -> int:
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _read(words: Sequence[str]) -> _QsubRequest:
+def _read(arguments: Sequence[str]) -> _QsubRequest:
     """Read words as ``getopt -a`` does: long options also have one dash. Raise ``ToolEnded``."""
-    options, resources, staged, rest = dict[str, str](), list[str](), list[str](), list(words)
+    options, resources, staged, rest = dict[str, str](), list[str](), list[str](), list(arguments)
     plain = list[str]()
     while rest:
         word = rest.pop(0)
@@ -128,71 +128,71 @@ def _directives(path: str, form: re.Pattern[str]) -> list[str]:
     except OSError as problem:
         print(f"condor_qsub: {path}: {problem.strerror}", file=sys.stderr)
         return []
-    return [word for line in lines if (found := form.match(line)) for word in found[1].split()]
+    return [word for line in lines if (match := form.match(line)) for word in match[1].split()]
 
 
-def _with_script(asked: _QsubRequest) -> _QsubRequest:
+def _with_script(request: _QsubRequest) -> _QsubRequest:
     """Lay over the words those of the script, which win."""
-    if asked.of("b") == "y":
-        return asked
-    more = _read(_directives(asked.words[0], _IN_SCRIPT))
-    resources, staged = (*asked.resources, *more.resources), (*asked.staged, *more.staged)
-    return _QsubRequest({**asked.options, **more.options}, resources, staged, asked.words)
+    if request.of("b") == "y":
+        return request
+    more = _read(_directives(request.words[0], _IN_SCRIPT))
+    resources, staged = (*request.resources, *more.resources), (*request.staged, *more.staged)
+    return _QsubRequest({**request.options, **more.options}, resources, staged, request.words)
 
 
-def _from_input(asked: _QsubRequest) -> _QsubRequest:
+def _from_input(request: _QsubRequest) -> _QsubRequest:
     """Keep standard input as the script, in the current folder."""
-    name = asked.of("N")
+    name = request.of("N")
     number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
     with os.fdopen(number, "w", errors="surrogateescape") as script:
         script.write(read_input())
     os.chmod(path, 0o700)
-    return asked._replace(words=(path,), options={"N": "STDIN", **asked.options})
+    return request._replace(words=(path,), options={"N": "STDIN", **request.options})
 
 
 # -- the submit file -------------------------------------------------------------------------------------------------
 
 
-def _description(asked: _QsubRequest, name: str, held: Sequence[str]) -> Iterator[str]:
+def _description(request: _QsubRequest, name: str, held: Sequence[str]) -> Iterator[str]:
     yield "universe = vanilla"
     yield "should_transfer_files = IF_NEEDED"
-    shell = asked.of("S") or os.environ.get("SHELL") or "/bin/sh"
-    command = " ".join(asked.words)
+    shell = request.of("S") or os.environ.get("SHELL") or "/bin/sh"
+    command = " ".join(request.words)
     yield f"executable = {shell}"
-    yield f"arguments = \"-c '{command}'\"" if asked.of("b") == "y" else f"arguments = {command}"
-    if asked.has("cwd"):
+    yield f"arguments = \"-c '{command}'\"" if request.of("b") == "y" else f"arguments = {command}"
+    if request.has("cwd"):
         yield f"initialdir = {os.getcwd()}"
-    if folder := asked.of("d", "wd"):
+    if folder := request.of("d", "wd"):
         yield f"initialdir = {folder}"
-    output, error = (_stream(asked.of(letter), name, letter) for letter in "oe")
-    if {"o", "e"} <= set(asked.of("j")):
+    output, error = (_stream(request.of(letter), name, letter) for letter in "oe")
+    if {"o", "e"} <= set(request.of("j")):
         error = output = f"{name}.o$(Cluster)"
     yield f"error = {error}"
     yield f"output = {output}"
     for letter, form in _SIMPLE:
-        if asked.of(letter):
-            yield form.format(asked.of(letter))
-    if asked.has("V"):
+        if request.of(letter):
+            yield form.format(request.of(letter))
+    if request.has("V"):
         yield "getenv = True"
-    yield f"notification = {_notification(asked.of('m'))}"
-    yield f"priority = {asked.of('p') or 0}"
-    if held or asked.has("h"):
+    yield f"notification = {_notification(request.of('m'))}"
+    yield f"priority = {request.of('p') or 0}"
+    if held or request.has("h"):
         yield "hold = True"
-    if asked.of("a"):
-        yield from _deferral(asked.of("a"))
-    environment = list(_environment(asked.of("v")))
+    if request.of("a"):
+        yield from _deferral(request.of("a"))
+    environment = list(_environment(request.of("v")))
     if environment:
         yield f'environment = "{" ".join(environment)}"'
     requirements = []
-    if asked.of("r")[:1].upper() == "N":
+    if request.of("r")[:1].upper() == "N":
         yield "periodic_remove = ( JobStatus == 1 && NumJobStarts > 0)"
         requirements.append("( NumJobStarts == 0 )")
-    for resource in asked.resources:
+    for resource in request.resources:
         yield from _resource(resource, requirements)
     if requirements:
         yield f"requirements = {' && '.join(requirements)}"
-    yield from _staging(asked.staged)
-    yield from _queue(asked, environment, output, error)
+    yield from _staging(request.staged)
+    yield from _queue(request, environment, output, error)
 
 
 _SIMPLE: Final = (("i", "input = {}"), ("M", "notify_user = {}"), ("A", '+AccountingGroup = "{}"'))
@@ -236,7 +236,7 @@ def _nodes(value: str) -> Iterator[str]:
         raise ToolEnded(
             1, f"condor_qsub: -l nodes={value} is not supported: one number of nodes, and ppn, can be asked for\n"
         )
-    per_node = next((int(one[4:]) for one in properties if re.fullmatch(r"ppn=[0-9]+", one)), 1)
+    per_node = next((int(item[4:]) for item in properties if re.fullmatch(r"ppn=[0-9]+", item)), 1)
     print(f"PPN Array: {per_node}")
     if int(nodes) * per_node > 1:
         yield f"request_cpus = {int(nodes) * per_node}"
@@ -276,17 +276,17 @@ def _staging(staged: Sequence[str]) -> Iterator[str]:
             yield from ("when_to_transfer_output = ON_EXIT", f"transfer_output_files = {files}")
 
 
-def _queue(asked: _QsubRequest, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
-    if not asked.of("t"):
+def _queue(request: _QsubRequest, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
+    if not request.of("t"):
         yield "Queue"
         return
-    found = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", asked.of("t"))
-    if found is None:
-        raise ToolEnded(1, f"condor_qsub: -t {asked.of('t')}: write first-last:step\n")
-    first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+    match = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", request.of("t"))
+    if match is None:
+        raise ToolEnded(1, f"condor_qsub: -t {request.of('t')}: write first-last:step\n")
+    first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
     for task in range(first, last + 1, step):
-        told = (("ID", task), ("FIRST", first), ("STEPSIZE", step), ("LAST", last))
-        yield f'environment = "{" ".join([*environment, *(f"SGE_TASK_{name}={value}" for name, value in told)])}"'
+        variables = (("ID", task), ("FIRST", first), ("STEPSIZE", step), ("LAST", last))
+        yield f'environment = "{" ".join([*environment, *(f"SGE_TASK_{name}={value}" for name, value in variables)])}"'
         yield f"error = {error}.{task}"
         yield f"output = {output}.{task}"
         yield "Queue"
@@ -325,13 +325,13 @@ def _dependencies(listed: str) -> list[str]:
     return held
 
 
-def _told(*words: str) -> str:
+def _told(*arguments: str) -> str:
     from .main import main
 
-    told = io.StringIO()
-    with redirect_stdout(told):
-        main(words)
-    return told.getvalue().strip()
+    output = io.StringIO()
+    with redirect_stdout(output):
+        main(arguments)
+    return output.getvalue().strip()
 
 
 def _sentinel(jobs: Sequence[str], held: str) -> str:

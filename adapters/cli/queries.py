@@ -65,13 +65,13 @@ def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
     from ...domain.state.pool_settings import UID_DOMAIN
 
     domain = queries.views.pool().settings.get(UID_DOMAIN, "")
-    wanted = [name if "@" in name else f"{name}@{domain}" for name in query.arguments.values("submitter")]
-    there = {submitter for submitter, *_ in queries.views.counts()}
-    for name in wanted:
-        if name in there:
+    submitters = [name if "@" in name else f"{name}@{domain}" for name in query.arguments.values("submitter")]
+    present = {submitter for submitter, *_ in queries.views.counts()}
+    for name in submitters:
+        if name in present:
             return name
     hint = "`poolbook status -submitters` lists them"
-    raise NotHere(f"poolbook q: no submitter {wanted[0]} has jobs in the queue. {hint}", NO_RECORD)
+    raise NotHere(f"poolbook q: no submitter {submitters[0]} has jobs in the queue. {hint}", NO_RECORD)
 
 
 def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[str]:
@@ -98,10 +98,10 @@ def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext
         for row in queries.views.factories()
         if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
-    found = [ad for ad in factory_ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
+    factories = [ad for ad in factory_ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
     if query.view not in queue_tool.WHOLE and query.layout is None:
         yield from queue_tool.title(here)
-    yield from queue_tool.group_table(found[: query.limit], query, "factory", here)
+    yield from queue_tool.group_table(factories[: query.limit], query, "factory", here)
 
 
 def _groups(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
@@ -124,14 +124,14 @@ def _queue_then(query: queue_tool.QueueQuery, queries: Queries, here: CellContex
             f"poolbook q: what {safe_url(queries.url)} was imported from is explained by `poolbook why JOB`"
         )
     try:
-        found = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
+        past = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
     except NotKnown as error:
         known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"
         raise ToolError(
             f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known}, because {error.why}. "
             f"{queue_tool.OF_THE_PAST}"
         ) from None
-    return queue_tool.render(found.ads, query._replace(everyone=True), here._replace(now=found.at // 1_000_000))
+    return queue_tool.render(past.ads, query._replace(everyone=True), here._replace(now=past.at // 1_000_000))
 
 
 def _queue(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
@@ -199,8 +199,8 @@ def status(argv: Sequence[str]) -> int:
         from ..condor_tools.history import ads_of_file
 
         (file,) = given.values
-        found = ads_of_file(given.spelled, file, given.qualifier, f"Can't open file of ClassAds: {file}")
-        return _shown(status_tool.render(found, query, setting()), query)
+        file_ads = ads_of_file(given.spelled, file, given.qualifier, f"Can't open file of ClassAds: {file}")
+        return _shown(status_tool.render(file_ads, query, setting()), query)
     with Queries(log_of(query.arguments, "pool", "direct")) as queries:
         here = setting()
         try:
@@ -237,7 +237,7 @@ def _epochs(query: HistoryQuery, here: CellContext) -> int:
     from ..condor_tools import history as history_tool
 
     narrow = query.since is None and query.scan is None and not query.selection.owners
-    clusters = {wanted.cluster for wanted in query.selection.ids} if narrow else set()
+    clusters = {id.cluster for id in query.selection.ids} if narrow else set()
     with Queries(log_of(query.arguments, "name", "pool")) as queries:
         try:
             ads = queries.epochs(clusters, query.forwards)
@@ -270,10 +270,10 @@ def _history(query: HistoryQuery, here: CellContext) -> int:
     if query.arguments.has("epochs"):
         return _epochs(query, here)
     # -since is tested on every job, so the search must not be narrowed.
-    whole = query.since is not None or query.scan is not None
-    selection = JobSelector() if whole else query.selection._replace(constraints=())
+    entire = query.since is not None or query.scan is not None
+    selection = JobSelector() if entire else query.selection._replace(constraints=())
     sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, here.context())
-    useful = None if whole or not sieve.useful else sieve
+    useful = None if entire or not sieve.useful else sieve
     # As condor_history does, -pool alone is ignored: the history is the local schedd's.
     of_pool = ("name", "pool") if query.arguments.has("name") else ()
     with Queries(log_of(query.arguments, *of_pool)) as queries:
@@ -300,8 +300,8 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
         missing = {lower: name for lower, name in missing.items() if lower not in known}
     for name in missing.values() if known else ():
         hint = did_you_mean(name, known.values(), most=1, likeness=0.8)
-        told = "; ".join(filter(None, [f"no job has the attribute {name}", hint]))
-        print(f"poolbook {command}: {told}", file=sys.stderr)
+        message = "; ".join(filter(None, [f"no job has the attribute {name}", hint]))
+        print(f"poolbook {command}: {message}", file=sys.stderr)
 
 
 def _read(constraint: Expression) -> Iterable[str]:

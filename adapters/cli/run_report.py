@@ -107,22 +107,22 @@ def report(
 ) -> None:
     """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
     reason, and what to type next; or all jobs as JSON."""
-    found = list(cluster_results(engine, clusters))
+    results = list(cluster_results(engine, clusters))
     if as_json:
-        _print_json(found)
+        _print_json(results)
         return
-    for one in found:
-        _table(one)
+    for result in results:
+        _table(result)
     where = safe_url(locate(url).place)
-    said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every state change is recorded in {where}"
-    print_painted("\n" + folded(said, width_of()))
-    again = [f"{one.number}.{proc} ({runs} times)" for one in found for proc, runs in one.repeated_runs().items()]
+    summary = f"{counts([result.outcomes for result in results])} in {seconds:.1f} s"
+    print_painted("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
+    again = [f"{r.number}.{proc} ({runs} times)" for r in results for proc, runs in r.repeated_runs().items()]
     if again:
         more = f", and {len(again) - _MOST_AGAIN:,} more" if len(again) > _MOST_AGAIN else ""
         print_painted(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more}", width_of()))
-    unmatchable = {one.number: vain for one in found if (vain := unmatchable_job(engine, one)) is not None}
-    told, worth_typing = failures(found, unmatchable, interrupted)
-    for paragraph in told:
+    unmatchable = {result.number: vain for result in results if (vain := unmatchable_job(engine, result)) is not None}
+    paragraphs, worth_typing = failures(results, unmatchable, interrupted)
+    for paragraph in paragraphs:
         print_painted("\n" + folded(paragraph, width_of()))
     print("\n" + calls(worth_typing or _all_well(clusters[0]), url))
 
@@ -135,22 +135,22 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
     )
 
 
-def _print_json(found: Iterable[ClusterResult]) -> None:
+def _print_json(results: Iterable[ClusterResult]) -> None:
     """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
     jobs = [
         {
-            "ClusterId": one.number,
+            "ClusterId": result.number,
             "ProcId": proc,
             "Slot": row.slot,
-            "State": _STATES.get(one.outcomes.status[proc], one.outcomes.status[proc]),
+            "State": _STATES.get(result.outcomes.status[proc], result.outcomes.status[proc]),
             "ExitCode": row.code,
             "ExitSignal": row.signal,
             "RunTime": row.seconds(),
             "RemoteCpu": row.cpu / 1e6,
             "ResidentSetSize": row.memory,
         }
-        for one in found
-        for proc, row in one.rows().items()
+        for result in results
+        for proc, row in result.rows().items()
     ]
     print(json.dumps(jobs, indent=2))
 
@@ -162,38 +162,39 @@ _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
 """The columns' widths (negative: left-aligned) without a terminal; on one, the cells decide."""
 
 
-def _table(one: ClusterResult) -> None:
-    rows = [_cells(one, proc, row) for proc, row in islice(one.rows().items(), MOST)]
+def _table(result: ClusterResult) -> None:
+    rows = [_cells(result, proc, row) for proc, row in islice(result.rows().items(), MOST)]
     width = width_of()
     columns = [Column("", "", wide if width is None else wide // abs(wide), grow=width is not None) for wide in _WIDTHS]
     layout = Layout((*columns, Column("", "", -1)), headed=False, trimmed=True, limit=width, after_row="")
     print()
     for line in laid_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
         print_painted(line)
-    more = Counter(islice(one.outcomes.status.values(), MOST, None))
+    more = Counter(islice(result.outcomes.status.values(), MOST, None))
     if more:
-        print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")
+        rest = ", ".join(f"{count:,} more {status}" for status, count in more.items())
+        print(f"... and {rest}: {_where(result, more)}")
 
 
-def _where(one: ClusterResult, more: Collection[str]) -> str:
+def _where(result: ClusterResult, more: Collection[str]) -> str:
     """The command that lists jobs which are so."""
     if set(more) == {"held"}:
-        return f"poolbook q {one.number} -hold"
-    left = any(status in more for status in ("held", "idle", "running", "suspended"))
-    return f"poolbook {'q' if left else 'history'} {one.number}"
+        return f"poolbook q {result.number} -hold"
+    unfinished = any(status in more for status in ("held", "idle", "running", "suspended"))
+    return f"poolbook {'q' if unfinished else 'history'} {result.number}"
 
 
-def _cells(one: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
+def _cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
     ran, code = row.seconds(), "" if row.code is None else str(row.code)
     return (
-        f"{one.number}.{proc}",
+        f"{result.number}.{proc}",
         SlotName.parse(row.slot).slot,
-        one.outcomes.status[proc],
+        result.outcomes.status[proc],
         code if row.signal is None else f"sig {row.signal}",
         "" if ran is None else f"{ran:.2f} s",
         "" if ran is None else f"{row.cpu / 1e6:.2f} s",
         f"{row.memory / 1024:.1f} MiB" if row.memory else "",
-        _command(one.ad_of(proc))[:_COMMAND_MOST],
+        _command(result.ad_of(proc))[:_COMMAND_MOST],
     )
 
 
@@ -201,10 +202,10 @@ def _command(ad: Mapping[str, str]) -> str:
     name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
     given = unquoted(ad.get("Arguments", ""))
     try:
-        words = shlex.join(split(given)) if given else unquoted(ad.get("Args", ""))
+        arguments = shlex.join(split(given)) if given else unquoted(ad.get("Args", ""))
     except QuotingError:  # a log that was edited
-        words = given
-    return visible(f"{name} {words}".strip())
+        arguments = given
+    return visible(f"{name} {arguments}".strip())
 
 
 TAIL = 5
@@ -225,58 +226,58 @@ class UnmatchableJob(NamedTuple):
 
 
 def failures(
-    found: Sequence[ClusterResult], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
+    results: Sequence[ClusterResult], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
 ) -> tuple[list[str], Calls]:
     """Return what went wrong, in paragraphs, and what to type next; both empty if all is well.
 
     :param unmatchable: the jobs that no slot can run, by cluster
     :param interrupted: whether a user ended the run; otherwise it ended because nothing was left that could run
     """
-    told: list[str] = []
+    paragraphs: list[str] = []
     worth: Calls = []
-    failed = next(_failed(found), None)
+    failed = next(_failed(results), None)
     if failed is not None:
-        one, proc, ended = failed
-        name = f"{one.number}.{proc}"
-        told.append(f"{name} failed ({ended.words}){_stderr(one, proc)}")
+        result, proc, ended = failed
+        name = f"{result.number}.{proc}"
+        paragraphs.append(f"{name} failed ({ended.words}){_stderr(result, proc)}")
         worth.append((f"why {name}", "why it failed"))
-    for one in found:
-        if one.outcomes.held:
-            told.append(_held(one))
+    for result in results:
+        if result.outcomes.held:
+            paragraphs.append(_held(result))
             worth += [
-                (f"why {one.number}.{one.outcomes.first('held')}", "why it is held"),
-                (f"release {one.number}", "then they may run, with `poolbook resume`"),
+                (f"why {result.number}.{result.outcomes.first('held')}", "why it is held"),
+                (f"release {result.number}", "then they may run, with `poolbook resume`"),
             ]
             break
     for number, vain in unmatchable.items():
-        name = f"{number}.{next(one for one in found if one.number == number).outcomes.first('idle')}"
-        told.append(f"{name} waits: {vain.words}.")
+        name = f"{number}.{next(result for result in results if result.number == number).outcomes.first('idle')}"
+        paragraphs.append(f"{name} waits: {vain.words}.")
         worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
-    left = sum(status in _LEFT for one in found for status in one.outcomes.status.values())
-    left -= sum(vain.jobs for vain in unmatchable.values())
-    jobs, them = ("1 job is left", "it") if left == 1 else (f"{left:,} jobs are left", "them")
-    if left > 0 and interrupted:
-        told.append(f"{jobs}: `poolbook resume` goes on with {them}.")
+    remaining = sum(status in _LEFT for result in results for status in result.outcomes.status.values())
+    remaining -= sum(vain.jobs for vain in unmatchable.values())
+    jobs, them = ("1 job is left", "it") if remaining == 1 else (f"{remaining:,} jobs are left", "them")
+    if remaining > 0 and interrupted:
+        paragraphs.append(f"{jobs}: `poolbook resume` goes on with {them}.")
         worth.insert(0, ("resume", "go on with what is left"))
-    elif left > 0 and not unmatchable:
-        told.append(f"{jobs}: no slot takes {them} now.")
-        waiting = [f"{one.number}.{first}" for one in found if (first := one.outcomes.first("idle")) is not None]
+    elif remaining > 0 and not unmatchable:
+        paragraphs.append(f"{jobs}: no slot takes {them} now.")
+        waiting = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first("idle")) is not None]
         worth += [(f"why {name}", "what it waits for") for name in waiting[:1]]
-    return told, worth
+    return paragraphs, worth
 
 
-def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None:
+def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | None:
     """Return why no slot could ever match a cluster's first idle job; None if one could, or no job is idle."""
-    proc = one.outcomes.first("idle")
-    words = "" if proc is None else unmatchable_reason(engine, one.number, proc)
-    if not words:
+    proc = result.outcomes.first("idle")
+    why = "" if proc is None else unmatchable_reason(engine, result.number, proc)
+    if not why:
         return None
     refused = (
         reason.jobs
-        for name, reason in engine.state.rejections.get(one.number, {}).items()
+        for name, reason in engine.state.rejections.get(result.number, {}).items()
         if fits_none(reason) and unmatchable_reason(engine, *JobId.parse(name))
     )
-    return UnmatchableJob(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
+    return UnmatchableJob(why, min(max(1, sum(refused)), list(result.outcomes.status.values()).count("idle")))
 
 
 def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
@@ -286,29 +287,29 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     if jobs is None or proc not in jobs or jobs.local:
         return ""
     slots = ((slot.name, dict(slot.ad)) for slot in state.slots.values() if slot.kind != "dynamic")
-    found = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
-    return "" if found is None else no_slot(found)
+    conflict = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
+    return "" if conflict is None else no_slot(conflict)
 
 
-def _failed(found: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, Ended]]:
-    for one in found:
-        proc = one.outcomes.first("failed")
+def _failed(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, Ended]]:
+    for result in results:
+        proc = result.outcomes.first("failed")
         if proc is not None:
-            yield one, proc, one.outcomes.failed[proc]
+            yield result, proc, result.outcomes.failed[proc]
 
 
-def _held(one: ClusterResult) -> str:
-    held = one.outcomes.held
+def _held(result: ClusterResult) -> str:
+    held = result.outcomes.held
     proc, hold = next(iter(held.items()))
-    name = f"{one.number}.{proc}"
+    name = f"{result.number}.{proc}"
     reason = visible(hold.words).rstrip(".")
     if len(held) == 1:
         text = f"{name} is held: {reason}."
-    elif one.outcomes.one_hold:
+    elif result.outcomes.one_hold:
         text = f"{len(held):,} jobs are held for the same reason; {name}: {reason}."
     else:
         text = f"{len(held):,} jobs are held, for several reasons; {name}: {reason}."
-    return f"{text} {_way_out(one.ad_of(proc), hold, one.number, len(held))}"
+    return f"{text} {_way_out(result.ad_of(proc), hold, result.number, len(held))}"
 
 
 def _way_out(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
@@ -333,9 +334,9 @@ def _path(ad: Mapping[str, str], name: str) -> str:
     return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
 
 
-def _stderr(one: ClusterResult, proc: int) -> str:
+def _stderr(result: ClusterResult, proc: int) -> str:
     """Return the last lines of a job's stderr, after the file's name."""
-    path = _path(one.ad_of(proc), "Err")
+    path = _path(result.ad_of(proc), "Err")
     if not path:
         return "; its stderr was not kept (no `error =` in its submit file)."
     lines = _last_lines(path)
@@ -343,7 +344,7 @@ def _stderr(one: ClusterResult, proc: int) -> str:
         return "."
     shown = os.path.relpath(path)
     shown = visible(path if shown.startswith("..") else shown)
-    if one.submitted.count > 1 and "Err" not in Variants(one.submitted.columns).names:
+    if result.submitted.count > 1 and "Err" not in Variants(result.submitted.columns).names:
         shown += ", which other jobs write, too"
     return "\n".join([f"; the end of its stderr ({shown}):", *(f"    {line}" for line in lines)])
 

@@ -113,9 +113,9 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
 def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dialect: str) -> None:
     """Warn of the settings that an existing log does not take over."""
     state = server.engine.state
-    asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
-    asked[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
-    for given in (name for name, differs in asked.items() if differs):
+    given_options = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
+    given_options[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
+    for given in (name for name, differs in given_options.items() if differs):
         print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
 
 
@@ -180,9 +180,9 @@ def run(argv: Sequence[str]) -> int:
         server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
-        found = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
-        print_warnings(found.warnings)
-        (answer,) = server.engine.handle([found.request])
+        read = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
+        print_warnings(read.warnings)
+        (answer,) = server.engine.handle([read.request])
         if answer.refusal:
             print_warnings([f"ERROR: {answer.tool}" if answer.tool else f"poolbook: {answer.refusal}"])
             return 1
@@ -244,8 +244,8 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
 
     progress = JobProgress(server, clusters, quiet=arguments.has("quiet"))
     while not server.stopping:
-        left = _left(server, clusters)
-        if not left or progress.stuck():
+        remaining = _left(server, clusters)
+        if not remaining or progress.stuck():
             break
         server.step(server.world.now() + 250_000)
         progress.show()
@@ -312,16 +312,16 @@ class JobProgress:
         from .run_report import unmatchable_reason
 
         state = self._server.engine.state
-        for name, reason in ((name, one) for some in state.rejections.values() for name, one in some.items()):
+        for name, reason in ((name, text) for some in state.rejections.values() for name, text in some.items()):
             cluster, proc = JobId.parse(name)
             if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
                 continue
             self._judged.add(name)
-            words = unmatchable_reason(self._server.engine, cluster, proc)
-            if words and words not in self._unmatchable:
-                self._unmatchable.add(words)
+            why = unmatchable_reason(self._server.engine, cluster, proc)
+            if why and why not in self._unmatchable:
+                self._unmatchable.add(why)
                 wait = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
-                self.say(f"{name}{wait}: {words}")
+                self.say(f"{name}{wait}: {why}")
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state
@@ -350,8 +350,8 @@ class JobProgress:
             print(line, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        words = folded(f"poolbook: {text}", width_of(sys.stderr))
-        print(("\n" if self._terminal and self._last else "") + words, file=sys.stderr, flush=True)
+        line = folded(f"poolbook: {text}", width_of(sys.stderr))
+        print(("\n" if self._terminal and self._last else "") + line, file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
         """Tell whether waiting is useless: no job runs, no idle job fits a slot, and no startd policy can change its

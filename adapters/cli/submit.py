@@ -50,7 +50,7 @@ def submit(argv: Sequence[str]) -> int:
     try:
         if asks(arguments):
             return answered(arguments)
-        done, told = queued(arguments)
+        done, message = queued(arguments)
     except (PoolbookError, RequestRefused) as error:
         if error.code == NO_JOBS:
             print_warnings([f"WARNING: {error}"])
@@ -60,7 +60,7 @@ def submit(argv: Sequence[str]) -> int:
         print_warnings([*error.warnings, f"ERROR: {error.tool}"])
         return 1
     print_warnings([*done.warnings, *warned_by_policy(done.warning)])
-    print(told, end="", flush=True)
+    print(message, end="", flush=True)
     return ended(arguments, done)
 
 
@@ -155,8 +155,8 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         name, equals, value = word.partition("=")
         if equals and name and "/" not in name:
             if not _NAME.fullmatch(name.strip()):
-                told = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
-                raise UsageError(f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", told=told)
+                message = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
+                raise UsageError(f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", told=message)
             macros[name.strip()] = value
         else:
             files.append(word)
@@ -204,17 +204,17 @@ def _text_of(name: str) -> str:
     try:
         return read_text(name)
     except OSError as error:
-        told = f"\nERROR: Failed to open command file ({name}) ({error.strerror})\n"
-        raise UsageError(f"submit file {name}: {error.strerror}", told=told) from None
+        message = f"\nERROR: Failed to open command file ({name}) ({error.strerror})\n"
+        raise UsageError(f"submit file {name}: {error.strerror}", told=message) from None
 
 
 def _queue_of(arguments: Arguments) -> str | None:
     """Return the queue statement that the command line gives, if there is one."""
     given = list(arguments.every("queue", "iterate", "table", "append"))
-    given = [one for one in given if one.name != "append" or _QUEUE.match(one.values[0])]
+    given = [option for option in given if option.name != "append" or _QUEUE.match(option.values[0])]
     if len(given) > 1:
-        told = "condor_submit: only one -queue command allowed\n"
-        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", told=told)
+        message = "condor_submit: only one -queue command allowed\n"
+        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", told=message)
     if not given:
         return None
     return " ".join([*(["from table"] if given[0].name == "table" else []), *given[0].values])
@@ -260,9 +260,9 @@ def dry_run(arguments: Arguments) -> int:
     from ...domain.submit import dry_run as whole_ads
 
     given = list(arguments.every("dry-run", "dump"))
-    if len({one.name for one in given}) > 1:
-        words = "-dump <file> and -dry-run <file> cannot be used together"
-        raise UsageError(words, told=f"condor_submit: {words}\n")
+    if len({o.name for o in given}) > 1:
+        text = "-dump <file> and -dry-run <file> cannot be used together"
+        raise UsageError(text, told=f"condor_submit: {text}\n")
     option = given[-1]
     path, form = option.values[0], _dump_form(option)
     if not arguments.words and not arguments.has("file"):
@@ -281,9 +281,9 @@ def dry_run(arguments: Arguments) -> int:
             file.writelines(form(parsed))
     except OSError as error:
         print(announcement if form is whole_ads else "" if terse else HEADINGS[dry], end="", flush=True)
-        words = "Failed to open file " + ("-dry-run output file" if dry else "to dump ClassAds into")
-        told = f"\nERROR: {words} ({error.strerror})\n"
-        raise UsageError(f"{option.spelled} {path}: {error.strerror}", told=told) from None
+        text = "Failed to open file " + ("-dry-run output file" if dry else "to dump ClassAds into")
+        message = f"\nERROR: {text} ({error.strerror})\n"
+        raise UsageError(f"{option.spelled} {path}: {error.strerror}", told=message) from None
     print(announcement)
     return 0
 
@@ -296,7 +296,7 @@ def _ids(parsed: Submission) -> str:
     return f"1.0 - 1.{parsed.count - 1}"
 
 
-def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, whole: bool) -> Iterator[str]:
+def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, entire: bool) -> Iterator[str]:
     """Yield what is printed where the ads go to standard output, too: in the order in which condor_submit does."""
     if not dry:
         yield from form(parsed)
@@ -304,7 +304,7 @@ def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, whole: b
     elif terse:
         yield from form(parsed)
         yield _ids(parsed) + "\n"
-    elif whole:
+    elif entire:
         yield f"{HEADINGS[dry]}{'.' * min(parsed.count, 20)}{_foot(parsed, dry)}\n"
         yield from form(parsed)
     else:
@@ -319,8 +319,8 @@ def _dump_form(option: Given) -> DumpForm:
 
     form = {"": sent_ads, "full": whole_ads}.get(option.qualifier or "")
     if form is None:
-        words = f"unknown option {option.qualifier} for -dry-run:<opts>"
-        raise UsageError(f"{words}; there is full", told=f"{words}\n")
+        text = f"unknown option {option.qualifier} for -dry-run:<opts>"
+        raise UsageError(f"{text}; there is full", told=f"{text}\n")
     return form
 
 
@@ -374,17 +374,17 @@ def condor_submit(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, usage) from None
     except UsageError as wrong:
-        told = str(wrong).removeprefix("poolbook submit: ")
+        text = str(wrong).removeprefix("poolbook submit: ")
         if wrong.lacks:
-            told = htcondor_message(wrong) or f"-{wrong.lacks} requires another argument"
-        raise ToolEnded(1, usage if wrong.option else f"condor_submit: {told}\n") from None
+            text = htcondor_message(wrong) or f"-{wrong.lacks} requires another argument"
+        raise ToolEnded(1, usage if wrong.option else f"condor_submit: {text}\n") from None
     try:
         if asks(arguments):
             return answered(arguments)
         return _submit_as_tool(arguments)
     except UsageError as wrong:
-        words = f"{number_message(wrong, 'argument ')}\n" if wrong.number else wrong.told
-        raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
+        message = f"{number_message(wrong, 'argument ')}\n" if wrong.number else wrong.told
+        raise ToolEnded(1, message or f"\nERROR: {wrong}\n") from None
     except NotHere:
         raise
     except ToolError as refusal:
@@ -392,17 +392,17 @@ def condor_submit(argv: Sequence[str]) -> int:
     except (PoolbookError, RequestRefused) as error:
         begun = heading(arguments)
         if error.code != NO_JOBS:
-            words = f"ERROR: {error.tool}" if error.tool else f"\nERROR: {error}"
-            lines = [*map(_placeless, getattr(error, "warnings", ())), words]
+            message = f"ERROR: {error.tool}" if error.tool else f"\nERROR: {error}"
+            lines = [*map(_placeless, getattr(error, "warnings", ())), message]
             raise ToolEnded(1, "".join(f"{line}\n" for line in lines), begun) from None
         quiet = arguments.has("terse")
         raise ToolEnded(0, "" if quiet else f"\nWARNING: {error}\n", f"{begun}\n" if begun else "") from None
 
 
 def _submit_as_tool(arguments: Arguments) -> int:
-    done, told = queued(arguments)
-    print(told, end="", flush=True)
-    if not arguments.has("terse", "json", "interactive") and told.endswith(f" to cluster {done.cluster}.\n"):
+    done, message = queued(arguments)
+    print(message, end="", flush=True)
+    if not arguments.has("terse", "json", "interactive") and message.endswith(f" to cluster {done.cluster}.\n"):
         print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
     print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
     return ended(arguments, done)
@@ -421,5 +421,5 @@ def submitted_by_tool(path: str) -> str:
     out = io.StringIO()
     with redirect_stdout(out):
         code = main(["condor_submit", "-terse", path])
-    found = re.match(r"(\d+)\.\d+ -", out.getvalue(), re.ASCII)
-    return "" if code or found is None else found[1]
+    match = re.match(r"(\d+)\.\d+ -", out.getvalue(), re.ASCII)
+    return "" if code or match is None else match[1]

@@ -58,11 +58,11 @@ def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Eve
     time, or the window ends before it begins."""
     since = instant_of(command, arguments, begin, log)
     until = instant_of(command, arguments, end, log, since)
-    found = Window(since or 0, EVER if until is None else until)
-    if found.until <= found.since:
-        times = f"{instant(found.since, here())} to {instant(found.until, here())}"
+    window = Window(since or 0, EVER if until is None else until)
+    if window.until <= window.since:
+        times = f"{instant(window.since, here())} to {instant(window.until, here())}"
         raise UsageError(
             f"poolbook {command}: from {times} there is no time; a date alone is its midnight, and -{end} has to be "
             f"later than -{begin}"
         )
-    return found
+    return window

@@ -105,13 +105,13 @@ def _said(url: str) -> Path:
 
 def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
     """Begin to serve the log in a process of its own."""
-    said = _said(url)
+    file = _said(url)
     options = [word for given in arguments.given for word in (given.spelled, *given.values) if given.name != "log"]
-    said.parent.mkdir(parents=True, exist_ok=True)
-    with open(said, "wb") as out:
-        words = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "serve", "-log", url]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "wb") as out:
+        command = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "serve", "-log", url]
         return subprocess.Popen(
-            [*words, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            [*command, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
 
 
@@ -122,8 +122,8 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_served(url):
         if pool.poll() is not None:
-            said = _said(url).read_text(errors="replace").strip()
-            raise ToolError(said or f"poolbook: {called()} serve ended at once")
+            output = _said(url).read_text(errors="replace").strip()
+            raise ToolError(output or f"poolbook: {called()} serve ended at once")
         if time.monotonic() > until:
             pool.terminate()
             raise ToolError(

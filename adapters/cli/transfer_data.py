@@ -54,16 +54,16 @@ def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
     """Return the jobs that are meant, of those whose files are in the spool."""
     from ..runtime.queries import Queries
 
-    words = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
+    names = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
     try:
-        selection = select(words, arguments.values("constraint"))
+        selection = select(names, arguments.values("constraint"))
         with Queries(url) as queries:
             ads = chosen_jobs(selection, queries.queue().ads, setting())
     except (LogMissing, UsageError):  # a constraint that is no expression means no job
         return {}
-    found = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in ads if "StageInFinish" in ad}
-    named = {(one.cluster, one.proc) for one in selection.ids}
-    return {job: ad for job, ad in found.items() if job in named or ad.eval("JobStatus") == COMPLETED}
+    spooled = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in ads if "StageInFinish" in ad}
+    named = {(id.cluster, id.proc) for id in selection.ids}
+    return {job: ad for job, ad in spooled.items() if job in named or ad.eval("JobStatus") == COMPLETED}
 
 
 def _selected(arguments: Arguments) -> int:
@@ -126,30 +126,30 @@ def evicted_files(argv: Sequence[str]) -> int:
     from ..machine.spool import Spool
     from ..stores.log_paths import log_paths
 
-    words = list(argv)
-    if not words:
+    arguments = list(argv)
+    if not arguments:
         raise ToolEnded(_WRONG, out=usage_of("evicted_files"))
-    command = "dir" if words[0][:1].isdigit() else words.pop(0).lower()
+    command = "dir" if arguments[0][:1].isdigit() else arguments.pop(0).lower()
     if command not in _COMMANDS:
         raise ToolEnded(_WRONG, out=f"Unknown command '{argv[0]}', aborting.\n")
-    jobs = [_job(word) for word in words]
+    jobs = [_job(word) for word in arguments]
     spool = Spool(log_paths(default_log()).folder)
     worst = 0
     for job in jobs:
         name = f"{job[0]}.{job[1]}"
         place = os.path.realpath(spool.path(*job))
         prefix = f"{name} " if len(jobs) > 1 else ""
-        said, code = _COMMANDS[command](name, place) if os.path.isdir(place) else (_NONE, errno.ENOENT)
-        sys.stdout.write(prefix + said)
+        text, code = _COMMANDS[command](name, place) if os.path.isdir(place) else (_NONE, errno.ENOENT)
+        sys.stdout.write(prefix + text)
         worst = worst or code
     return worst if len(jobs) == 1 else 0
 
 
 def _job(word: str) -> tuple[int, int]:
-    found = re.match(r"(\d{1,10})\.(\d{1,10})", word, re.ASCII)
-    if found is None:
+    match = re.match(r"(\d{1,10})\.(\d{1,10})", word, re.ASCII)
+    if match is None:
         raise ToolEnded(_WRONG, f"'{word}' is not a job ID, aborting.\n")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _directory(_: str, place: str) -> tuple[str, int]:

@@ -46,9 +46,9 @@ def usage(argv: Sequence[str]) -> int:
     if by not in BY or arguments.has("from", "to"):
         return _of_runs(arguments, by)
     with Queries(log_of(arguments)) as queries:
-        found = queries.usage(by)
-    words = set(arguments.words)
-    rows = [row for row in found if _wanted((row.name,), words)]
+        usages = queries.usage(by)
+    names = set(arguments.words)
+    rows = [row for row in usages if _is_named((row.name,), names)]
     rows.sort(key=lambda row: (-row.slot_time, -row.wall, row.name))
     if arguments.has("json"):
         print(json.dumps([row._asdict() for row in rows], indent=2))
@@ -57,42 +57,42 @@ def usage(argv: Sequence[str]) -> int:
     return 0
 
 
-def _wanted(names: Sequence[str], words: set[str]) -> bool:
+def _is_named(names: Sequence[str], given: set[str]) -> bool:
     """Whether a row is asked for: one of its names, with or without its domain, or no name is given."""
-    return not words or any(name in words or name.partition("@")[0] in words for name in names)
+    return not given or any(name in given or name.partition("@")[0] in given for name in names)
 
 
-def _of_runs(arguments: Arguments, said: str) -> int:
+def _of_runs(arguments: Arguments, spelled: str) -> int:
     """What the runs in a window used."""
     from ...replay.usage.eviction_costs import of_open, of_unknown, unknown_as_dict
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
     from .time_window import here, window_of
 
-    by = said.split(",")
+    by = spelled.split(",")
     if not set(by) <= set(KEYS) or len(set(by)) < len(by):
-        raise UsageError(f"poolbook usage -by {said}: usage is told by {', '.join(KEYS)}, or several: machine,user")
+        raise UsageError(f"poolbook usage -by {spelled}: usage is told by {', '.join(KEYS)}, or several: machine,user")
     with Queries(log_of(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
-        found = queries.runs(*window, here())
-        span = "" if found.runs else _span(queries.log)
-    words = set(arguments.words)
-    runs = [run for run in found.runs if _wanted(names(run), words)]
+        report = queries.runs(*window, here())
+        span = "" if report.runs else _span(queries.log)
+    given = set(arguments.words)
+    runs = [run for run in report.runs if _is_named(names(run), given)]
     rows, total = sums(runs, by, *window, here())
-    if words and not runs:
+    if given and not runs:
         raise ToolError(f"poolbook usage: no run{window.words(here())} is of {' or '.join(arguments.words)}")
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
         told_rows = [dict(zip(by, keys, strict=True)) | row.as_dict() for keys, row in order]
         begin, end = (iso(at) if 0 < at < EVER else None for at in window)
         answer = {"from": begin, "to": end, "rows": told_rows, "total": total.as_dict()}
-        print(json.dumps(answer | {"unknown": unknown_as_dict(found.unknown)}, indent=2))
+        print(json.dumps(answer | {"unknown": unknown_as_dict(report.unknown)}, indent=2))
         return 0
     if runs:
         print("\n".join(_rows(by, order, total)))
-    elif not found.unknown.silent:
+    elif not report.unknown.silent:
         print(f"There are no runs{window.words(here())}{span}.")
-    for line in (*of_open(runs), *of_unknown(found.unknown)):
+    for line in (*of_open(runs), *of_unknown(report.unknown)):
         print(line)
     return 0
 
@@ -140,20 +140,20 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
         eviction_costs.checked(what)
     except ValueError as error:
         raise UsageError(f"poolbook log -evicted: {error}") from None
-    told = queries.runs(*window, zone, evicted=True)
-    ended = eviction_costs.of(told.runs, what)
+    answer = queries.runs(*window, zone, evicted=True)
+    ended = eviction_costs.of(answer.runs, what)
     runs = [run for run in ended if run.by_pool]
     apart = eviction_costs.by_cause([run for run in ended if not run.by_pool])
     place = queries.places() if queries.imported else str
     shares = eviction_costs.by_cause(runs)
     if as_json:
-        found = {
+        report = {
             "evictions": [eviction_costs.as_dict(run, place(run.stimulus)) for run in runs],
             "causes": [eviction_costs.share_as_dict(share) for share in shares],
             "apart": [eviction_costs.share_as_dict(share) for share in apart],
-            "unknown": eviction_costs.unknown_as_dict(told.unknown),
+            "unknown": eviction_costs.unknown_as_dict(answer.unknown),
         }
-        print(json.dumps(found, indent=2))
+        print(json.dumps(report, indent=2))
         return 0
     width = width_of()
     if runs:
@@ -161,7 +161,11 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
         for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
             print(_fitted(line, width))
         print()
-    for line in (*_summary(runs, shares, window.words(zone)), *_apart(apart), *eviction_costs.of_unknown(told.unknown)):
+    for line in (
+        *_summary(runs, shares, window.words(zone)),
+        *_apart(apart),
+        *eviction_costs.of_unknown(answer.unknown),
+    ):
         print(folded(line, width))
     return 0
 
@@ -178,10 +182,10 @@ def _fitted(line: str, width: int | None) -> str:
 
 
 def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
-    said = f" ({in_part(run.said.rstrip('.'))})" if run.said else ""
+    reason = f" ({in_part(run.said.rstrip('.'))})" if run.said else ""
     where = f" [{place}]" if place else ""
     lost = interval(run.lasted)
-    return (instant(run.ended, zone), run.job, run.user, run.slot, lost, f"{run.cause.words}{said}{where}")
+    return (instant(run.ended, zone), run.job, run.user, run.slot, lost, f"{run.cause.words}{reason}{where}")
 
 
 def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iterator[str]:
@@ -208,50 +212,50 @@ def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
     """Print the evictions of a log; returns the exit code."""
     from ...replay.usage import preemptions as told
 
-    found = queries.preemptions()
+    evictions = queries.preemptions()
     if as_json:
-        totals = told.totals(found)
-        whole = {
-            "evictions": [told.as_dict(one) for one in found],
+        totals = told.totals(evictions)
+        report = {
+            "evictions": [told.as_dict(eviction) for eviction in evictions],
             "lost_core_seconds": totals.lost / SECOND,
             "unused": totals.unused,
             "in_vain_core_seconds": totals.in_vain / SECOND,
         }
-        print(json.dumps(whole, indent=2))
+        print(json.dumps(report, indent=2))
         return 0
     width = width_of()
-    if found:
-        for line in text_table(_PREEMPTION_HEADS, [_preemption_row(one, zone) for one in found], right=(4,)):
+    if evictions:
+        rows = [_preemption_row(eviction, zone) for eviction in evictions]
+        for line in text_table(_PREEMPTION_HEADS, rows, right=(4,)):
             print(folded(line, width, 4))
         print()
-    for line in _totals(found):
+    for line in _totals(evictions):
         print(folded(line, width))
     return 0
 
 
-def _preemption_row(one: Preemption, zone: tzinfo) -> tuple[str, ...]:
-    run = one.run
-    whom = f"{one.whom} of {one.user}" if one.user and one.whom else one.whom or "?"
-    return (
-        instant(run.ended, zone), run.job, run.user, run.slot, interval(run.lasted), run.cause.name, whom, _used(one),
-    )  # fmt: skip
+def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
+    run = eviction.run
+    whom = f"{eviction.whom} of {eviction.user}" if eviction.user and eviction.whom else eviction.whom or "?"
+    ended, lasted, used = instant(run.ended, zone), interval(run.lasted), _used(eviction)
+    return (ended, run.job, run.user, run.slot, lasted, run.cause.name, whom, used)
 
 
-def _used(one: Preemption) -> str:
+def _used(eviction: Preemption) -> str:
     """Tell what became of what was freed; a dash where it was for no job."""
-    if one.began:
-        lasted = f" for {interval(one.lasted)}" if one.lasted else ""
-        return f"{one.used}{lasted}" if one.user or one.lasted else one.used
-    return one.used or "-"
+    if eviction.began:
+        lasted = f" for {interval(eviction.lasted)}" if eviction.lasted else ""
+        return f"{eviction.used}{lasted}" if eviction.user or eviction.lasted else eviction.used
+    return eviction.used or "-"
 
 
-def _totals(found: Sequence[Preemption]) -> Iterator[str]:
+def _totals(evictions: Sequence[Preemption]) -> Iterator[str]:
     from ...replay.usage.preemptions import totals
 
-    if not found:
+    if not evictions:
         yield "There were no evictions."
         return
-    sums = totals(found)
+    sums = totals(evictions)
     yield f"{counted(sums.evictions, 'eviction')}: {interval(sums.lost)} of cores were lost."
     if sums.unused:
         vain = interval(sums.in_vain)

@@ -78,14 +78,14 @@ class UserprioChange(NamedTuple):
 def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | None:
     """Return the change that a command line asks for; None: none. Raise `UsageError` if it asks for more than one, or
     for an unknown one."""
-    asked = list(arguments.every(*EDITS))
-    if not asked:
+    changes = list(arguments.every(*EDITS))
+    if not changes:
         if arguments.has("duration"):
             raise UsageError(f"poolbook userprio: -duration goes with {_lent()}")
         return None
-    if len(asked) > 1:
-        raise UsageError(f"poolbook userprio: one change at a time: {asked[0].spelled} or {asked[1].spelled}")
-    given = asked[0]
+    if len(changes) > 1:
+        raise UsageError(f"poolbook userprio: one change at a time: {changes[0].spelled} or {changes[1].spelled}")
+    given = changes[0]
     if arguments.words:
         raise UsageError(f"poolbook userprio: {given.spelled} and {arguments.words[0]!r}: one submitter at a time")
     return _request(command, given, arguments.last("duration"))
@@ -189,9 +189,9 @@ def _date(arguments: Arguments) -> datetime | None:
         month, day, year = map(int, given.values)
         return datetime(year + (2000 if year < 50 else 1900 if year < 1900 else 0), month, day)
     except (ValueError, OverflowError):
-        words = " ".join(given.values)
+        text = " ".join(given.values)
         raise UsageError(
-            f"poolbook userprio: {given.spelled} {words}: there is no such day; -activefrom 11 20 2026 is one"
+            f"poolbook userprio: {given.spelled} {text}: there is no such day; -activefrom 11 20 2026 is one"
         ) from None
 
 
@@ -211,16 +211,16 @@ def _since(query: UserprioQuery, setting: CellContext) -> float | None:
 
 def render(records: Iterable[Record], query: UserprioQuery, setting: CellContext) -> Iterator[str]:
     """Yield the command's output. Raise `ToolError` if a user who was named has no record."""
-    found = list(records)
+    rows = list(records)
     if query.arguments.has("grouprollup"):
-        found = rolled_up(found)
-    found = _asked(found, query, setting)
+        rows = rolled_up(rows)
+    rows = _asked(rows, query, setting)
     if query.layout is not None:
-        yield from lines(query.layout, map(ad_of, found), setting)
+        yield from lines(query.layout, map(ad_of, rows), setting)
     elif query.form is not None:
-        yield from _whole(query.form, [ad_of(record) for record in found], query.arguments)
+        yield from _whole(query.form, [ad_of(record) for record in rows], query.arguments)
     else:
-        yield from table(found, _wanted(query, setting), setting.timezone)
+        yield from table(rows, _wanted(query, setting), setting.timezone)
 
 
 def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
@@ -244,28 +244,28 @@ def _wanted(query: UserprioQuery, setting: CellContext) -> UserprioLayout:
     )
 
 
-def _asked(found: list[Record], query: UserprioQuery, setting: CellContext) -> list[Record]:
-    words = query.arguments.words
-    if words:
-        named = [(str(record.get("Name", "")), record) for record in found]
-        kept = [(name, record) for name, record in named if name in words or name.partition("@")[0] in words]
-        there = {part for name, _ in kept for part in (name, name.partition("@")[0])}
-        for word in words:
-            if word not in there:
+def _asked(records: list[Record], query: UserprioQuery, setting: CellContext) -> list[Record]:
+    given = query.arguments.words
+    if given:
+        named = [(str(record.get("Name", "")), record) for record in records]
+        selected = [(name, record) for name, record in named if name in given or name.partition("@")[0] in given]
+        present = {part for name, _ in selected for part in (name, name.partition("@")[0])}
+        for word in given:
+            if word not in present:
                 raise NotHere(
                     f"poolbook userprio: there is no user {word} here. `poolbook userprio -allusers` lists them",
                     "Not all user(s) found in collector, querying negotiator...\n",
                     0,
                 )
-        found = [record for _, record in kept]
+        records = [record for _, record in selected]
     if query.constraints:
         context = setting.context()
-        found = [
+        records = [
             record
-            for record in found
+            for record in records
             if all(holds(constraint, ad_of(record), context) for constraint in query.constraints)
         ]
-    return found
+    return records
 
 
 def slot_list(slots: Sequence[tuple[str, int]], setting: CellContext) -> Iterator[str]:
@@ -286,18 +286,18 @@ def read_file(path: str) -> list[Record]:
     """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
     it cannot be read, or holds no such ads."""
     try:
-        found = of_text(read_text(path))
+        records = of_text(read_text(path))
     except OSError as error:
         raise UsageError(f"poolbook userprio -inputfile {path}: {error.strerror}") from None
-    if not any("Name" in record for record in found):
+    if not any("Name" in record for record in records):
         raise UsageError(f"poolbook userprio -inputfile {path}: no ads of submitters; `userprio -long` prints them")
-    return found
+    return records
 
 
 def of_text(text: str) -> list[Record]:
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
-    found = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
-    return of_texts({part[1]: part[2] for part in parts if part} for parts in found)
+    matches = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
+    return of_texts({part[1]: part[2] for part in parts if part} for parts in matches)
 
 
 _ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)
@@ -352,10 +352,10 @@ def _answered(query: UserprioQuery, queries: Queries, here: CellContext) -> Iter
         slots = [(name, since // SECOND) for name, since in queries.claims_of(query.holder, at)]
         return slot_list(slots, here if at is None else here._replace(now=at // SECOND))
     if queries.imported:
-        found = _imported(queries, here, at)
+        past = _imported(queries, here, at)
     else:
-        found = queries.accounting(here.now, at, detailed=query.whole, negotiator=whose)
-    return render(found.records, query, here if found.at is None else here._replace(now=found.at // SECOND))
+        past = queries.accounting(here.now, at, detailed=query.whole, negotiator=whose)
+    return render(past.records, query, here if past.at is None else here._replace(now=past.at // SECOND))
 
 
 def _imported(queries: Queries, here: CellContext, at: int | None) -> AccountantRecords:

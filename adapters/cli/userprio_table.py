@@ -98,9 +98,9 @@ _POLICIES: Final = {"regroup": "Regroup", "byquota": "ByQuota", "no": "no"}
 
 def _line(place: int, record: Record) -> _Line:
     is_group = record.get("IsAccountingGroup") is True
-    said = _SAID_BY | _SAID_BY_A_GROUP if is_group else _SAID_BY
-    told = {name for name, value in record.items() if not (name in _NEVER_IF_0 and value == 0)}
-    has = frozenset({"priority"}).union(*(details for name, details in said.items() if name in told))
+    table = _SAID_BY | _SAID_BY_A_GROUP if is_group else _SAID_BY
+    shown = {name for name, value in record.items() if not (name in _NEVER_IF_0 and value == 0)}
+    has = frozenset({"priority"}).union(*(details for name, details in table.items() if name in shown))
     name, of = str(record["Name"]), str(record.get("AccountingGroup", NO_GROUP))
     surplus = "Regroup" if record.get("GroupAutoRegroup") is True else "no"
     if "SurplusPolicy" in record:
@@ -122,17 +122,17 @@ def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
         ]
     keyed = any("sort key" in line.has for line in lines)
     groups = sorted((line for line in lines if line.is_group), key=lambda line: (_none(line.name), line.name))
-    found: dict[str, _Line] = {}
+    grouped: dict[str, _Line] = {}
     for place, line in enumerate(groups, 1):
         group = 0 if _none(line.name) else place
-        found[line.name] = _in_group(line, group, _order(line, group, details, keyed))
-    outside = found.get(NO_GROUP)
+        grouped[line.name] = _in_group(line, group, _order(line, group, details, keyed))
+    outside = grouped.get(NO_GROUP)
     members = []
     for line in lines:
         if not line.is_group:
-            own = found.get(line.of, outside)
+            own = grouped.get(line.of, outside)
             members.append(_in_group(line, 0, _FAR) if own is None else _in_group(line, own.group, own.order))
-    return [*found.values(), *members]
+    return [*grouped.values(), *members]
 
 
 def _in_group(line: _Line, group: int, order: float) -> _Line:
@@ -172,12 +172,12 @@ class _Plan(NamedTuple):
     all_groups: bool
 
 
-def table(records: Sequence[Record], wanted: UserprioLayout, zone: tzinfo) -> Iterator[str]:
-    told = [(at, record) for at, record in enumerate(records, 1) if "Name" in record and "Priority" in record]
-    read = [_line(at, record) for at, record in told]
+def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) -> Iterator[str]:
+    numbered = [(at, record) for at, record in enumerate(records, 1) if "Name" in record and "Priority" in record]
+    read = [_line(at, record) for at, record in numbered]
     if not read:
         return
-    plan = _plan(read, wanted, number(records[0], "LastUpdate"), zone)
+    plan = _plan(read, requested, number(records[0], "LastUpdate"), zone)
     columns = [column for column in COLUMNS if column.detail in plan.details]
     width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
     width = max(width, len(_count(len(records)))) + 2 * plan.nested
@@ -187,7 +187,7 @@ def table(records: Sequence[Record], wanted: UserprioLayout, zone: tzinfo) -> It
     totals = [line for line in shown if not line.is_group]
     first, second = _name_headings(plan)
     rule = ["-" * width, *("-" * column.width for column in columns)]
-    layout = Layout((Column("", "", -width, cut=True), *(Column("", "", -one.width) for one in columns)), headed=False)
+    layout = Layout((Column("", "", -width, cut=True), *(Column("", "", -col.width) for col in columns)), headed=False)
     rows = [
         [first, *(_centered(column.heading, column.width) for column in columns)],
         [second, *(_centered(column.below, column.width) for column in columns)],
@@ -209,27 +209,27 @@ def _name_headings(plan: _Plan) -> tuple[str, str]:
     return "", "Group Name" if plan.hide_users else "User Name"
 
 
-def _plan(read: Sequence[_Line], wanted: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
-    since = _NEVER if wanted.since is None else wanted.since
-    nested = wanted.layout in ("hierarchical", "")
+def _plan(read: Sequence[_Line], requested: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
+    since = _NEVER if requested.since is None else requested.since
+    nested = requested.layout in ("hierarchical", "")
     hide_groups = False
-    if wanted.details <= PRIORITIES:  # groups' priorities mean nothing
-        nested = wanted.layout == "hierarchical"
+    if requested.details <= PRIORITIES:  # groups' priorities mean nothing
+        nested = requested.layout == "hierarchical"
         hide_groups = not nested
-    there = frozenset[str]().union(*(line.has for line in read))
-    details = wanted.details - frozenset().union(*(gone for said, gone in _NEEDED if not there & said))
-    if not (wanted.quotas or there & QUOTAS):
+    present = frozenset[str]().union(*(line.has for line in read))
+    details = requested.details - frozenset().union(*(gone for shown, gone in _NEEDED if not present & shown))
+    if not (requested.quotas or present & QUOTAS):
         details -= QUOTAS
     lines = _grouped(read, details)
-    in_groups = any(line.group > 0 and (line.last >= since or wanted.groups) for line in lines)
-    if (hide_groups or not in_groups) and not wanted.quotas:
+    in_groups = any(line.group > 0 and (line.last >= since or requested.groups) for line in lines)
+    if (hide_groups or not in_groups) and not requested.quotas:
         details -= QUOTAS
     nested = nested and in_groups
     surplus = next((line.surplus for line in reversed(read) if line.surplus in ("Regroup", "ByQuota")), "")
-    lines.sort(key=_key(details, nested, wanted.layout == "grouporder", surplus == "Regroup"))
+    lines.sort(key=_key(details, nested, requested.layout == "grouporder", surplus == "Regroup"))
     hide_users = bool(details & QUOTAS) and details <= QUOTAS
     return _Plan(
-        details, lines, nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, wanted.groups
+        details, lines, nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, requested.groups
     )
 
 

@@ -45,8 +45,8 @@ def wait(argv: Sequence[str]) -> int:
     path, only = _place(arguments)
     jobs, until_end = last_number(COMMAND, arguments, "num", least=1), arguments.has("allevents")
     if jobs is not None and until_end:
-        told = "-allevents cannot be used with -num"
-        raise UsageError(told, told=f"{told}\n")
+        message = "-allevents cannot be used with -num"
+        raise UsageError(message, told=f"{message}\n")
     seconds = last_number(COMMAND, arguments, "wait", least=0)
     stays = seconds != 0 and not (until_end and seconds is None)
     deadline = time.monotonic() + seconds if seconds else None
@@ -66,17 +66,17 @@ def wait(argv: Sequence[str]) -> int:
 
 def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     """Return the log's path, and the numbers of the jobs that are meant."""
-    words = [*arguments.values("log")[-1:], *arguments.words]
-    if not words:
+    operands = [*arguments.values("log")[-1:], *arguments.words]
+    if not operands:
         raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", told="")
-    if len(words) > 2:
-        raise UsageError(f"Extra argument: {words[2]}", told=f"Extra argument: {words[2]}\n\n")
-    if len(words) == 1 or words[1] == "-1":
-        return words[0], ()
-    number = re.match(r"\d+(?:\.\d+){0,2}", words[1], re.ASCII)
+    if len(operands) > 2:
+        raise UsageError(f"Extra argument: {operands[2]}", told=f"Extra argument: {operands[2]}\n\n")
+    if len(operands) == 1 or operands[1] == "-1":
+        return operands[0], ()
+    number = re.match(r"\d+(?:\.\d+){0,2}", operands[1], re.ASCII)
     if number is None:
-        raise ToolError(f"Couldn't understand job number: {words[1]}")
-    return words[0], tuple(map(int, number[0].split(".")))
+        raise ToolError(f"Couldn't understand job number: {operands[1]}")
+    return operands[0], tuple(map(int, number[0].split(".")))
 
 
 def _waiting(arguments: Arguments, only: tuple[int, ...], jobs: int | None) -> AwaitedJobs:
@@ -94,13 +94,13 @@ def _follow(log: int, waiting: AwaitedJobs, arguments: Arguments, stays: bool, d
     at_end = False
     for entries in follow(lambda: os.read(log, _CHUNK)):
         for entry in entries:
-            words = waiting.take(entry)
-            if words is None:
+            line = waiting.take(entry)
+            if line is None:
                 continue
             if arguments.has("echo"):
                 sys.stdout.write(entry.text)
-            if words and shows_status:
-                print(words)
+            if line and shows_status:
+                print(line)
             if done := waiting.done(at_end):
                 return _ended(done)
         at_end = at_end or os.fstat(log).st_size == os.lseek(log, 0, os.SEEK_CUR)
@@ -117,8 +117,8 @@ def _follow(log: int, waiting: AwaitedJobs, arguments: Arguments, stays: bool, d
     return 1
 
 
-def _ended(words: str, code: int = 0) -> int:
-    print(words)
+def _ended(line: str, code: int = 0) -> int:
+    print(line)
     return code
 
 
@@ -184,11 +184,11 @@ def condor_wait(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, usage) from None
     except UsageError as wrong:
-        words = "-num must be greater than zero" if wrong.number == "num" else htcondor_message(wrong)
-        told = wrong.told if words is None else f"{words}\n"
-        if told is None and not wrong.option:
+        text = "-num must be greater than zero" if wrong.number == "num" else htcondor_message(wrong)
+        message = wrong.told if text is None else f"{text}\n"
+        if message is None and not wrong.option:
             raise ToolEnded(1, f"{wrong}\n") from None
-        raise ToolEnded(1, (told or "") + usage) from None
+        raise ToolEnded(1, (message or "") + usage) from None
 
 
 # -- condor_check_userlogs --------------------------------------------------------------------------------------------
@@ -218,16 +218,16 @@ def check_userlogs(argv: Sequence[str]) -> int:
             faults += 1
             print(f"BAD EVENT: job {job} {fault}", file=sys.stderr)
     print("Log outcome: ULOG_NO_EVENT ")
-    told = [
+    errors = [
         f"BAD EVENT: job {job} ended, {what} count != 1 ({count})"
         for job in submitted
         for what, count in (("submit", submitted[job]), ("total end", ended[job]))
         if count != 1
     ]
-    if told:
-        print(_cut(told), "CheckAllJobs() result: EVENT_ERROR", sep="\n", file=sys.stderr)
-    print("Log(s) have error(s)" if told or faults else "Log(s) are okay")
-    return 1 if told or faults else 0
+    if errors:
+        print(_cut(errors), "CheckAllJobs() result: EVENT_ERROR", sep="\n", file=sys.stderr)
+    print("Log(s) have error(s)" if errors or faults else "Log(s) are okay")
+    return 1 if errors or faults else 0
 
 
 def _entries(paths: Sequence[str]) -> Iterator[LogEntry]:
@@ -269,9 +269,9 @@ def _faults(number: int, submitted: int, ended: int) -> Iterator[str]:
             yield f"ended, total end count != 1 ({ended})"
 
 
-def _cut(told: Sequence[str]) -> str:
-    text = told[0]
-    for more in told[1:]:
+def _cut(errors: Sequence[str]) -> str:
+    text = errors[0]
+    for more in errors[1:]:
         if len(text) > _LONGEST:
             return f"{text} ..."
         text += f"; {more}"
@@ -323,14 +323,14 @@ def condor_run(argv: Sequence[str]) -> int:
 def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
     """Return the universe, the lines to append, whether the job gets this environment, and the command's words."""
     universe, appended, getenv, command = "vanilla", list[str](), False, list[str]()
-    words = iter(argv)
-    for word in words:
+    arguments = iter(argv)
+    for word in arguments:
         if word.startswith("-h"):
             raise ToolEnded(1, out=usage_of("run"))
         if word.startswith("-u"):
-            universe = word[2:] or next(words, "")
+            universe = word[2:] or next(arguments, "")
         elif word.startswith("-a"):
-            appended.append(next(words, ""))
+            appended.append(next(arguments, ""))
         elif word.startswith("-getenv"):
             getenv = True
         else:
@@ -374,10 +374,10 @@ def _code(entry: LogEntry) -> int:
     if entry.number == ABORTED:
         sys.stderr.write("The job was aborted")
         return 0
-    if found := re.search(r"termination \(signal (\d+)\)", entry.text):
-        print(f"Condor job killed by signal {found[1]}.", file=sys.stderr)
-    found = re.search(r"termination \(return value (\d+)\)", entry.text)
-    return int(found[1]) if found else 0
+    if match := re.search(r"termination \(signal (\d+)\)", entry.text):
+        print(f"Condor job killed by signal {match[1]}.", file=sys.stderr)
+    match = re.search(r"termination \(return value (\d+)\)", entry.text)
+    return int(match[1]) if match else 0
 
 
 def _abandoned(cluster: str) -> NoReturn:

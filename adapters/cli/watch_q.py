@@ -42,8 +42,8 @@ def state_after(entry: LogEntry) -> str | None:
     """Return the state that an entry of a job event log tells of; None if it tells of none."""
     if entry.number != _FILE_TRANSFER:
         return _BY_EVENT.get(entry.number)
-    found = re.search(r"started transferring (input|output)", entry.text, re.IGNORECASE)
-    return found[1].upper() if found else None
+    match = re.search(r"started transferring (input|output)", entry.text, re.IGNORECASE)
+    return match[1].upper() if match else None
 
 
 class Watched(NamedTuple):
@@ -75,31 +75,31 @@ class WatchRow(NamedTuple):
 
 def rows(groups: Mapping[str, Sequence[Watched]]) -> list[WatchRow]:
     """Return the lines of groups of clusters: those with jobs in the queue first, each kind by its first cluster."""
-    first = {name: min(one.cluster for one in clusters) for name, clusters in groups.items()}
-    names = sorted(groups, key=lambda name: (all(one.done for one in groups[name]), first[name]))
+    first = {name: min(watched.cluster for watched in clusters) for name, clusters in groups.items()}
+    names = sorted(groups, key=lambda name: (all(watched.done for watched in groups[name]), first[name]))
     return [_row(name, groups[name]) for name in names]
 
 
 def _row(name: str, clusters: Iterable[Watched]) -> WatchRow:
-    states = [(one.cluster, proc, state) for one in clusters for proc, state in one.states.items()]
+    states = [(watched.cluster, proc, state) for watched in clusters for proc, state in watched.states.items()]
     ids = [f"{cluster}.{proc}" for cluster, proc, state in sorted(states) if state in ACTIVE]
     shown = ", ".join(ids) if len(ids) < 3 else f"{ids[0]} ... {ids[-1]}"
-    return WatchRow(name, Counter(state for *_, state in states), sum(one.total for one in clusters), shown)
+    return WatchRow(name, Counter(state for *_, state in states), sum(watched.total for watched in clusters), shown)
 
 
-def table(heading: str, found: Sequence[WatchRow], columns: int, bars: bool) -> Iterator[str]:
+def table(heading: str, rows: Sequence[WatchRow], columns: int, bars: bool) -> Iterator[str]:
     """Yield the lines of the table, cut or filled with bars to so many columns."""
-    shown = [state for state in STATES if state in _ALWAYS or any(row.counts[state] for row in found)]
+    shown = [state for state in STATES if state in _ALWAYS or any(row.counts[state] for row in rows)]
     heads = [heading, *shown, "TOTAL", "JOB_IDS"]
     cells = [
-        [f"{word} " for word in (row.name, *(str(row.counts[one] or "-") for one in shown), str(row.total), row.ids)]
-        for row in found
+        [f"{word} " for word in (row.name, *(str(row.counts[s] or "-") for s in shown), str(row.total), row.ids)]
+        for row in rows
     ]
-    left = (0, len(heads) - 1)
-    layout = tuple(Column("", "", None if at in left else 0, grow=True) for at in range(len(heads)))
+    fixed = (0, len(heads) - 1)
+    layout = tuple(Column("", "", None if at in fixed else 0, grow=True) for at in range(len(heads)))
     head, *texts = laid_out(Layout(layout, before="  ", after_row="", headed=False), [heads, *cells])
     yield head.rstrip()
-    for row, text in zip(found, texts, strict=True):
+    for row, text in zip(rows, texts, strict=True):
         room = columns - len(text)
         yield text + bar(row.counts, row.total, room) if bars and room > 10 else text[:columns]
 
@@ -117,8 +117,8 @@ def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool
     """Return the line that sums up all jobs, its words cut to fit."""
     parts = [(word, sum(counts[state] for state in states)) for word, states in _SUMMARY]
     if percentages:
-        told = [f"{round(100 * count / total) if total else 0}% {word}" for word, count in parts]
-        return f"Total: {total} jobs; {', '.join(told)}"
+        texts = [f"{round(100 * count / total) if total else 0}% {word}" for word, count in parts]
+        return f"Total: {total} jobs; {', '.join(texts)}"
     for letters in range(10, 1, -1):
         text = f"Total: {total} jobs; " + ", ".join(f"{count} {word[:letters]}" for word, count in parts if count)
         if len(text) <= width:
@@ -173,19 +173,19 @@ def _usage() -> str:
     return usage_of("watch_q").partition("\n\n")[0] + "\n"
 
 
-def _not_understood(words: Sequence[str]) -> ToolEnded:
+def _not_understood(arguments: Sequence[str]) -> ToolEnded:
     """Return the end by words that are no arguments: what may have been meant, as the reference says it."""
-    first, *more = words
-    said = _MEANT.get(first)
+    first, *more = arguments
+    advice = _MEANT.get(first)
     if first.isdigit():
-        said = "to track specific cluster IDs, try -clusters " + " ".join((first, *filter(str.isdigit, more)))
+        advice = "to track specific cluster IDs, try -clusters " + " ".join((first, *filter(str.isdigit, more)))
     elif not first.startswith("-"):
-        said = "to track jobs from specific users, try -users " + " ".join(
+        advice = "to track jobs from specific users, try -users " + " ".join(
             (first, *(word for word in more if not word.isdigit()))
         )
-    if said is None:
-        return ToolEnded(_WRONG, f"condor_watch_q: error: unrecognized arguments: {' '.join(words)}\n")
-    return ToolEnded(1, f"condor_watch_q: error: argument {first}: {said.format(more=' '.join(more))}\n", _usage())
+    if advice is None:
+        return ToolEnded(_WRONG, f"condor_watch_q: error: unrecognized arguments: {' '.join(arguments)}\n")
+    return ToolEnded(1, f"condor_watch_q: error: argument {first}: {advice.format(more=' '.join(more))}\n", _usage())
 
 
 def _number(arguments: Arguments, name: str, otherwise: str, kind: type[int] | type[float]) -> float:
@@ -193,8 +193,8 @@ def _number(arguments: Arguments, name: str, otherwise: str, kind: type[int] | t
     try:
         return kind(text)
     except ValueError:
-        words = f"condor_watch_q: error: argument -{name}: invalid {kind.__name__} value: {text!r}\n"
-        raise ToolEnded(_WRONG, words) from None
+        message = f"condor_watch_q: error: argument -{name}: invalid {kind.__name__} value: {text!r}\n"
+        raise ToolEnded(_WRONG, message) from None
 
 
 def _watch(argv: Sequence[str]) -> int:
@@ -211,21 +211,21 @@ def _watch(argv: Sequence[str]) -> int:
             _WRONG, f"condor_watch_q: error: argument -groupby: invalid choice: {by!r} (choose from {known})\n"
         )
     pause = _number(arguments, "interval", "0.5", float)
-    found = _Jobs(arguments, int(_number(arguments, "larger-than", "0", int)))
-    if not found.logs:
+    jobs = _Jobs(arguments, int(_number(arguments, "larger-than", "0", int)))
+    if not jobs.logs:
         raise ToolEnded(0, "WARNING: No jobs found, exiting...\n")
     refreshes = sys.stdout.isatty() and not arguments.has("no-refresh")
     try:
         while True:
-            found.read()
+            jobs.read()
             now = time.strftime("%Y-%m-%d %H:%M:%S")
-            _show(found, arguments, by, now, refreshes, waits=not conditions)
-            for one in conditions:
-                wanted = _WANTED[one.status]
-                if _GROUPERS[one.grouper](state in wanted for state in found.states()):
-                    told = f'"{one.grouper} {one.status}" at {now}'
-                    print(f"Exiting with code {one.code} because of condition {told}")
-                    return one.code
+            _show(jobs, arguments, by, now, refreshes, waits=not conditions)
+            for condition in conditions:
+                states = _WANTED[condition.status]
+                if _GROUPERS[condition.grouper](state in states for state in jobs.states()):
+                    reason = f'"{condition.grouper} {condition.status}" at {now}'
+                    print(f"Exiting with code {condition.code} because of condition {reason}")
+                    return condition.code
             time.sleep(pause)
     except KeyboardInterrupt:
         return 0
@@ -241,8 +241,8 @@ def _condition(text: str) -> _Condition:
             kinds = f"{{{', '.join(known)}}}"
             raise ToolEnded(_WRONG, f'condor_watch_q: error: invalid {kind} "{word}", must be one of {kinds}\n')
     if not code.lstrip("+-").isdigit():
-        words = f'condor_watch_q: error: exit_status must be an integer, but was "{code}"\n'
-        raise ToolEnded(_WRONG, words)
+        message = f'condor_watch_q: error: exit_status must be an integer, but was "{code}"\n'
+        raise ToolEnded(_WRONG, message)
     return _Condition(grouper, status, int(code))
 
 
@@ -264,8 +264,9 @@ class _Jobs:
         self._names: dict[int, tuple[str, int]] = {}
         for path in lists["files"]:
             self._add(os.path.abspath(path))
-        terms = [f'Owner == "{one}"' for one in lists["users"]] + [f"ClusterId == {one}" for one in lists["clusters"]]
-        terms += [f'JobBatchName == "{one}"' for one in lists["batches"]]
+        terms = [f'Owner == "{user}"' for user in lists["users"]]
+        terms += [f"ClusterId == {number}" for number in lists["clusters"]]
+        terms += [f'JobBatchName == "{batch}"' for batch in lists["batches"]]
         if terms:
             self._look_up(pool_log(arguments), " || ".join(terms), bool(lists["batches"]))
 
@@ -274,10 +275,10 @@ class _Jobs:
         from ..condor_tools.job_selection import select
         from ..runtime.queries import Queries
 
-        wanted, context, warned = select((), [constraint]), setting().context(), set[int]()
+        selection, context, warned = select((), [constraint]), setting().context(), set[int]()
         with Queries(url) as queries:
             for ad in queries.queue().ads:
-                if not wanted.has(ad, context):
+                if not selection.has(ad, context):
                     continue
                 cluster = int(str(ad.eval("ClusterId")))
                 batch = str(ad.eval("JobBatchName")) if "JobBatchName" in ad else ""
@@ -321,23 +322,23 @@ class _Jobs:
                 self.clusters[cluster].states[proc] = state
 
     def states(self) -> Iterator[str]:
-        return (state for one in self.clusters.values() for state in one.states.values())
+        return (state for cluster in self.clusters.values() for state in cluster.states.values())
 
     def groups(self, by: str) -> dict[str, list[Watched]]:
-        found: dict[str, list[Watched]] = {}
-        for one in self.clusters.values():
-            name = {"batch": one.batch, "log": short_path(one.log), "cluster": str(one.cluster)}[by]
-            found.setdefault(name, []).append(one)
-        return found
+        groups: dict[str, list[Watched]] = {}
+        for watched in self.clusters.values():
+            name = {"batch": watched.batch, "log": short_path(watched.log), "cluster": str(watched.cluster)}[by]
+            groups.setdefault(name, []).append(watched)
+        return groups
 
 
-def _show(found: _Jobs, arguments: Arguments, by: str, now: str, refreshes: bool, waits: bool) -> None:
+def _show(jobs: _Jobs, arguments: Arguments, by: str, now: str, refreshes: bool, waits: bool) -> None:
     """Print the table, the bar, the summary and the time, as far as they are wanted."""
     columns, lines = shutil.get_terminal_size()
-    every = rows(found.groups(by))
+    every = rows(jobs.groups(by))
     counts, total = sum((row.counts for row in every), Counter[str]()), sum(row.total for row in every)
-    left = {name for name, clusters in found.groups(by).items() if all(one.done for one in clusters)}
-    shown = [row for row in every if not (arguments.has("no-display-exited") and row.name in left)]
+    exited = {name for name, clusters in jobs.groups(by).items() if all(cluster.done for cluster in clusters)}
+    shown = [row for row in every if not (arguments.has("no-display-exited") and row.name in exited)]
     percentages = arguments.value("summary-type") == "percentages"
     parts = {
         "table": list(table(_GROUPS[by], shown, columns, not arguments.has("no-row-progress"))),

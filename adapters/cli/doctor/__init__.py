@@ -32,29 +32,29 @@ def doctor(argv: Sequence[str]) -> int:
     from .findings import Level, examined
     from .gathering import gathered
 
-    found = examined(gathered(log_of(arguments), arguments.values("config")))
+    findings = examined(gathered(log_of(arguments), arguments.values("config")))
     if arguments.has("json"):
-        print(json.dumps([one._asdict() for one in found], indent=2))
+        print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
-        shown = [one for one in found if one.level is not Level.OK or not arguments.has("quiet")]
-        print("\n".join(_told(found, shown)))
-    return int(any(one.level is Level.PROBLEM for one in found))
+        shown = [finding for finding in findings if finding.level is not Level.OK or not arguments.has("quiet")]
+        print("\n".join(_told(findings, shown)))
+    return int(any(finding.level is Level.PROBLEM for finding in findings))
 
 
-def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
+def _told(findings: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings, the worst first, each with its remedy below."""
     from .findings import Level
 
-    count = Counter(one.level for one in found)
+    count = Counter(finding.level for finding in findings)
     worst = [Level.PROBLEM, Level.WARNING, Level.OK]
     amounts = [f"{count[level]} {level}{'s' * (count[level] != 1)}" for level in worst[:-1] if count[level]]
     yield f"poolbook doctor: {', '.join([*amounts, f'{count[Level.OK]} in order'])}"
-    width = max((len(one.check) for one in shown), default=0)
-    for one in sorted(shown, key=lambda one: worst.index(one.level)):
-        head = f"  {one.level:<7}  {one.check:<{width}}  "
-        yield from _wrapped(head + one.words, len(head))
-        if one.remedy:
-            yield from _wrapped(f"{'':{len(head)}}-> {one.remedy}", len(head) + 3)
+    width = max((len(finding.check) for finding in shown), default=0)
+    for finding in sorted(shown, key=lambda shown: worst.index(shown.level)):
+        head = f"  {finding.level:<7}  {finding.check:<{width}}  "
+        yield from _wrapped(head + finding.words, len(head))
+        if finding.remedy:
+            yield from _wrapped(f"{'':{len(head)}}-> {finding.remedy}", len(head) + 3)
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:

@@ -147,7 +147,7 @@ _IDLE, _HELD, _RUNNING = 1, 5, 2
 
 
 def _python(facts: DoctorFacts) -> Cases:
-    version, least = (".".join(map(str, one)) for one in (facts.program.python, OLDEST))
+    version, least = (".".join(map(str, numbers)) for numbers in (facts.program.python, OLDEST))
     yield "old" if facts.program.python[:2] < OLDEST else "good", {"version": version, "least": least}
 
 
@@ -164,20 +164,20 @@ def _command(facts: DoctorFacts) -> Cases:
 
 
 def _cores(facts: DoctorFacts) -> Cases:
-    there, granted = facts.machine.cores, facts.machine.granted_cores
-    if facts.settings.cores > there:
-        yield "configured", {"offered": facts.settings.cores, "there": there}
-    elif granted is not None and granted < there:
-        yield "granted", {"there": there, "granted": granted, "least": max(1, int(granted))}
+    present, granted = facts.machine.cores, facts.machine.granted_cores
+    if facts.settings.cores > present:
+        yield "configured", {"offered": facts.settings.cores, "there": present}
+    elif granted is not None and granted < present:
+        yield "granted", {"there": present, "granted": granted, "least": max(1, int(granted))}
     else:
-        yield "good", {"cores": counted(there, "core")}
+        yield "good", {"cores": counted(present, "core")}
 
 
 def _memory(facts: DoctorFacts) -> Cases:
-    there, granted, offered = facts.machine.memory, facts.machine.granted_memory, facts.settings.memory
-    less = granted is not None and granted < there
-    case = "configured" if offered > there else "granted" if less else "good"
-    yield case, {"there": there, "granted": granted, "offered": offered}
+    present, granted, offered = facts.machine.memory, facts.machine.granted_memory, facts.settings.memory
+    less = granted is not None and granted < present
+    case = "configured" if offered > present else "granted" if less else "good"
+    yield case, {"there": present, "granted": granted, "offered": offered}
 
 
 def _files(facts: DoctorFacts) -> Cases:
@@ -195,16 +195,16 @@ def _zone(facts: DoctorFacts) -> Cases:
 
 
 def _sensors(facts: DoctorFacts) -> Cases:
-    there, readable = facts.machine.inputs
+    present, readable = facts.machine.inputs
     if not facts.settings.watches:
         yield "unwatched", {}
         return
-    if there > readable:
-        yield "unreadable", {"hidden": there - readable, "there": there}
+    if present > readable:
+        yield "unreadable", {"hidden": present - readable, "there": present}
     if not facts.machine.logins:
         yield "logins", {}
-    if there == readable and facts.machine.logins:
-        yield "good", {"there": there}
+    if present == readable and facts.machine.logins:
+        yield "good", {"there": present}
 
 
 # The folders
@@ -312,9 +312,9 @@ def _jobs(facts: DoctorFacts) -> Cases:
     if held:
         job, reason = log.held
         yield "held", {"jobs": counted(held, "job is", "jobs are"), "job": job, "reason": reason}
-    for one in log.unfit:
-        others = f", nor {one.jobs - 1} more like it" if one.jobs > 1 else ""
-        yield "unfit", {"job": one.job, "others": others, "slots": counted(one.slots, "slot was", "slots were")}
+    for row in log.unfit:
+        others = f", nor {row.jobs - 1} more like it" if row.jobs > 1 else ""
+        yield "unfit", {"job": row.job, "others": others, "slots": counted(row.slots, "slot was", "slots were")}
     if log.counts and not held and not log.unfit:
         run = counted(running, "job runs", "jobs run")
         yield "good", {"run": run, "idle": idle, "waits": "waits" if idle == 1 else "wait"}
@@ -332,9 +332,9 @@ def examined(facts: DoctorFacts) -> list[Finding]:
     """Return the findings of all checks, in the order of ``CHECKS``."""
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").replace("\n    ", " ")
     rows = {case: cells for case, *cells in (line.split("  ") for line in text.splitlines())}
-    found = []
+    findings = []
     for check, look in CHECKS.items():
         for case, about in look(facts):
-            level, words, remedy = (cell.format(**about) for cell in (*rows[f"{check}/{case}"], "")[:3])
-            found.append(Finding(check, Level(level), words, remedy))
-    return found
+            level, sentence, remedy = (cell.format(**about) for cell in (*rows[f"{check}/{case}"], "")[:3])
+            findings.append(Finding(check, Level(level), sentence, remedy))
+    return findings

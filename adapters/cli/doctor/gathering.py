@@ -67,10 +67,10 @@ def _place(url: str) -> LogPaths | None:
 
 def _program(environment: Mapping[str, str]) -> Program:
     own = Path(sys.executable).parent / "poolbook"
-    found = shutil.which("poolbook", path=environment.get("PATH", os.defpath))
-    if found is not None and own.exists() and os.path.samefile(found, own):
-        found = str(own)  # even if the shell finds it by a link
-    return Program(sys.version_info[:3], found or "", str(own) if own.exists() else "")
+    path = shutil.which("poolbook", path=environment.get("PATH", os.defpath))
+    if path is not None and own.exists() and os.path.samefile(path, own):
+        path = str(own)  # even if the shell finds it by a link
+    return Program(sys.version_info[:3], path or "", str(own) if own.exists() else "")
 
 
 # The machine
@@ -139,11 +139,11 @@ def _words(path: Path) -> list[str]:
 
 def _unknown_zone(name: str) -> str:
     """Return the time zone in TZ if it is unknown: the C library then takes UTC without a warning."""
-    wanted = name.lstrip(":")
-    if not wanted or wanted.startswith("/") or _POSIX_ZONE.fullmatch(wanted):
+    key = name.lstrip(":")
+    if not key or key.startswith("/") or _POSIX_ZONE.fullmatch(key):
         return ""
     try:
-        offset = datetime.now(UTC).astimezone(ZoneInfo(wanted)).utcoffset()
+        offset = datetime.now(UTC).astimezone(ZoneInfo(key)).utcoffset()
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return name
     here = datetime.now(UTC).astimezone().utcoffset()
@@ -156,38 +156,38 @@ def _unknown_zone(name: str) -> str:
 def _volumes(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
     mounts = _mounts(Path("/proc/self/mountinfo"))
     for name, folder in (("log", place.base.parent), ("execute", place.folder)):
-        there = folder
-        while not there.exists():
-            there = there.parent
-        kind, options = _mount_of(mounts, there)
-        free = volume(there).free // 1024
+        existing = folder
+        while not existing.exists():
+            existing = existing.parent
+        kind, options = _mount_of(mounts, existing)
+        free = volume(existing).free // 1024
         yield (
             name,
             VolumeFacts(
                 str(folder),
                 kind,
                 free,
-                os.access(there, os.W_OK | os.X_OK, effective_ids=True),
+                os.access(existing, os.W_OK | os.X_OK, effective_ids=True),
                 "noexec" not in options,
-                there == folder,
+                existing == folder,
             ),
         )
 
 
 def _mounts(path: Path) -> dict[str, tuple[str, list[str]]]:
     """Return the file system type and options of each mount point: proc_pid_mountinfo(5). The last mount counts."""
-    found = {}
+    mounts = {}
     for line in path.read_text(errors="surrogateescape").splitlines() if path.exists() else ():
         fields, _, rest = line.partition(" - ")
         where, options = fields.split(" ")[4:6]
         name = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
-        found[name] = (rest.split(" ")[0], options.split(","))
-    return found
+        mounts[name] = (rest.split(" ")[0], options.split(","))
+    return mounts
 
 
 def _mount_of(mounts: Mapping[str, tuple[str, list[str]]], folder: Path) -> tuple[str, list[str]]:
     real = folder.resolve()
-    return next((mounts[str(one)] for one in (real, *real.parents) if str(one) in mounts), ("", []))
+    return next((mounts[str(place)] for place in (real, *real.parents) if str(place) in mounts), ("", []))
 
 
 # The configuration
@@ -201,10 +201,10 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
     if not paths and not variables:
         return Settings()
     try:
-        found = load(paths, environment=environment)
+        settings = load(paths, environment=environment)
         folder = Path.cwd() if place is None else place.folder
         joins = offer(
-            "doctor", host_name(), found, equipment(found, folder, system_ad(dict.fromkeys(DOMAINS, host_name())))
+            "doctor", host_name(), settings, equipment(settings, folder, system_ad(dict.fromkeys(DOMAINS, host_name())))
         )
     except (ConfigError, SlotTypeError) as error:
         return Settings(names, named, str(error), environment=variables)
@@ -212,7 +212,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
         names,
         named,
         "",
-        tuple(found.warnings),
+        tuple(settings.warnings),
         variables,
         {plan.name: _constant(plan.ad.get("Start", "")) for plan in joins.slots},
         any(
@@ -246,13 +246,13 @@ def book(url: str, place: LogPaths | None) -> LogFacts:
         if location.kind == "sqlite" and not os.path.getsize(location.place) and not _marked(location):
             return LogFacts(name, empty=True)
         check_mark(url)
-        found = _read(url, name)
+        facts = _read(url, name)
     except LogError as error:
         return LogFacts(name, True, str(error))
-    found = evolve(found, marked=_marked(location))
-    if found.imported or place is None:
-        return found
-    return _queue(url, _beside(url, place, found))
+    facts = evolve(facts, marked=_marked(location))
+    if facts.imported or place is None:
+        return facts
+    return _queue(url, _beside(url, place, facts))
 
 
 def _marked(location: Location) -> bool:
@@ -272,12 +272,12 @@ def _read(url: str, name: str) -> LogFacts:
         log.close()
 
 
-def _beside(url: str, place: LogPaths, found: LogFacts) -> LogFacts:
+def _beside(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
     """Add which process holds the log, and which jobs run beside it."""
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"
     begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
-    return evolve(found, holder=holder, answers=is_served(url), claims=begun, supervised=_supervised(place.folder))
+    return evolve(facts, holder=holder, answers=is_served(url), claims=begun, supervised=_supervised(place.folder))
 
 
 def _supervised(folder: Path) -> bool:
@@ -290,7 +290,7 @@ def _supervised(folder: Path) -> bool:
         return False
 
 
-def _queue(url: str, found: LogFacts) -> LogFacts:
+def _queue(url: str, facts: LogFacts) -> LogFacts:
     with Queries(url) as queries:
         views = queries.views
         counts: Counter[int] = Counter()
@@ -299,8 +299,8 @@ def _queue(url: str, found: LogFacts) -> LogFacts:
             counts.update(cluster.counts)
             if cluster.counts.get(_HELD) and not held[0]:
                 held = _on_hold(views, cluster.cluster)
-        unfit = tuple(UnmatchedJobs(one.job, one.jobs, one.slots) for one in views.refusals() if _fits_nowhere(one))
-    return evolve(found, counts=dict(counts), held=held, unfit=unfit)
+        unfit = tuple(UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.refusals() if _fits_nowhere(row))
+    return evolve(facts, counts=dict(counts), held=held, unfit=unfit)
 
 
 def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
@@ -309,6 +309,6 @@ def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
     return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
 
 
-def _fits_nowhere(one: RefusalRow) -> bool:
+def _fits_nowhere(row: RefusalRow) -> bool:
     """Tell whether the job's own conditions leave no slot, whoever has it."""
-    return bool(one.clauses) and not one.clauses[-1][2]
+    return bool(row.clauses) and not row.clauses[-1][2]
