@@ -101,7 +101,7 @@ class Supervisor:
     strand: Strand
     descriptors: Descriptors
     woken: Pipe = field(factory=Pipe)  #: where the end of a child is told
-    bequeathed: int = 0  #: the number that its next child bears
+    children_number: int = 0  #: the number that its next child bears
     readable: Callable[[], bool] = field(default=lambda: False)
     due: int | None = None
 

@@ -289,7 +289,9 @@ class Os:
             raise failed(errno.ENOENT, program)
         supervisor = self._machine.at_work()
         key = variables[real_processes.MARK]
-        process = self._machine.begin(supervisor.pid, Plan.of(words[1:]), dict(variables), supervisor.bequeathed, key)
+        process = self._machine.begin(
+            supervisor.pid, Plan.of(words[1:]), dict(variables), supervisor.children_number, key
+        )
         self._step("return from posix_spawn")
         return process.pid
 
@@ -560,8 +562,8 @@ class Processes:
             return None
         return process.environment.get(self.MARK)
 
-    def bequeath(self, number: int) -> None:
-        self._machine.at_work().bequeathed = number
+    def mark_children(self, number: int) -> None:
+        self._machine.at_work().children_number = number
 
     def number(self, pid: int) -> int | None:
         process = self._machine.table.get(pid)
