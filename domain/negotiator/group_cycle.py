@@ -1,4 +1,4 @@
-"""The accounting groups in a cycle: what each of them has and asks for, its pie, and what is told of its quota."""
+"""The accounting groups in a cycle: their usage and requests, their pies, and the reports about their quotas."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from .waiting_submitters import Rows
 
 
 class Budget(Struct, frozen=True):
-    """What the submitters of a pie may have together: so many cores, counted from nothing."""
+    """How many cores the submitters of a pie may have together."""
 
     limit: float = inf
-    node: Node | None = None  #: the group whose pie it is; None: it is of all, or what no group limits
-    strict: bool = False  #: whether no match may exceed it
+    node: Node | None = None  #: the group that the pie is for; None: for all, or not limited by a group
+    strict: bool = False  #: whether no match may exceed the budget
 
     def room(self) -> float:
-        """The cores that are left of it."""
+        """Return the cores left."""
         return inf if self.node is None else max(0.0, self.limit - self.node.usage)
 
     def strict_room(self) -> float:
-        """The same, if no match may exceed it."""
+        """Return the same if no match may exceed the budget."""
         return self.room() if self.strict else inf
 
     def is_spent(self) -> bool:
@@ -56,18 +56,18 @@ class GroupTurns(Struct):
     total: float
     lightest: float
     reasons: Reasons
-    demand: Mapping[str, float] = field(default_factory=dict)  #: what groups request, if it is not what the queue says
-    pies: int = 0  #: how many pies were cut
+    demand: Mapping[str, float] = field(default_factory=dict)  #: the groups' requests, if they differ from the queue
+    pies: int = 0  #: how many pies were divided
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas, as the log has them
     remainders: dict[str, None] = field(default_factory=dict)
-    limits: dict[int, float] = field(default_factory=dict)  #: by a group's place what it might have in its last turn
-    _members: dict[int, Places] = field(default_factory=dict)  #: by a group's place those of it who are left
+    limits: dict[int, float] = field(default_factory=dict)  #: each group's limit in its last turn, by place
+    _members: dict[int, Places] = field(default_factory=dict)  #: each group's remaining submitters, by place
 
     def begin(self, using: Iterable[str], promised: Mapping[str, float]) -> None:
-        """Count what the groups have, and divide the pool's cores among them.
+        """Count the groups' usage, and divide the pool's cores among them.
 
-        :param using: all that have slots, among others
-        :param promised: cores that were given, and are not held yet, by submitter
+        :param using: submitters, including all that have slots
+        :param promised: cores that are matched but not claimed yet, by submitter
         """
         if not self.rules.tree.divides:
             return
@@ -90,19 +90,19 @@ class GroupTurns(Struct):
         self.reasons.quota_of = self.quota_of
 
     def _begun(self) -> Iterator[tuple[Cluster, int]]:
-        """The jobs that are idle, and whose slots are held for them already."""
+        """Yield the idle jobs whose slots are already held for them."""
         for number, proc in self.state.claim_ready.values():
             cluster = self.state.clusters.get(number)
             if cluster is not None and not cluster.local and proc in cluster and cluster.status[proc] == IDLE:
                 yield cluster, proc
 
     def run(self, everyone: Places, rows: Rows, share: Share, ends: Callable[[], bool], context: Context) -> None:
-        """Let one group after the other have its pie.
+        """Divide one group's pie after the other.
 
-        :param everyone: the places of all who take part, in their order
-        :param rows: what is known of them
-        :param share: cuts a pie, and says who is left
-        :param ends: whether nothing may be had any more
+        :param everyone: the places of the submitters that take part, in their order
+        :param rows: their rows
+        :param share: divides a pie, and returns the remaining submitters
+        :param ends: whether no slot is left
         """
         self._request(everyone, rows)
         rules, dialect = self.rules, self.state.dialect
@@ -118,7 +118,7 @@ class GroupTurns(Struct):
         self.remainders = rounds.served
 
     def _request(self, everyone: Places, rows: Rows) -> None:
-        """Find who is in which group, and what the groups ask for."""
+        """Assign the submitters to their groups, and sum up the groups' requests."""
         nodes, groups = self.accounts.nodes, rows["group"][everyone]
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(nodes) + 1)).tolist()
@@ -141,7 +141,7 @@ class GroupTurns(Struct):
         return node.number in self._members
 
     def _serve(self, node: Node, cores: float, share: Share, strict: bool) -> None:
-        """Let a group's submitters negotiate until they have so many cores."""
+        """Let a group's submitters negotiate until they have ``cores``."""
         regroups = not node.number and node.group.autoregroup
         self.pies += 1
         self.limits[node.number] = cores
@@ -154,13 +154,13 @@ class GroupTurns(Struct):
             del self._members[node.number]
 
     def _stop(self, node: Node) -> None:
-        """The group may have nothing in this round."""
+        """Note that the group may have nothing in this round."""
         self.limits[node.number] = node.allocated
 
-    # What is told
+    # Reports
 
     def tell(self) -> None:
-        """Whoever is left of a group that has what it may have was stopped by its quota."""
+        """Report that a group's remaining submitters were stopped by its quota if it is used up."""
         names, nodes, stopped = self.reasons.waiting.names, self.accounts.nodes, self.reasons.stopped
         for number, places in self._members.items():
             node = nodes[number]
@@ -170,8 +170,7 @@ class GroupTurns(Struct):
                         stopped.setdefault((names[place], -1), QUOTA)
 
     def quota_of(self, account: CycleSubmitter) -> Quota:
-        """The group whose quota keeps a submitter's jobs waiting: the innermost that has all that it may have; its own,
-        if none above it does."""
+        """Return the group whose quota stops a submitter's jobs: the innermost whose quota is used up; else its own."""
         node = self.accounts.nodes[account.group]
         for above in node.line():
             if above.left() < self.lightest:

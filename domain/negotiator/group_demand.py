@@ -1,4 +1,4 @@
-"""What the jobs that wait ask for, in cores: what a group requests, before what it has."""
+"""The cores that idle jobs request: a group's request, without its usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REQUEST = "RequestCpus"
 
 
 def weight_of(cluster: Cluster, proc: int) -> float:
-    """What the slot of a job will weigh, as the access point guesses it: the cores that it requests."""
+    """Return the weight of a job's future slot as the access point guesses it: the cores that the job requests."""
     text = cluster.value(proc, _REQUEST)
     return float(text) if text.isascii() and text.isdecimal() else _evaluated(text, cluster, proc)
 
@@ -32,7 +32,7 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _constant(text: str) -> float | None:
-    """The value of an expression that reads nothing; None: it reads something."""
+    """Return the value of an expression that reads nothing; None: it reads something."""
     parsed = expression(text)
     if parsed is None:
         return 1.0
@@ -44,7 +44,7 @@ def _cores(value: object) -> float:
 
 
 def asked_by(queue: IdleJobs, state: Manager) -> float:
-    """The cores that a submitter's idle jobs ask for."""
+    """Return the cores that a submitter's idle jobs request."""
     cores = 0.0
     for line in queue.lines.values():
         _, number, only = line.entries[0]

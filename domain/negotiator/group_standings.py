@@ -1,4 +1,4 @@
-"""How the accounting groups stand: their quotas, and what they request, as a cycle would find them that began now."""
+"""The accounting groups' quotas and requests, as a cycle would find them that began now."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ class GroupStanding(NamedTuple):
     name: str
     configured: float  #: the quota as it is set: cores, or a part of 1
     quota: float  #: what its own submitters may have, without surplus
-    subtree: float  #: the same with its subgroups'
-    surplus: str  #: no, byquota, or regroup: as SurplusPolicy has it
-    requested: float  #: what its own submitters have, and their waiting jobs ask for
+    subtree: float  #: the same, including its subgroups
+    surplus: str  #: no, byquota, or regroup (SurplusPolicy)
+    requested: float  #: what its own submitters use, plus the requests of their idle jobs
     order: float  #: the value of GROUP_SORT_EXPR
 
 
 class Holding(NamedTuple):
-    """What a submitter has, and asks for."""
+    """What a submitter uses and requests."""
 
     submitter: str
     slots: int
-    cores: float  #: what the slots weigh
-    jobs: int  #: how many of its jobs wait
-    asked: float  #: the cores that these ask for
+    cores: float  #: the weight of its slots
+    jobs: int  #: its idle jobs
+    asked: float  #: the cores that these request
 
 
 def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) -> float:
-    """The cores that a cycle divides.
-
+    """Return the cores that a cycle divides.
     :param slots: the slots' ads and weights
     :param now: the instant, in seconds
     """
@@ -63,8 +62,7 @@ def group_standings(
     members: Iterable[Holding],
     now: int,
 ) -> list[GroupStanding]:
-    """The accounting groups, breadth first; the first is that of those in none.
-
+    """Return the accounting groups, breadth first; the first one has the submitters without a group.
     :param slots: the slots' ads and weights
     :param now: the instant, in seconds
     """

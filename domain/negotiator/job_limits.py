@@ -1,6 +1,6 @@
-"""What jobs alike take of concurrency limits in a cycle, and whether as much is left.
+"""What jobs alike take of concurrency limits in a cycle, and whether enough is left.
 
-Within a cycle nothing is given back: what is refused once is refused until its end.
+A cycle never returns anything to a limit: after a refusal, a job is refused for the rest of the cycle.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..concurrency_limits import Amount, in_units
 from ..events import ReachedLimit
 
 CONCURRENCY = "concurrency"
-"""What kept a job from a slot: a concurrency limit."""
+"""A job was stopped by a concurrency limit."""
 
 
 class Limit(Struct):
-    """One limit: how much there is of it, and how much is left, which may be less than nothing."""
+    """One limit: its maximum, and how much is left, which may be negative."""
 
     name: str
     most: Amount
@@ -28,8 +28,7 @@ class Limit(Struct):
 
 
 class Latest(Struct):
-    """What was asked for last: jobs that follow each other mostly take the same, so that it is subtracted once for all
-    of them."""
+    """The latest use. Consecutive jobs mostly take the same, so it is subtracted once for all of them."""
 
     wanted: ConcurrencyUse | None = None
 
@@ -43,18 +42,17 @@ class Latest(Struct):
 
 
 class ConcurrencyUse(Struct):
-    """What a text of ConcurrencyLimits takes: of each limit that has an end the units; and whether these are there no
-    more."""
+    """The units that a text of ConcurrencyLimits takes of each finite limit, and whether they are exhausted."""
 
     text: str  #: as it was evaluated
     units: tuple[tuple[Limit, Amount], ...]
     latest: Latest
     gone: bool = False
-    room: Amount = 0  #: for how many more jobs there is enough, while it is the latest
-    owed: int = 0  #: for how many it is still to be subtracted
+    room: Amount = 0  #: how many more jobs there is enough for, while it is the latest
+    owed: int = 0  #: for how many jobs it is not subtracted yet
 
     def fits(self) -> bool:
-        """Tell whether all of it may be had."""
+        """Return whether enough of each limit is left."""
         if self.latest.wanted is not self and not self.gone:
             self.latest.settle()
             self.latest.wanted = self
@@ -63,7 +61,7 @@ class ConcurrencyUse(Struct):
         return not self.gone
 
     def take(self) -> None:
-        """Have a job take it, for which it fits."""
+        """Take the units for a job that they suffice for."""
         if self.latest.wanted is not self:
             self.fits()
         self.room -= 1
@@ -76,19 +74,19 @@ class ConcurrencyUse(Struct):
 
 
 class JobLimits(Struct):
-    """What jobs alike take: ``always`` the same, or of each slot what is at its place in ``kinds`` (-1: nothing)."""
+    """What jobs alike take: ``always`` the same, or for each slot the use at its place in ``kinds`` (-1: nothing)."""
 
     always: ConcurrencyUse | None = None
     wanted: list[ConcurrencyUse] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
-    refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: what stood in the way at some slot, by its text
+    refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses refused for some slot, by text
 
     def fits(self) -> bool:
-        """Tell whether the jobs may have any slot, as far as limits go that are the same for all slots."""
+        """Return whether the limits that are the same for all slots permit the jobs any slot."""
         return self.always is None or self.always.fits()
 
     def allows(self, place: int) -> bool:
-        """Tell whether the jobs may have the slot at a place. Once not, never again in this cycle."""
+        """Return whether the limits permit the jobs the slot at a place. A refusal holds for the whole cycle."""
         if self.always is not None:
             return True
         kind = self.kinds[place]
@@ -101,7 +99,7 @@ class JobLimits(Struct):
         return False
 
     def take(self, place: int) -> str:
-        """Have a job take what it takes with the slot at a place; return that."""
+        """Take a job's units for the slot at a place; return their text."""
         use = self.always
         if use is None:
             if self.kinds[place] < 0:
@@ -111,6 +109,6 @@ class JobLimits(Struct):
         return use.text
 
     def reached(self) -> tuple[ReachedLimit, ...]:
-        """Return the limits that are, or were, in the way, by name."""
+        """Return the limits that stopped the jobs, by name."""
         those = self.refused.values() if self.always is None else (self.always,)
         return tuple(sorted((one for use in those for one in use.reached()), key=lambda one: one.name))

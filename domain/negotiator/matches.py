@@ -1,8 +1,8 @@
-"""The negotiation cycle as the pool holds it: what ``cycle`` decides, done.
+"""The pool's negotiation cycle: makes the matches that ``cycle`` decides.
 
-Attributes of the moment that a waiting job reads, and nobody has published yet, are published first, so that the log
-has all that the decision reads. The startd of a matched slot is notified, in a dialect in which it is; it carves a
-job's part of a partitionable slot as a dynamic slot then, else on the claim.
+Current attributes that an idle job reads, and that are not published yet, are published first: the log has all that the
+decision reads. In some dialects the startd of a matched slot is notified, and then carves the job's part of a
+partitionable slot as a dynamic slot. In the others it does so on the claim.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .spins import attributes_read
 
 
 def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) -> None:
-    """Hold a cycle. One that matches nothing and learns nothing new leaves no event."""
+    """Hold a cycle. A cycle without matches and new reasons leaves no event."""
     state, whose = draft.state, stimulus.negotiator
     if state.idle:
         _publish(draft, whose, advertise)
@@ -45,7 +45,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
 
 
 def _publish(draft: Draft[Manager], whose: str, advertise: Advertise) -> None:
-    """Have the slots publish what the cycle may read of their machines' sensors."""
+    """Publish the values of the machines' sensors that the cycle may read."""
     if draft.sense is nothing or not draft.send(SensorsSay()):
         return
     seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
@@ -55,7 +55,7 @@ def _publish(draft: Draft[Manager], whose: str, advertise: Advertise) -> None:
 
 
 def _evidence(draft: Draft[Manager], cycle: CycleResult, whose: str, advertise: Advertise) -> list[EvaluationRecorded]:
-    """For each kind of jobs what the Requirements of one read, of its own ad and of the slot's that it gets."""
+    """Return for each kind of jobs what the Requirements of one job read, of its ad and of its slot's."""
     seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
     table = public_ads_of(seen, caches, draft.now, draft.context, (), advertise).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}

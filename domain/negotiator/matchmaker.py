@@ -1,7 +1,7 @@
-"""The best slot for one job after the other: what a cycle takes slots from.
+"""The best slot for one job after the other.
 
-What is found for a kind of job holds for the cycle: slots that match, in their order. A partitionable slot stays as
-long as something is left of it, and is ranked anew after each cut.
+The slots that match a kind of jobs, in their order, are the same for the whole cycle. A partitionable slot stays in the
+order as long as resources are left in it, and is ranked again after each cut.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NEEDED = ("Cpus", "Memory")
 
 @frozen
 class Choice:
-    """A job and the slot that it may have."""
+    """A job and the slot that the cycle matched it with."""
 
     cluster: Cluster
     proc: int
@@ -56,10 +56,10 @@ class Choice:
     cores: float
     kind: ResourceRequest
     place: int
-    key: Key | None = None  #: what it was ordered by, if the slot's row does not say it: it was cut, or somebody has it
+    key: Key | None = None  #: the sort key, if the slot's row does not give it: the slot was cut, or is claimed
     limits: str = ""  #: what the job takes of concurrency limits
     preempts: tuple[str, ...] = ()  #: the dynamic slots whose resources it takes
-    ad: ClassAd | None = None  #: what was matched, if the slot's row does not say it: it was given these back
+    ad: ClassAd | None = None  #: the matched ad, if it is not the slot's row: with the resources of preempted slots
     regrouped: bool = False  #: whether the submitter negotiated by autoregroup
 
 
@@ -76,7 +76,7 @@ class Matchmaker:
     held: HeldSlots = field(init=False)
     total: float = 0.0
     lightest: float = inf  #: the least that a match may take
-    lightest_slot: float = inf  #: what the lightest slot weighs, whole (HTCondor's minSlotWeight)
+    lightest_slot: float = inf  #: the weight of the lightest whole slot (HTCondor's minSlotWeight)
     _names: set[str] = field(init=False)
     _cuts: list[int] = field(factory=list)  #: the slots that something was cut from, one after the other
     _weights: list[float] = field(factory=list)
@@ -95,7 +95,7 @@ class Matchmaker:
 
     @property
     def prefers(self) -> bool:
-        """Whether a slot might change hands because it prefers another job."""
+        """Return whether a slot might be preempted because it prefers another job."""
         return self.held.prefers
 
     def weigh(self) -> tuple[float, float]:
@@ -114,7 +114,7 @@ class Matchmaker:
         return self.total, self.lightest
 
     def consider_pslots(self) -> None:
-        """See which dynamic slots may go for a job on the slot that they were carved from."""
+        """Find the dynamic slots that may be preempted for a job on their partitionable slot."""
         if not (self.rules.allow_pslot_preemption and self.rules.consider_preemption):
             return
         matching = self._meet(self.rules.slot_constraint)
@@ -127,29 +127,29 @@ class Matchmaker:
             self.held.prefers = self.held.prefers or pslots.prefers
 
     def cores(self, place: int) -> float:
-        """What a whole slot counts for."""
+        """Return the weight of a whole slot, in cores."""
         return self._weights[place]
 
     def _meet(self, constraint: Expression | None) -> Mask:
-        """The slots for which a constraint is true."""
+        """Return the slots for which a constraint is true."""
         if constraint is None:
             return np.ones(len(self.pool.names), bool)
         return is_true(self.pool.table.of_slots(constraint, _NOBODY))
 
     def publish(self) -> None:
-        """What slots' ads say of their users during the cycle."""
+        """Write the attributes of the slots' users into the slots' ads, for the cycle."""
         publish_remote(self.pool, self.accounts, self.pool.read())
 
     def any_left(self) -> bool:
-        """Whether any slot may still be had."""
+        """Return whether any slot is still available."""
         return bool(self.free.any()) or bool(self.held.left)
 
     def candidates(self) -> int:
-        """How many slots were looked at."""
+        """Return the number of slots considered."""
         return int((self.pool.free | self.held.mask).sum())
 
     def leaves_any(self, kind: ResourceRequest) -> bool:
-        """Whether any slot that such jobs match may still be had."""
+        """Return whether any slot that such jobs match is still available."""
         mine = bool((kind.match & (self.free | self.held.mask)).any())
         return mine or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
@@ -158,7 +158,7 @@ class Matchmaker:
     def best(
         self, kind: ResourceRequest, user: CycleSubmitter, cluster: Cluster, proc: int, limits: SpinLimits, over: bool
     ) -> Choice | None:
-        """The best slot for a job that is still to be had; it is taken. None: there is none that the limits permit.
+        """Take the best available slot for a job. None: there is none that the limits permit.
 
         :param over: the submitter has its share: only slots that prefer the job count
         """
@@ -177,10 +177,10 @@ class Matchmaker:
         limits.take(choice.cores, choice.reason, bool(choice.reason) and self.held.swaps(user, choice.place))
         return choice
 
-    # Slots that nobody has
+    # Unclaimed slots
 
     def _forbids_free(self, kind: ResourceRequest, limits: SpinLimits) -> bool:
-        """Whether a group's quota permits none of the slots that nobody has, whichever it is."""
+        """Return whether a group's quota permits no unclaimed slot at all."""
         if limits.capped != QUOTA and limits.quota == inf:
             return False
         share = limits.fresh + self.lightest <= limits.unclaimed + EASING or limits.fresh <= 0 < limits.unclaimed
@@ -190,7 +190,7 @@ class Matchmaker:
         return forbids
 
     def _more(self, kind: ResourceRequest) -> bool:
-        """Have the next part of the line; false: there is no more."""
+        """Get the next part of the line; false: there are no more."""
         if kind.parts is None:
             kind.parts = self.ranks.parts(kind, self.free)
         for part in kind.parts:
@@ -202,7 +202,7 @@ class Matchmaker:
         return False
 
     def _free_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
-        """The best of the slots that nobody has, and its place."""
+        """Return the key and the place of the best unclaimed slot."""
         if kind.cuts < len(self._cuts):
             self._follow_cuts(kind)
         first = self._first(kind, limits)
@@ -213,7 +213,7 @@ class Matchmaker:
         return again if again is not None and again[0] < key else (key, first)
 
     def _first(self, kind: ResourceRequest, limits: SpinLimits) -> int:
-        """The place of the first slot of the line that is still to be had; -1: there is none."""
+        """Return the place of the first slot of the line that is still available; -1: none."""
         free, shared, weights = self.free, self.pool.shared, self._weights
         at = kind.at
         while True:
@@ -228,19 +228,19 @@ class Matchmaker:
             if not free[place]:
                 gone = True
             elif shared[place] and (self.shares.version(place) or not self._parts(place, kind)):
-                gone = True  # it stands in `again` if there is enough left of it
+                gone = True  # it is in `again` if there is enough left of it
             elif kind.limits is not None and not kind.limits.allows(place):
                 gone = True
             elif limits.permits(self._cores_of(place, kind) if shared[place] else weights[place], NOBODY):
                 return place
             else:
-                gone = False  # a slot that only the limits forbid may be had later
+                gone = False  # a slot that only the limits forbid may be taken later
             if gone and at == kind.at:
                 kind.at += 1
             at += 1
 
     def _key(self, kind: ResourceRequest, place: int) -> Key:
-        """What orders a slot that nobody has. It is asked for only where there is something to compare with."""
+        """Return the sort key of an unclaimed slot. Needed only if there is something to compare with."""
         if not kind.again and not self.held.left and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
         rest = self.shares.rests.get(place)
@@ -255,7 +255,7 @@ class Matchmaker:
         return float(values[0]), float(job_rank(np.array([rank]))[0]), float(values[1])
 
     def _parts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
-        """What a job takes of a partitionable slot; None: too little is left."""
+        """Return what a job takes of a partitionable slot; None: too little is left."""
         rest = self.shares.of(place)
         return rest.cutter.taken(kind.job, rest.left)
 
@@ -265,7 +265,7 @@ class Matchmaker:
         return self.shares.cores(self.shares.of(place), amounts, self.rules.use_slot_weights)
 
     def _follow_cuts(self, kind: ResourceRequest) -> None:
-        """Rank the slots that were cut since these jobs were asked for last: one may be better than it was."""
+        """Rank the slots that were cut since these jobs' last turn again: one may be better than before."""
         for place in dict.fromkeys(self._cuts[kind.cuts :]):
             if not kind.match[place] or not self.free[place] or self._parts(place, kind) is None:
                 continue
@@ -276,14 +276,14 @@ class Matchmaker:
         kind.cuts = len(self._cuts)
 
     def _again_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
-        """The best of the slots that were cut, all of them ranked as they are."""
+        """Return the best of the slots that were cut, by their current ranks."""
         entries: list[tuple[Key, int]] = []
         best = None
         while kind.again:
             key, version = kind.again[0]
             place = key[5]
             if version != self.shares.version(place):
-                heapq.heappop(kind.again)  # it stands there once more, as it is
+                heapq.heappop(kind.again)  # it is in the heap a second time, with its current rank
             elif kind.limits is not None and not kind.limits.allows(place):
                 heapq.heappop(kind.again)
             elif limits.permits(self._cores_of(place, kind), NOBODY):
@@ -315,7 +315,7 @@ class Matchmaker:
         return self._chosen(choice, account)
 
     def _cut(self, name: str, place: int, rest: Remainder) -> str:
-        """Note what is left of a partitionable slot; return the name by which the match has it."""
+        """Note what is left of a partitionable slot; return the slot name for the match."""
         self._cuts.append(place)
         enough = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
         self.free[place] = enough and self.shares.goes_on(rest)
@@ -358,14 +358,14 @@ class Matchmaker:
         choice = Choice(cluster, proc, name, name, reason, cores, kind, place, key, limits, regrouped=by)
         return self._chosen(choice, account, before)
 
-    # What is told
+    # The results
 
     def matches_whole(self) -> bool:
         """Check whether a match names a partitionable slot: a dynamic slot is carved from it on the claim."""
         return bool(self._cuts) and not self.state.dialect.informs_startd_of_matches
 
     def matches(self) -> tuple[Match, ...]:
-        """The choices as the log has them."""
+        """Return the choices as the log has them."""
         by_kind: dict[int, list[int]] = {}
         for number, choice in enumerate(self.choices):
             by_kind.setdefault(id(choice.kind), []).append(number)
@@ -392,7 +392,7 @@ class Matchmaker:
         return tuple(match for match in matches if match is not None)
 
     def _said(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
-        """A rank that there is no expression for is told of as 0."""
+        """Replace each rank without an expression by 0."""
         rules = self.rules
         pre = 0.0 if rules.pre_job_rank is None else ranks[1]
         post = 0.0 if rules.post_job_rank is None else ranks[2]
@@ -400,5 +400,5 @@ class Matchmaker:
 
 
 def _take_limits(kind: ResourceRequest, place: int) -> str:
-    """Have a job take what it takes of concurrency limits with a slot."""
+    """Take a job's concurrency limits for a slot."""
     return "" if kind.limits is None else kind.limits.take(place)

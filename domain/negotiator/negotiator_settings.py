@@ -39,8 +39,7 @@ def _number_in(text: str) -> float:
 
 @frozen
 class Negotiator:
-    """The settings in force; ``domain/state/settings.txt`` says what each means. An expression that is not set is
-    None."""
+    """The settings in force (``domain/state/settings.txt`` explains them). An expression that is not set is None."""
 
     consider_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_PREEMPTION", _truth))
     consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _truth))
@@ -66,20 +65,20 @@ class Negotiator:
 
     @property
     def stable(self) -> bool:
-        """Whether what a slot's holder and a job's submitter use counts as the same during the cycle. Else
-        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are asked anew whenever it has changed."""
+        """Return whether the usage of slots' users and submitters is fixed during the cycle. If not,
+        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are evaluated again after each change of it."""
         return self.preemption_requirements_stable and self.preemption_rank_stable
 
 
 class _InForce:
-    """The settings that were configured at a position of the log."""
+    """The settings configured at a position of the log."""
 
     configured = -1
     settings: Negotiator
 
 
 def settings_of(state: Manager, caches: Caches) -> Negotiator:
-    """The settings that are in force."""
+    """Return the settings in force."""
     known = caches.of(_InForce)
     if known.configured != state.configured:
         known.configured, known.settings = state.configured, read(state.settings)
@@ -87,7 +86,7 @@ def settings_of(state: Manager, caches: Caches) -> Negotiator:
 
 
 def read(settings: Mapping[str, str]) -> Negotiator:
-    """The settings, where they are not set the defaults."""
+    """Parse the settings, with the defaults for those that are not set."""
 
     def text(name: str) -> str:
         value = settings.get(name)
@@ -106,14 +105,13 @@ _DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
 
 
 def family_of(name: str) -> str:
-    """The prefix of a setting of which there is one for each accounting group; empty: it is none of these."""
+    """Return the prefix of a setting that exists for each accounting group; empty: it is not such a setting."""
     upper = name.upper()
     return "" if upper in NEGOTIATOR else next((family for family in FAMILIES if upper.startswith(family)), "")
 
 
 def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each name of GROUP_NAMES that makes no accounting group, and for each setting of a group
-    that there is not."""
+    """Yield a warning for each invalid name in GROUP_NAMES, and for each setting of an unknown group."""
     tree = group_tree(named_groups(settings), {})
     for name, why in tree.ignored.items():
         yield f"GROUP_NAMES: {name} is no accounting group: {why}"
@@ -124,7 +122,7 @@ def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
-    """What is set for each accounting group that GROUP_NAMES names, by its name in small letters."""
+    """Return the settings of each accounting group in GROUP_NAMES, by its name in small letters."""
     own: dict[str, dict[str, str]] = {prefix: {} for prefix in FAMILIES}
     for name, value in settings.items():
         prefix = family_of(name)
@@ -157,10 +155,10 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
 
 
 def followed(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
-    """What a pool follows of a configuration, read as the negotiator's: ``offered``, and when cycles are held. ``warn``
-    is called with a sentence on each expression that is ignored.
+    """Return the negotiator settings of a configuration that a pool implements: ``offered``, and the times of cycles.
+    ``warn`` is called with a sentence for each expression that is ignored.
 
-    :raises ConfigError: a value that cannot be taken, with where it stands
+    :raises ConfigError: an invalid value, with its place
     """
     for name in IGNORED_IF_INVALID:
         if wrong := unfit(name, configuration.get(name)):
@@ -175,9 +173,9 @@ def followed(configuration: Configuration, warn: Callable[[str], None] = lambda 
 
 
 def _of_several(configuration: Configuration, shared: Ad) -> Ad:
-    """What DAEMON_LIST says of the negotiators, if that is not that there is one, and what each has for itself.
+    """Return the negotiators of DAEMON_LIST if there is not exactly one, and each one's own settings.
 
-    :raises ConfigError: a value that cannot be taken, or two with the same slots
+    :raises ConfigError: an invalid value, or two negotiators with the same slots
     """
     daemons = configuration.get("DAEMON_LIST").replace(",", " ").upper().split()
     named = tuple(dict.fromkeys(name for name in daemons if is_name(name))) or (SOLE,)
@@ -192,7 +190,7 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
 
 
 def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
-    """What one of several negotiators has for itself. The master names it to itself, unless its arguments do."""
+    """Return one negotiator's own settings. The master gives it its local name, unless its arguments do."""
     args = configuration.get(f"{name}_ARGS").split()
     if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
         raise configuration.error(f"{name}_ARGS", f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is followed")
@@ -210,18 +208,18 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
 
 
 IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
-"""Expressions whose defaults count in place of an invalid one; with another one no negotiator begins. HTCondor's does
-not begin with an invalid GROUP_SORT_EXPR either."""
+"""Expressions that fall back to their defaults if invalid. With any other invalid expression, no negotiator starts.
+HTCondor's does not start with an invalid GROUP_SORT_EXPR either."""
 _DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | PACE
 _INTERVAL: Final = "NEGOTIATOR_INTERVAL"
 _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
-"""Settings whose default the pool's dialect says."""
+"""Settings whose default depends on the pool's dialect."""
 
 
 def offered(configuration: Configuration) -> Ad:
-    """The negotiator's settings of a configuration, where they are not the defaults.
+    """Return the negotiator's settings of a configuration that are not the defaults.
 
-    :raises ConfigError: a value that cannot be taken, with where it stands
+    :raises ConfigError: an invalid value, with its place
     """
     settings: Ad = {}
     for name, known in NEGOTIATOR.items():
@@ -238,11 +236,11 @@ def offered(configuration: Configuration) -> Ad:
 
 _LIMIT: Final = "limit"
 _OWN: Final = "NEGOTIATOR."
-"""What stands before a setting of the negotiator's alone."""
+"""The prefix of settings for the negotiator alone."""
 
 
 def _limits(configuration: Configuration) -> Ad:
-    """The concurrency limits of a configuration, in capital letters: in HTCondor they know no case."""
+    """Return the concurrency limits of a configuration, in capital letters: HTCondor ignores their case."""
     from ..config import is_known
 
     limits: Ad = {}
@@ -274,7 +272,7 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
 
 
 def _seconds(configuration: Configuration, name: str) -> str:
-    """A setting that is a time; an interval of 0 would leave no time between cycles."""
+    """Return a setting that is a time; an interval of 0 would leave no time between cycles."""
     seconds = configuration.number(name, float(PACE[name]))
     if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"

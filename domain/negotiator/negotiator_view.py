@@ -1,8 +1,8 @@
-"""The pool as one of several negotiators sees it: as if it was the only one, with an accounting of its own.
+"""The pool as one of several negotiators sees it: as if it were the only one, with separate accounting.
 
-Each holds cycles of its own over the slots that are its own (``domain/state/negotiators``). What it matches, claims and
-refuses is written with its name, and counts in its accounting alone. A pool that never had more than one is seen as it
-is; the accounts of one that has gone stay, and are nobody's.
+Each negotiator holds cycles over its own slots (``domain/state/negotiators``). Its matches, claims and rejections have
+its name, and count in its accounting only. A pool that has only ever had one negotiator is seen unchanged. The accounts
+of a removed negotiator stay, but are not used.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .accounting import accounts_of
 
 
 class _OfNegotiators(dict[str, Caches]):
-    """What was computed of the state as each of several negotiators sees it."""
+    """The caches of each negotiator's view of the state."""
 
 
 def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[Manager, Caches]:
-    """Return the state as a negotiator sees it, with what was computed of that. It must not be folded to.
+    """Return the state as a negotiator sees it, with its caches. Do not fold events into it.
 
     :param negotiator: its name as events have it; empty: NEGOTIATOR
     """

@@ -1,11 +1,11 @@
 """Preempting dynamic slots for a job on the partitionable slot that they were carved from (ALLOW_PSLOT_PREEMPTION).
 
-A partitionable slot that does not match a job, for want of resources, may match with those of its dynamic slots. Of
-these, the ones with the least CurrentRank are added first, one by one, until it matches: each that the slot ranks below
-the job, and of those that it ranks alike each of another user for which PREEMPTION_REQUIREMENTS is true. None with
-retirement time left is added. The slot's own ad, with what they give back, is what candidates are ordered by. Source:
-the manual, "Preemption of Partitionable Slots"; the reference's ``Matchmaker::pslotMultiMatch``, which gives a
-partitionable slot to one match a cycle, as here: what was cut in a cycle is not added to in it.
+A partitionable slot without enough resources for a job may match together with its dynamic slots. Dynamic slots are
+added one by one, the least CurrentRank first, until the job fits: slots that are ranked below the job, and slots that
+are ranked equally, belong to another user and satisfy PREEMPTION_REQUIREMENTS. Slots with retirement time left are not
+added. Candidates are sorted by the partitionable slot's ad with the returned resources. Source: the manual, "Preemption
+of Partitionable Slots"; ``Matchmaker::pslotMultiMatch`` of HTCondor. There, too, a partitionable slot gets one such
+match in a cycle: a slot that was cut in a cycle is not enlarged in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .slot_table import Mask, Places, PublicAds
 
 _RANK_OF = parse("MY.Rank")
 _USER = "various_dSlot_users"
-"""The RemoteUser of a partitionable slot while it is ranked with what its dynamic slots give back."""
+"""The RemoteUser of a partitionable slot while it is ranked with the resources of its dynamic slots."""
 _NOBODY = ClassAd()
 Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
 """NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK, of a job and a slot's ad."""
@@ -36,11 +36,11 @@ Behind = Callable[[CycleSubmitter, Places], Mask]
 
 @frozen
 class Offer:
-    """A partitionable slot with what some of its dynamic slots give back."""
+    """A partitionable slot with the resources that some of its dynamic slots return."""
 
     key: Key
     reason: str
-    rest: Remainder  #: with all of that, before the job takes its part
+    rest: Remainder  #: with these resources, before the job takes its part
     amounts: dict[str, int]  #: the job's part
     cores: float
     preempted: tuple[int, ...]  #: the places of the dynamic slots
@@ -48,7 +48,7 @@ class Offer:
 
 @define
 class _Offers:
-    """What one kind of jobs of one submitter is offered, the best first. ``given``: ``CycleSubmitters.given`` then."""
+    """The offers for one kind of jobs of one submitter, the best first. ``given``: ``CycleSubmitters.given`` then."""
 
     offers: list[Offer]
     given: int
@@ -57,11 +57,11 @@ class _Offers:
 
 @define
 class PslotPreemption:
-    """The dynamic slots that may go in one cycle, by the partitionable slots that they were carved from.
+    """The dynamic slots that may be preempted in one cycle, by their partitionable slots.
 
-    ``free``: the partitionable slots that may still be matched. ``there``: the slots that the negotiator knows of.
-    ``behind`` tells of places whether those who have them come behind a submitter; ``publish`` lets the slots' ads say
-    what those use as of now.
+    ``free``: the partitionable slots that may still be matched. ``there``: the negotiator's slots. ``behind`` returns
+    for places whether their users have a worse priority than a submitter. ``publish`` updates the users' usage in the
+    slots' ads.
     """
 
     state: Manager
@@ -80,7 +80,7 @@ class PslotPreemption:
 
     @classmethod
     def carved(cls, pool: PublicAds) -> Mask:
-        """The dynamic slots of which their partitionable slot tells: none of them goes by itself."""
+        """Return the dynamic slots that their partitionable slot lists: none of them is preempted alone."""
         return np.array([slot.kind == "dynamic" and pool.ads.rolls_up(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
@@ -95,7 +95,7 @@ class PslotPreemption:
 
     @property
     def prefers(self) -> bool:
-        """Whether any of the partitionable slots might rank another job above that of one of its dynamic slots."""
+        """Return whether a partitionable slot might rank another job above that of one of its dynamic slots."""
         column = self.pool.table.columns.get("rank")
         if column is None or not self.parts:
             return False
@@ -107,15 +107,15 @@ class PslotPreemption:
         return bool((self.pool.table.of_slots(_RANK_OF, _NOBODY, parents) > least).any())
 
     def leaves_any(self, free: Mask) -> bool:
-        """Whether any partitionable slot may still be had with what its dynamic slots give back."""
+        """Return whether any partitionable slot is still available together with its dynamic slots."""
         return any(free[parent] and not self.shares.version(parent) for parent in self.parts)
 
     def best(
         self, kind: ResourceRequest, user: CycleSubmitter, over: bool, free: Mask, permits: Callable[[float, str], bool]
     ) -> Offer | None:
-        """The best offer for a job that the limits permit.
+        """Return the best offer for a job that the limits permit.
 
-        :param over: the submitter has its share: only slots that rank the job above those that they have count
+        :param over: the submitter has its share: only slots that rank the job above their current jobs count
         """
         key = (id(kind), user.name, over)
         known = self.known.get(key)
@@ -133,7 +133,7 @@ class PslotPreemption:
         return None
 
     def take(self, offer: Offer) -> Remainder:
-        """Let a job have an offer; return what is left of the slot."""
+        """Take an offer for a job; return what is left of the slot."""
         rest = self.shares.rests[offer.key[5]] = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
         rest.take(offer.amounts)
         return rest
@@ -168,8 +168,8 @@ class PslotPreemption:
         return rest.cutter.taken(kind.job, rest.left) is None
 
     def _allowed(self, job: ClassAd, account: CycleSubmitter, alike: list[int]) -> set[int]:
-        """Which of the dynamic slots that are ranked like the job may go by priority. The reference needs
-        PREEMPTION_REQUIREMENTS for that: without it, none."""
+        """Return the equally ranked dynamic slots that may be preempted by priority. As in HTCondor, there are none
+        without PREEMPTION_REQUIREMENTS."""
         pool, requirements = self.pool, self.rules.preemption_requirements
         own = pool.submitters.get(account.name, -2)
         alike = [place for place in alike if self.there[place] and pool.users[place] != own]
@@ -232,14 +232,14 @@ class Remainder:
 
 @define
 class Remainders:
-    """The partitionable slots that a cycle has looked at."""
+    """The partitionable slots that a cycle has considered."""
 
     state: Manager
     pool: PublicAds
     context: Context
     once: bool = False
-    """Whether a slot without a consumption policy is matched once, as a whole: the reference leaves it to the access
-    point to cut the rest."""
+    """Whether a slot without a consumption policy is matched once, as a whole: in HTCondor, the access point cuts the
+    rest."""
     rests: dict[int, Remainder] = field(factory=dict)
 
     def of(self, place: int) -> Remainder:
@@ -251,17 +251,17 @@ class Remainders:
         return rest
 
     def version(self, place: int) -> int:
-        """How often a slot has been cut in this cycle."""
+        """Return how often a slot was cut in this cycle."""
         remainder = self.rests.get(place)
         return 0 if remainder is None else remainder.version
 
     def goes_on(self, rest: Remainder) -> bool:
-        """Whether a slot that was cut may be matched again in this cycle."""
+        """Return whether a slot that was cut may be matched again in this cycle."""
         return rest.cutter.consumes or not self.once
 
     def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
-        """What a part counts for: its SlotWeight, which is Cpus unless configured. Under a consumption policy it is by
-        how much less the slot weighs without it, even where slot weights are not used (the reference's match cost)."""
+        """Return the weight of a part: its SlotWeight, which is Cpus by default. Under a consumption policy it is the
+        decrease of the slot's weight, even if slot weights are not used (HTCondor's match cost)."""
         consumes = rest.cutter.consumes
         if self.once and weighted and not consumes:
             return self._weight({}, rest) if "SlotWeight" in rest.ad else float(rest.left.get("Cpus", 1))
@@ -275,7 +275,7 @@ class Remainders:
         return round((self._weight({}, rest) - self._weight(left, rest)) * 1000) / 1000
 
     def _weight(self, amounts: Mapping[str, int], rest: Remainder) -> float:
-        """The SlotWeight of a slot with these amounts of its resources."""
+        """Return the SlotWeight of a slot with these amounts of its resources."""
         try:
             value = ClassAd(amounts, rest.ad).eval("SlotWeight", None, self.context)
         except EvaluationError:

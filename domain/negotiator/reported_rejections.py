@@ -1,9 +1,8 @@
-"""For which jobs the log still says why they got nothing, so that a cycle need not look at each kind of them.
+"""The jobs whose logged rejection reason is still valid, so that a cycle need not evaluate each kind of them.
 
-That a kind of jobs was told of holds as long as its first job is the same, the log has said nothing else of it
-(``IdleJobs.untold``), and the circumstances are: the same columns of the slots that such jobs depend on, the same slots
-left, the same limit of the submitter. A kind that the cycle has asked for, or that depends on the time, is looked at in
-every cycle.
+A logged reason is valid for a kind of jobs as long as nothing changes: its first job, what the log has about it
+(``IdleJobs.untold``), the columns of the slots that such jobs depend on, the slots left, and the submitter's limit. A
+kind that the cycle looked for a slot for, or that depends on the time, is evaluated in every cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ..requests.idle_jobs import IdleJobs, IdleQueues
 from ..state.state import Manager
 from .matchmaker import Matchmaker
 
-# The few words with which HTCondor's negotiator tells a schedd why a job was rejected.
+# The short reasons for a rejection that HTCondor's negotiator sends to a schedd.
 
 
 def rejection_reason(refusal: Unmatched) -> str:
@@ -35,23 +34,23 @@ def rejection_reason(refusal: Unmatched) -> str:
 
 
 Circumstances = tuple[int, str]
-"""Those of all slots, numbered, and the limit that is in the submitter's way."""
+"""The number of the circumstances of all slots, and the limit that stops the submitter."""
 
 
 class ReportedRejections(Struct):
-    """Kept with the state. Nothing that a cycle comes to depends on it."""
+    """The reported rejections, kept with the state. No result of a cycle depends on them."""
 
     number: int = 0  #: of the circumstances
-    _versions: dict[str, int] = field(default_factory=dict)  #: the columns that kinds told of depend on, as of these
-    _reads: set[tuple[str, ...]] = field(default_factory=set)  #: of which kinds all columns are among these
+    _versions: dict[str, int] = field(default_factory=dict)  #: the versions of the columns that reported kinds read
+    _reads: set[tuple[str, ...]] = field(default_factory=set)  #: the sets of columns that are all in ``_versions``
     _slots: tuple[object, ...] = ()
     _written: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(default_factory=dict)
-    """What the last cycle gave the log to say, by the jobs' clusters and names, and of which kind: if the log has it,
-    it is the same object."""
+    """The reasons that the last cycle reported, by the jobs' clusters and names, with their kinds. If the log has a
+    reason, it is the same object."""
     _seen: int = -1
 
     def follow(self, state: Manager, queues: IdleQueues, chooser: Matchmaker) -> None:
-        """Take in what the log has said since, and how the slots are when the cycle has given away what it gives."""
+        """Update to the log, and to the slots that are left after the cycle's matches."""
         changed = state.rejection_changes.since(self._seen)
         self._seen = state.rejection_changes.total
         for job, (reason, queue, kind) in [*self._written.items()]:
@@ -71,8 +70,8 @@ class ReportedRejections(Struct):
             self._reads.clear()
 
     def to_tell(self, queue: IdleJobs, limit: str, asked: Iterable[int]) -> Iterable[int] | None:
-        """The kinds of a submitter's jobs to look at; ``asked`` are those for which a slot was looked for. None: all,
-        since the first job of a kind may stand among others that differ."""
+        """Return the kinds of a submitter's jobs to evaluate; ``asked`` are the kinds that the cycle looked for a slot
+        for. None: all, since the first job of a kind may be among jobs that differ."""
         circumstances: Circumstances = (self.number, limit)
         if min(queue.lines) < 0:
             queue.told_as_of = None
@@ -91,8 +90,8 @@ class ReportedRejections(Struct):
         cluster: int,
         new: Unmatched | None,
     ) -> None:
-        """The log says why a kind of jobs, the first of them of this cluster, got nothing, or will say so when it has
-        what is ``new``; whether slots match depends on these columns."""
+        """Note that the log has the reason for a kind of jobs, the first of them of this cluster, or will have it with
+        the ``new`` event. The matching slots depend on these columns."""
         if new is not None:
             self._written[cluster, new.job] = new, queue, kind
         if reads not in self._reads:
@@ -107,7 +106,7 @@ def _version(chooser: Matchmaker, name: str) -> int:
 
 
 def _slots(state: Manager, chooser: Matchmaker) -> tuple[object, ...]:
-    """All that is told of slots but which ones match: it is the same wherever this is."""
+    """Return a summary of the slots. If it is the same, reasons differ only by the slots that match."""
     pool, left = chooser.pool, chooser.free | chooser.held.mask
     remaining = chooser.free.tobytes(), left.tobytes()
     never = b"" if chooser.rules.consider_preemption else (pool.held & pool.counted).tobytes()

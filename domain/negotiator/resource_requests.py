@@ -1,6 +1,6 @@
-"""What a submitter asks for in a cycle: its waiting jobs in their order, each with the number of its autocluster.
+"""A submitter's resource requests in a cycle: its idle jobs in their order, each with its autocluster's number.
 
-The jobs stand in lines of their kind (``idle_jobs``), so that neither asking nor counting looks at each of them.
+The jobs are grouped by kind (``idle_jobs``), so that neither requests nor counts look at single jobs.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ..state.state import Manager
 Request = tuple[Cluster, int, int]
 """A job: its cluster, its process, its autocluster's number."""
 _MANY = 32
-"""Waiting jobs of a cluster from which on they are looked through as arrays."""
+"""The number of a cluster's idle jobs from which on arrays are used."""
 
 
 @define
 class Requests:
-    """The jobs that wait in one cycle."""
+    """The idle jobs in one cycle."""
 
     state: Manager
     likeness: SignificantAttributes
     caches: Caches
-    given: dict[int, set[int]] = field(factory=dict)  #: by cluster the processes that the cycle has found a slot for
+    given: dict[int, set[int]] = field(factory=dict)  #: the processes that the cycle matched, by cluster
     queues: IdleQueues = field(init=False)
     begun: set[str] = field(factory=set)
-    """The submitters of whose idle jobs some have a slot, or had one when the cycle began."""
-    _busy: dict[int, set[int]] = field(factory=dict)  #: and those that had one before, or of which something is left
-    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a line are among these
+    """The submitters with idle jobs that have a slot, or had one when the cycle began."""
+    _busy: dict[int, set[int]] = field(factory=dict)  #: also those that had a slot before, or still have processes
+    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a line are in ``_busy``
 
     def __attrs_post_init__(self) -> None:
         self.queues = idle_queues(self.state, self.caches)
@@ -55,7 +55,7 @@ class Requests:
             self._taken[line] = self._taken.get(line, 0) + 1
 
     def leave_out(self, constraint: Expression, context: Context) -> None:
-        """Only jobs for which NEGOTIATOR_JOB_CONSTRAINT is true are looked at."""
+        """Leave out the jobs for which NEGOTIATOR_JOB_CONSTRAINT is not true."""
         for cluster in self.state.clusters.values():
             if cluster.counts[IDLE] and not cluster.local:
                 for proc in self._idle(cluster).tolist():
@@ -63,7 +63,7 @@ class Requests:
                         self.give(cluster, proc)
 
     def give(self, cluster: Cluster, proc: int) -> None:
-        """The job has a slot."""
+        """Note that the job has a slot."""
         self.given.setdefault(cluster.id, set()).add(proc)
         self._take(cluster, proc)
 
@@ -71,7 +71,7 @@ class Requests:
         return self.given.setdefault(cluster.id, set())
 
     def of(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
-        """A submitter's jobs, first come first, without those whose number is, or comes to be, in ``failed``."""
+        """Yield a submitter's jobs in their order, without those whose number is, or is put, in ``failed``."""
         queue = self.queues.by_submitter.get(submitter)
         if queue is None:
             return
@@ -89,7 +89,7 @@ class Requests:
                     break
 
     def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
-        """The jobs of a cluster that are not alike."""
+        """Yield the jobs of a cluster whose jobs differ."""
         likeness, given = self.likeness, self._given(cluster)
         kinds = likeness.kinds(cluster) if cluster.counts[IDLE] >= _MANY else None
         if kinds is None:
@@ -101,7 +101,7 @@ class Requests:
         yield from self._by_columns(cluster, np.frombuffer(kinds, np.int32), failed)
 
     def _by_columns(self, cluster: Cluster, kinds: npt.NDArray[np.int32], failed: Container[int]) -> Iterator[Request]:
-        """Run by run: jobs of one kind that follow each other."""
+        """Yield runs: jobs of one kind that follow each other."""
         procs = self._idle(cluster)
         if not len(procs):
             return
@@ -117,18 +117,18 @@ class Requests:
                     break
 
     def _idle(self, cluster: Cluster) -> npt.NDArray[np.int64]:
-        """The processes that wait, and have not been given anything."""
+        """Return the idle processes without a match."""
         waits = np.frombuffer(bytes(cluster.status), np.uint8) == IDLE
         waits[[*self._busy.get(cluster.id, ()), *self.given.get(cluster.id, ())]] = False
         return np.flatnonzero(waits)
 
     def has_slots(self, line: IdleJobGroup) -> bool:
-        """Whether some of its idle jobs have a slot, or had one when the cycle began."""
+        """Return whether some of its idle jobs have a slot, or had one when the cycle began."""
         return line in self._taken
 
     def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
-        """Of each autocluster with jobs that have got nothing, or ``only`` of these lines: its first job, and how many
-        they are."""
+        """Return the first job, and the number of jobs, of each autocluster with unmatched jobs, or ``only`` of these
+        lines."""
         lines = queue.lines if only is None else {kind: queue.lines[kind] for kind in only}
         if len(lines) == 1:
             ((kind, line),) = lines.items()
@@ -151,8 +151,8 @@ class Requests:
         return tally
 
     def _first(self, line: IdleJobGroup) -> tuple[Prios, int, int]:
-        """The first job of a line that has got nothing: its priorities, cluster and process. Where priorities differ
-        within a cluster, its jobs go by their processes, and before all others."""
+        """Return the priorities, cluster and process of a line's first unmatched job. If priorities differ within a
+        cluster, its jobs are sorted by process, before all others."""
         if line not in self._taken:
             if line.alone:
                 return ((), *line.alone[0])
@@ -168,7 +168,7 @@ class Requests:
         raise AssertionError("unreachable: some of its jobs are left")
 
     def _counts(self, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
-        """Of a cluster whose jobs differ the first process of each autocluster, its number, and how many have it."""
+        """Yield the first process, the number and the size of each autocluster of a cluster whose jobs differ."""
         likeness, procs = self.likeness, self._idle(cluster)
         kinds = likeness.kinds(cluster)
         if kinds is None:

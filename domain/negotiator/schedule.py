@@ -1,14 +1,13 @@
 """When each of a pool's negotiators holds its cycles.
 
-Cycles are NEGOTIATOR_INTERVAL apart at most, as long as jobs wait or somebody's priority changes. A cycle is held
-earlier on request: of an administrator; where no pace is configured (NEGOTIATOR_CYCLE_DELAY), of whatever may make it
-come to something else than the last one; where one is, of the access point, for new and for released jobs. Requests
-wait for a while behind a cycle in which somebody had to go, and as long as the last one took. While a machine cannot
-start jobs, as with a full disk, there is none, so that what is matched is not tried again and again.
+While jobs wait or priorities change, cycles are at most NEGOTIATOR_INTERVAL apart. Some requests cause an earlier
+cycle. An administrator can request one. Without a configured pace (NEGOTIATOR_CYCLE_DELAY), every change that may lead
+to a different result requests one. With a pace, only the access point does, for new and for released jobs. A requested
+cycle waits for a while after a cycle that preempted jobs, and for as long as the last cycle took. While the machine
+cannot start jobs (its disk is full, for example), there are no cycles, so that starts are not tried again and again.
 
-When cycles were held, and what has happened since, is in the log (``Cycles``, ``Queue`` and ``Slots``). What no event
-says is remembered here: a cycle that came to nothing, how long the last one took, and that an administrator asks for
-one.
+The log has when cycles were held, and what has happened since (``Cycles``, ``Queue`` and ``Slots``). This module
+remembers what no event records: a cycle without a result, how long the last one took, and an administrator's request.
 
 All instants are microseconds of the log's time.
 """
@@ -27,30 +26,30 @@ from ..units import SECOND
 from .accounting import accounts_of
 
 SETTLES: Final = 5 * SECOND
-"""How far the next cycle on request is from one in which somebody had to go, or whose claim its startd took back (the
-default of NEGOTIATOR_MIN_INTERVAL): who had to go waits again, and may make the other go in turn."""
+"""How long a requested cycle waits after a cycle that preempted a job, or after a startd took back a claim (the default
+of NEGOTIATOR_MIN_INTERVAL). The preempted job is idle again, and could preempt the other job in turn."""
 
 
 class _Memory(Struct):
-    """What no event says of a negotiator's last cycle, and since."""
+    """What no event records about a negotiator's last cycle, and the requests since."""
 
-    position: int = 0  #: the position of the log behind the last cycle
+    position: int = 0  #: the position in the log after the last cycle
     at: int = 0  #: when the last one was held
     appended: bool = True  #: whether it is in the log
     came_to_nothing: bool = False  #: whether it left no event
-    woken: bool = False  #: whether jobs may be matched since that could not be before
+    woken: bool = False  #: whether jobs can be matched now that could not be matched before
     rescheduled: bool = False  #: whether an administrator has asked for a cycle
     rests_until: int = 0  #: until when no cycle is held on request, so that cycles do not take all the time
 
     def follow_clock(self, now: int) -> None:
-        """Take in that the clock was set back: the log has nothing of a cycle that came to nothing since it was set
-        forward, so its time does not go on from there."""
+        """Forget instants in the future after the clock was set back: the log does not have a cycle without a result,
+        so its clock does not continue from there."""
         if now < self.at:
             self.at = self.rests_until = now
 
 
 class _Schedule(Struct):
-    """The cycles of one negotiator: what the state says of them, and what is remembered."""
+    """The cycles of one negotiator, from the state and from memory."""
 
     state: Manager
     settings: Mapping[str, str]  #: as this negotiator has them
@@ -64,7 +63,7 @@ class _Schedule(Struct):
             return False
         if self._heard(now):
             return now >= self._rests_until()
-        due = self._by_itself()
+        due = self._at_interval()
         return due is not None and now >= due and not (self.paced() and now < self._rests_until())
 
     def next(self, now: int) -> int | None:
@@ -72,7 +71,7 @@ class _Schedule(Struct):
         if paused(self.state, now) and not self.memory.rescheduled:
             return self.state.paused_until
         instants = []
-        due, rests = self._by_itself(), self._rests_until()
+        due, rests = self._at_interval(), self._rests_until()
         if due is not None:
             instants.append(max(due, rests) if self.paced() or self._heard(now) else due)
         if self._on_request():
@@ -91,23 +90,23 @@ class _Schedule(Struct):
         self.memory.rests_until = max(ended + took, self._earliest(began, ended))
 
     def paced(self) -> bool:
-        """Return whether somebody has said how far cycles are apart: if not, one is held whenever it may help."""
+        """Return whether a pace of cycles is configured. If not, a cycle is held whenever it may help."""
         return "NEGOTIATOR_CYCLE_DELAY" in self.settings
 
     def _earliest(self, began: int, ended: int) -> int:
-        """Return when the next cycle may begin at the earliest after one that began and ended then."""
+        """Return the earliest begin of the next cycle after one with this begin and end."""
         if not self.paced():
             return ended
         delay, least = map(self._setting, ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
         return max(ended + delay, began + least)
 
     def _rests_until(self) -> int:
-        """Return until when no cycle is held on request: as far as the log says, and as is remembered."""
+        """Return until when no requested cycle is held, from the log and from memory."""
         _, logged = self.state.cycles.held.get(self.name, (0, 0))
         return max(self.memory.rests_until, self._earliest(logged, logged))
 
     def _last(self) -> tuple[int, int]:
-        """Return the position of the log behind the last cycle, and when that was held."""
+        """Return the position in the log after the last cycle, and when it was held."""
         position, at = self.state.cycles.held.get(self.name, (0, 0))
         return max(position, self.memory.position), max(at, self.memory.at)
 
@@ -115,30 +114,30 @@ class _Schedule(Struct):
         return max(self.state.cycles.preempted.get(self.name, 0), self.state.taken_back) + SETTLES
 
     def _may_help(self) -> bool:
-        """Return whether a cycle may come to something else than the last one: jobs wait that did not, a slot may have
-        become better, or somebody may have more than before."""
+        """Return whether a cycle may have a different result than the last one: jobs are idle that were not, a slot may
+        have improved, or a submitter's share may have grown."""
         state = self.state
         news = max(state.job_news, state.slot_news, state.cycles.news, state.configured)
         again = self.name in self.state.cycles.cut_short and not self.memory.came_to_nothing
         return self.memory.woken or again or news > self._last()[0]
 
     def _awake(self) -> bool:
-        """Return whether any job that waits could be matched now."""
+        """Return whether any idle job could be matched now."""
         return self.state.idle > self.asleep
 
     def _heard(self, now: int) -> bool:
-        """Return whether there is a request that does not wait until things have settled."""
+        """Return whether there is a request that need not wait after preemptions."""
         return self._on_request() and (self.memory.rescheduled or now >= self._settles_at())
 
     def _on_request(self) -> bool:
-        """Return whether a cycle is to be held before it is due by itself."""
+        """Return whether a cycle is requested before the interval ends."""
         if self.memory.rescheduled or not self._awake():
             return self.memory.rescheduled
         return self.state.requested > self._last()[0] if self.paced() else self._may_help()
 
-    def _by_itself(self) -> int | None:
-        """Return when a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses
-        some. None: it is not."""
+    def _at_interval(self) -> int | None:
+        """Return when the interval ends: jobs wait for slots, or priorities change because submitters use slots. None:
+        no cycle is due."""
         at = self._last()[1]
         if self._awake():
             return at + self._interval()
@@ -156,7 +155,7 @@ class _Schedule(Struct):
         return negotiators.NEGOTIATORS in self.state.settings
 
     def _interval(self) -> int:
-        """Return how far cycles are apart at most."""
+        """Return the longest time between two cycles."""
         return self._setting("NEGOTIATOR_INTERVAL") or SECOND
 
     def _setting(self, name: str) -> int:
@@ -175,43 +174,43 @@ class CycleSchedules(Struct):
     # What happens
 
     def woke(self, state: Manager) -> None:
-        """Take in that jobs may be matched that could not be before this instant."""
+        """Note that jobs can be matched from this instant on."""
         for schedule in self._of(state):
             schedule.memory.woken = True
 
     def reschedule(self, state: Manager, negotiator: str = "") -> None:
-        """Let a negotiator hold a cycle as soon as that may be, whether it may help or not."""
+        """Let a negotiator hold a cycle as soon as possible, even if it cannot help."""
         for schedule in self._of(state):
             if schedule.name == negotiator:
                 schedule.memory.rescheduled = True
 
     def held(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
-        """Take in that a cycle was held; None: it left no event. Its own events are no news to it."""
+        """Note that a cycle was held; None: it left no event. Its own events do not request another."""
         rests_until = self._memory(negotiator).rests_until
         self._memories[negotiator] = _Memory(
             state.position, now, appended=False, came_to_nothing=cycle is None, rests_until=rests_until
         )
 
     def rest(self, state: Manager, began: int, ended: int) -> None:
-        """Take in how long the cycles took that were held at the instant ``began``, with their append."""
+        """Note how long the cycles held at the instant ``began`` took, with their append."""
         for schedule in self._of(state):
             if not schedule.memory.appended:
                 schedule.memory.appended = True
                 schedule.rest(began, ended)
 
-    # What is asked
+    # Queries
 
     def due(self, state: Manager, now: int) -> list[str]:
-        """Return the negotiators whose cycle is to be held now, in their order."""
+        """Return the negotiators whose cycle is due now, in their order."""
         return [schedule.name for schedule in self._at(state, now) if schedule.due(now)]
 
     def next(self, state: Manager, now: int) -> int | None:
-        """Return when a cycle of any of them may be due next."""
+        """Return when the next cycle of any negotiator may be due."""
         instants = [schedule.next(now) for schedule in self._at(state, now)]
         return min((at for at in instants if at is not None), default=None)
 
     def wait_for_cycle(self, state: Manager) -> bool:
-        """Return whether any of them is still to hold a cycle that may help."""
+        """Return whether a cycle of any negotiator that may help is still to come."""
         return any(schedule.waits() for schedule in self._of(state))
 
     def _memory(self, name: str) -> _Memory:

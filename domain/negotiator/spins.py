@@ -1,4 +1,4 @@
-"""The spins of a cycle's pie: who may have how much further, who is asked when, and what each gets of it."""
+"""The spins of a cycle's pie: each submitter's slice, the order of the submitters, and what each of them gets."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from .slot_table import Places, public_ads_of
 from .waiting_submitters import Rows, WaitingSubmitters
 
 ALL = 1e300
-"""A slice where nobody has one of the pie."""
+"""The slice if the pie is not divided."""
 
 
 @frozen
 class UnservedSubmitters:
-    """Those who came when no slot was left: how many, how many jobs of theirs wait, and how many had their share."""
+    """The submitters whose turn came when no slot was left."""
 
     submitters: int = 0
-    jobs: int = 0
-    limited: int = 0
+    jobs: int = 0  #: their idle jobs
+    limited: int = 0  #: how many of the submitters had their share
 
 
 def attributes_read(state: Manager, caches: Caches) -> set[str]:
-    """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
+    """Return a superset of the slot attributes that idle jobs and the negotiator may read, in small letters."""
     attributes = {word for text in declared(state.settings).asked for word in words((("", text),))}
     return attributes.union(*idle_queues(state, caches).words)
 
@@ -66,11 +66,11 @@ class Turn:
     groups: GroupTurns = field(init=False)
     requests: Requests = field(init=False)
     limits: CycleLimits = field(init=False)
-    taking: Rows = field(init=False)  #: those of ``waiting``, and those who have slots alone
-    running: list[str] = field(factory=list)  #: the latter
-    places: dict[str, int] = field(factory=dict)  #: and their places in ``taking``
-    chosen: int = -1  #: as of how many matches ``any_left`` is known
-    any_left: bool = True  #: whether any slot may still be had
+    taking: Rows = field(init=False)  #: the rows of ``waiting`` and of ``running``
+    running: list[str] = field(factory=list)  #: submitters that have slots but no idle jobs
+    places: dict[str, int] = field(factory=dict)  #: their places in ``taking``
+    chosen: int = -1  #: the number of matches for which ``any_left`` is known
+    any_left: bool = True  #: whether any slot is still available
     refused: UnservedSubmitters = UnservedSubmitters()
     total: float = 0.0
     lightest: float = inf
@@ -80,9 +80,9 @@ class Turn:
     active: dict[str, int] = field(factory=dict)
     shared: dict[str, None] = field(factory=dict)
     matched: dict[str, int] = field(factory=dict)
-    most: float = inf  #: matches that each may get: the real access point offers no more jobs than it may send files of
+    most: float = inf  #: matches per submitter: HTCondor's schedd offers no more jobs than it may transfer files for
     jobs: float = inf  #: jobs that may begin, of all submitters (MAX_JOBS_RUNNING)
-    promised: dict[str, float] = field(factory=dict)  #: cores given, but not held yet: they count for ceilings
+    promised: dict[str, float] = field(factory=dict)  #: cores matched, but not claimed yet: they count for ceilings
     hopeless: dict[str, set[int]] = field(factory=dict)  #: kinds of jobs, by submitter, for which no slot is left
 
     def __attrs_post_init__(self) -> None:
@@ -123,7 +123,7 @@ class Turn:
     # Spins
 
     def run(self) -> None:
-        """One pie for all; with accounting groups, one for each in its turn."""
+        """Divide one pie among all submitters; with accounting groups, one pie for each group."""
         if self._goes_by_standings():
             self._spin_by_standings()
             return
@@ -135,7 +135,7 @@ class Turn:
             self._share_out(everyone, WHOLE)
 
     def _goes_by_standings(self) -> bool:
-        """Whether those who wait need not be known one by one to know how the pie is divided among them."""
+        """Return whether the pie can be divided among groups of equal priority instead of single submitters."""
         rules = self.rules
         return not (
             rules.tree.divides
@@ -145,7 +145,7 @@ class Turn:
         )
 
     def _spin_by_standings(self) -> None:
-        """Spin the pie. When nothing is left, those who were not asked yet are refused by their numbers."""
+        """Spin the pie. When no slot is left, refuse the remaining submitters group by group."""
         waiting = self.waiting
         ignoring = self.rules.consider_preemption
         alone = [self.accounts.of(name) for name in (*waiting.standings.alone, *self._who_runs())]
@@ -176,14 +176,14 @@ class Turn:
         return account
 
     def _who_runs(self) -> list[str]:
-        """As long as slots may change hands, those who have some, and none of whose jobs waits."""
+        """Return the submitters that have slots but no idle jobs, if slots may be preempted."""
         if not self.rules.consider_preemption:
             return []
         using = self.waiting.by_birth(name for name in self.waiting.using if self.state.submitters[name].slots)
         return [name for name in using if not self.waiting.waits(name)]
 
     def _refuse_line(self, line: SubmitterOrder, pie: float) -> None:
-        """Do what ``_refuse`` does with the rest of a spin for all who have equal rights at once."""
+        """Do what ``_refuse`` does with the rest of a spin, but for each group of equal priority at once."""
         rows, at, ignoring = self.waiting.rows, self.waiting.at, self.rules.consider_preemption
         apart = [name for name in (*self.requests.begun, *self.hopeless, *self.promised) if name in at]
         apart = sorted({*apart})
@@ -202,7 +202,7 @@ class Turn:
         self.reasons.spared = dict.fromkeys((*line.walked, *apart))
 
     def _count_refused(self, rest: Rest, own: float, using: float) -> None:
-        """Count those who came when no slot was left, each of whom was to have so many cores further."""
+        """Count the submitters that no slot was left for, each with a slice of ``own`` cores."""
         room = rest.rights.ceiling - using
         if room <= 0 or room < self.chooser.lightest_slot:
             return
@@ -216,7 +216,7 @@ class Turn:
         self.refused = UnservedSubmitters(before.submitters + rest.many, before.jobs + rest.idle, limited)
 
     def _share_out(self, everyone: Places, budget: Budget) -> Places:
-        """The floors first, then the pie; who is left in the end."""
+        """Serve the floors, then divide the pie; return the submitters that may still take slots."""
         if self.taking["floor"].any():
             idle, using, floor = (self.taking[name][everyone] for name in ("idle", "using", "floor"))
             low = everyone[(idle > 0) & (using < floor)]
@@ -225,8 +225,8 @@ class Turn:
         return self._spin(everyone, False, budget)
 
     def _take_part(self) -> Places:
-        """Who has jobs: such that wait or, as long as slots may change hands, such that run. Those come behind the
-        others, and have no turn."""
+        """Return the submitters that take part: those with idle jobs, then those with running jobs only, if slots may
+        be preempted. The latter have no turn."""
         waiting = self.waiting
         self.running = self._who_runs()
         count = len(waiting.rows)
@@ -242,7 +242,7 @@ class Turn:
         return np.concatenate([waiting.in_turn(), np.arange(count, len(self.taking))])
 
     def _spin(self, places: Places, floors: bool, budget: Budget, first: bool = True) -> Places:
-        """Spin a pie; who of these is left in the end, as something may still be had by them."""
+        """Spin a pie until nothing changes; return the submitters that may still take slots."""
         total = min(self.total, budget.limit)
         while len(places):
             ignoring = first and self.rules.consider_preemption
@@ -299,7 +299,7 @@ class Turn:
         return account
 
     def _follow_gifts(self) -> None:
-        """Take in what the cycle has given so far."""
+        """Update the usage to the matches so far."""
         for name, account in self.accounts.moved.items():
             place = self.places.get(name, self.waiting.at.get(name, -1))
             if place >= 0:
@@ -307,48 +307,48 @@ class Turn:
         self.accounts.moved.clear()
 
     def _shares(self, places: Places) -> Floats:
-        """The part of the pool that each is to have, by the inverse ratio of the effective priorities."""
+        """Return each submitter's part of the pool, by the inverse ratio of the effective priorities."""
         priorities = self.taking["priority"][places]
         worst = priorities.max()
         shares: Floats = worst / (priorities * _sum(worst / priorities))
         return shares
 
     def _slices(self, places: Places, shares: Floats, total: float) -> Floats:
-        """The cores that each is to have further."""
+        """Return how many more cores each submitter's share allows."""
         if self.rules.ignore_user_priorities:
             return np.full(len(places), ALL)
         slices: Floats = np.maximum(0.0, shares * total - self.taking["using"][places])
         return slices
 
     def _slice(self, account: CycleSubmitter, share: float, total: float) -> float:
-        """The same of one, as of now."""
+        """Return the slice of one submitter, as of now."""
         return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - account.using)
 
     def _order(self, places: Places, slices: Floats) -> Places:
-        """Who is asked first: the better priority, then the emptier slice, then by name."""
+        """Return the order of the turns: the better priority, then the emptier slice, then by name."""
         using = self.taking["using"][places]
         whole = using + slices
         starvation = np.divide(using, whole, out=np.full(len(places), inf), where=whole > 0)
         order: Places = np.lexsort((self.taking["spelled"][places], starvation, self.taking["priority"][places]))
         return order
 
-    # Those for whom no slot is left
+    # When no slot is left
 
     def _all_gone(self) -> bool:
-        """Whether whoever comes now gets nothing, for the one reason that all slots are gone."""
+        """Return whether all further submitters get nothing because all slots are taken."""
         if len(self.chooser.choices) != self.chosen:
             self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
         return not self.any_left and not self.rules.all_jobs and self.most > 0
 
     def _nothing_left(self) -> bool:
-        """Whether, besides, this need not be asked for each: what holds for a job holds for its like, whosever."""
+        """Return whether moreover one answer holds for all jobs of a kind, of any submitter."""
         return self.kinds.lasts and self._all_gone()
 
     def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:
-        """Go through the rest of a spin when no slot is left: each is asked for one job of each kind. Whoever is more
-        than its jobs' kinds is asked as always.
+        """Finish a spin when no slot is left: take one job of each kind of each submitter. Submitters that already
+        have more than their jobs' kinds negotiate as usual.
 
-        :param slices: what each may have further
+        :param slices: how many more cores each submitter may take
         """
         self._follow_gifts()
         at, apart = self.waiting.at, np.zeros(len(self.taking), bool)
@@ -376,7 +376,7 @@ class Turn:
     # One submitter
 
     def _negotiate(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
-        """Find slots for a submitter's jobs; whether it is done for this cycle, and the cores that it got."""
+        """Find slots for a submitter's jobs. Return whether it is done for this cycle, and the cores that it got."""
         if not account.idle:
             return True, 0.0
         if skip:
@@ -395,7 +395,7 @@ class Turn:
         return True, limits.got
 
     def _serve(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool) -> bool:
-        """Serve a submitter's jobs in their order; whether its share was in the way of any."""
+        """Serve a submitter's jobs in their order. Return whether its share stopped any of them."""
         chooser, stopped = self.chooser, self.reasons.stopped
         hopeless = self.hopeless.setdefault(account.name, set())
         failed = set(hopeless)
@@ -445,7 +445,7 @@ class Turn:
         return limited
 
     def _turn_away(self, account: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
-        """A job gets nothing, nor will any like it in this cycle."""
+        """Reject a job, and all jobs like it, for this cycle."""
         self.rejections += 1
         if why:
             self.reasons.stopped[account.name, number] = why
@@ -453,10 +453,10 @@ class Turn:
             failed.add(number)
         hopeless.add(number)
 
-    # What is told
+    # The results
 
     def statistics(self, matches: int) -> dict[str, float]:
-        """LastNegotiationCycle*, without that prefix. An instant of the log takes no time."""
+        """Return the LastNegotiationCycle* attributes, without that prefix. In the log, a cycle takes no time."""
         candidates = self.chooser.candidates()
         return {
             "Time": self.now // 1_000_000,
@@ -480,5 +480,5 @@ class Turn:
 
 
 def _sum(values: Floats) -> float:
-    """The sum, rounded once: in any order the same."""
+    """Return the sum, rounded once: it is the same in any order."""
     return fsum(values.tolist())

@@ -210,6 +210,7 @@ class WaitingSubmitters:
         self._spelled = len(self.names)
 
     # Queries
+
     def in_turn(self) -> Places:
         """Return the places of the waiting submitters, by the submission of their first clusters."""
         if self._in_turn is None:

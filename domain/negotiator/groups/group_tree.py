@@ -1,4 +1,4 @@
-"""The tree of accounting groups: as it is configured, and with what a cycle computes at its nodes."""
+"""The tree of accounting groups: the configured tree, and the nodes that a cycle computes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ...state.accounting_groups import NO_GROUP, group_of, innermost
 
 @frozen
 class AccountingGroup:
-    """An accounting group as it is configured."""
+    """An accounting group as configured."""
 
     name: str  #: as GROUP_NAMES spells it, as physics.hep
     quota: float = 0.0  #: cores if it is ``static``, else a part of what its parent gives to such groups, up to 1
     static: bool = False  #: whether the quota is GROUP_QUOTA_<name>, and not GROUP_QUOTA_DYNAMIC_<name>
-    accepts_surplus: bool = False  #: whether it may have what other groups leave
-    autoregroup: bool = False  #: whether its submitters negotiate once more, with those of no group
+    accepts_surplus: bool = False  #: whether it may use what other groups leave
+    autoregroup: bool = False  #: whether its submitters negotiate again, with the submitters without a group
 
 
 @define(eq=False)
 class Node:
-    """A group in one cycle. All amounts are cores (weights of slots), the quotas and the use alike."""
+    """A group in one cycle. All amounts, also the quotas, are cores (weights of slots)."""
 
     group: AccountingGroup
     number: int  #: its place in the tree, breadth first; the root is 0
@@ -32,17 +32,17 @@ class Node:
     children: list[Node] = field(factory=list, repr=False)
     accepts_surplus: bool = False
     quota: float = 0.0  #: what its own submitters may have, without surplus
-    subtree_quota: float = 0.0  #: the same with what its subgroups may have
-    demand: float = 0.0  #: what its own submitters use and ask for
-    requested: float = 0.0  #: of that, what nothing is allocated for
+    subtree_quota: float = 0.0  #: the same, including its subgroups
+    demand: float = 0.0  #: what its own submitters use and request
+    requested: float = 0.0  #: the part of ``demand`` that nothing is allocated for
     allocated: float = 0.0  #: what its own submitters may have in this round, with surplus
     subtree_requested: float = 0.0
-    used: int = 0  #: what its own submitters have, in thousandths
-    subtree_used: int = 0  #: what they and those of its subgroups have, in thousandths
-    before: float = 0.0  #: what its own submitters had when the round began
-    served_at: float = 0.0  #: when it got one of the remainders last (``rounds``)
+    used: int = 0  #: what its own submitters use, in thousandths
+    subtree_used: int = 0  #: the same, including its subgroups
+    before: float = 0.0  #: what its own submitters used when the round began
+    served_at: float = 0.0  #: when it last got one of the remainders (``rounds``)
     subtree_served_at: float = 0.0
-    served: bool = False  #: whether it has got one of them in this round
+    served: bool = False  #: whether it got one in this round
 
     def __attrs_post_init__(self) -> None:
         self.accepts_surplus = self.group.accepts_surplus
@@ -52,7 +52,7 @@ class Node:
         return self.group.name
 
     def line(self) -> Iterator[Node]:
-        """It, its parent, and so on up to the root."""
+        """Yield the node, its parent, and so on up to the root."""
         node: Node | None = self
         while node is not None:
             yield node
@@ -60,13 +60,13 @@ class Node:
 
     @property
     def usage(self) -> float:
-        """What its own submitters have."""
+        """Return the cores that its own submitters use."""
         return self.used / 1000
 
     def hand_out(self, parts: Sequence[float], requested: float, below: Callable[[Node, float], object]) -> None:
         """Give each subgroup its part, which ``below`` divides further, and the last part to the group itself.
 
-        :param requested: what the group and its subgroups request after that
+        :param requested: what the group and its subgroups still request
         """
         for child, part in zip(self.children, parts, strict=False):
             if part > 0:
@@ -76,43 +76,43 @@ class Node:
         self.subtree_requested = requested
 
     def take(self, thousandths: int) -> None:
-        """Its submitters have more than before."""
+        """Add to the usage of its submitters, in thousandths."""
         self.used += thousandths
         for node in self.line():
             node.subtree_used += thousandths
 
     def left(self) -> float:
-        """The cores that its subtree may still get: a node that accepts surplus has no end."""
+        """Return the cores that its subtree may still get: unlimited for a node that accepts surplus."""
         return inf if self.accepts_surplus else max(0.0, self.subtree_quota - self.subtree_used / 1000)
 
     def room(self) -> float:
-        """The cores that it may still get for all that it and the nodes above it may have."""
+        """Return the cores that it may still get by its own limit and those of the nodes above it."""
         return min(node.left() for node in self.line())
 
 
 @frozen
 class GroupTree:
-    """The groups that there are, in the order of the tree: breadth first, children by name. Who is in none of them is
-    in the root, ``<none>``."""
+    """All groups in the order of the tree: breadth first, children by name. Submitters without a group are in the root,
+    ``<none>``."""
 
     groups: tuple[AccountingGroup, ...]
     parents: tuple[int, ...]  #: the place of each group's parent; the root's own is -1
-    places: Mapping[str, int]  #: by names in small letters
-    ignored: Mapping[str, str]  #: names that make no group, and why
+    places: Mapping[str, int]  #: the places of the groups, by names in small letters
+    ignored: Mapping[str, str]  #: invalid names, and why
 
     @property
     def divides(self) -> bool:
-        """Whether there is any group: without one, no cycle looks at quotas."""
+        """Return whether there is any group: without one, cycles have no quotas."""
         return len(self.groups) > 1
 
     def place_of(self, submitter: str) -> int:
-        """The place of the innermost group that there is, of those that a submitter's name tells."""
+        """Return the place of the innermost existing group in a submitter's name."""
         if not self.divides:
             return 0
         return self.places[innermost(group_of(submitter).lower(), self.places)]
 
     def grown(self) -> list[Node]:
-        """Nodes for a cycle, in the order of the groups."""
+        """Return new nodes for a cycle, in the order of the groups."""
         nodes: list[Node] = []
         for number, (group, above) in enumerate(zip(self.groups, self.parents, strict=True)):
             parent = nodes[above] if number else None
@@ -126,10 +126,10 @@ ROOT: Final = AccountingGroup(NO_GROUP, accepts_surplus=True)
 
 
 def group_tree(names: Iterable[str], configured: Mapping[str, AccountingGroup]) -> GroupTree:
-    """The tree of these groups.
+    """Return the tree of these groups.
 
-    :param names: as GROUP_NAMES has them
-    :param configured: what is set for groups, by names in small letters; the others have no quota
+    :param names: the names in GROUP_NAMES
+    :param configured: the groups' settings, by names in small letters; the other groups have no quota
     """
     ignored: dict[str, str] = {}
     known: dict[str, AccountingGroup] = {}

@@ -11,12 +11,12 @@ from .rounds import QuotaRules
 
 
 def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:
-    """Whether static quotas are kept that come to more than there is."""
+    """Return whether static quotas may add up to more than the pool has."""
     return dialect.oversubscribes_quotas if rules.oversubscribe is None else rules.oversubscribe
 
 
 def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[GroupQuota, ...]:
-    """The quotas of all groups where so many cores are divided, as the log has them; none if there are no groups."""
+    """Return the quotas of all groups for this number of cores, as the log has them; empty without groups."""
     if not tree.divides:
         return ()
     nodes = tree.grown()
@@ -25,17 +25,17 @@ def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[Group
 
 
 def logged_quotas(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
-    """The quotas of groups as the log has them."""
+    """Return the quotas of groups as the log has them."""
     return tuple(GroupQuota(node.name, node.quota, node.subtree_quota) for node in nodes)
 
 
 def assign(node: Node, quota: float, oversubscribe: bool) -> None:
-    """Give ``quota`` cores to a node and what is below it.
+    """Give ``quota`` cores to a node and its subtree.
 
-    Static quotas are served first, dynamic ones divide what these leave. If static ones come to more than there is,
-    they are scaled down together, unless quotas may be oversubscribed; dynamic ones, if they come to more than 1.
+    Static quotas are served first, dynamic ones divide the rest. Static quotas that add up to more than ``quota`` are
+    scaled down, unless quotas may be oversubscribed; dynamic ones are, if they add up to more than 1.
 
-    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; a node then keeps all of its quota for itself, too
+    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; a node then also keeps all of its quota for itself
     """
     if quota <= 0:
         return
@@ -52,5 +52,5 @@ def assign(node: Node, quota: float, oversubscribe: bool) -> None:
             own = child.group.quota * (for_dynamics / max(dynamics, 1.0))
         assign(child, own, oversubscribe)
         given += own
-    # The root's quota is what no group has: it cannot be configured.
+    # The root's quota is what the groups leave: it cannot be configured.
     node.quota = max(0.0, quota if oversubscribe and node.parent is not None else quota - given)

@@ -1,8 +1,7 @@
-"""Whose turn it is, and for how much: the groups of one cycle, one after the other, round by round
-(hgq_negotiate_with_all_groups).
+"""The rounds of one cycle: the turns of the groups, and how many cores each may get (hgq_negotiate_with_all_groups).
 
 A round allocates cores to the groups by what they request, and lets them negotiate in the order of GROUP_SORT_EXPR.
-What a group could not use others may have in the next round.
+Other groups may get what a group could not use in the next round.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from ...classad import ClassAd, Context, EvaluationError, Expression
 from ...state_machines import Dialect
 from .group_tree import Node
 
-# Surplus: what some groups leave of their quotas goes to others that accept it, from the leaves up (hgq_fairshare,
+# Surplus: what some groups leave of their quotas is given to others that accept it, from the leaves up (hgq_fairshare,
 # hgq_allocate_surplus).
 
 Line = list[tuple[Node, float]]
 
 
 def allocate(node: Node) -> float:
-    """Allocate to each node of a subtree what it requests, up to its quota, and the surplus to those that accept it.
+    """Allocate to each node of a subtree what it requests, up to its quota, and the surplus to nodes that accept it.
 
-    :returns: the cores that nobody in the subtree may have
+    :returns: the cores that no node of the subtree may have
     """
     node.allocated = min(node.requested, node.quota)
     node.requested -= node.allocated
@@ -69,10 +68,10 @@ def _divide(node: Node, surplus: float) -> float:
 def _compete(
     weights: list[float], given: list[float], requests: list[float], surplus: float, requested: float
 ) -> tuple[float, float]:
-    """Divide surplus by weights among those that want some, again and again, until it is gone or nobody with a weight
-    wants any. ``given`` and ``wanted`` change.
+    """Divide the surplus by weights among the nodes with requests, again and again, until it is used up or no node with
+    a weight requests any. Changes ``given`` and ``requests``.
 
-    :returns: what is left of the surplus, and of what is requested
+    :returns: what is left of the surplus, and of the requests
     """
     while surplus > 0:
         total = sum(weight for weight, left in zip(weights, requests, strict=True) if left > 0)
@@ -94,14 +93,14 @@ def _compete(
     return surplus, requested
 
 
-# Remainders: where slots count as one each, the fractions that quotas leave are put together to whole slots, which go
-# around among the groups (hgq_recover_remainders, hgq_round_robin).
+# Remainders: if each slot counts as one, the fractions that quotas leave are combined to whole slots. The groups get
+# them in turn (hgq_recover_remainders, hgq_round_robin).
 
 
 def recover(node: Node) -> float:
-    """Take the fractions of what is allocated in a subtree, and give whole slots out of them.
+    """Collect the fractions of the allocations in a subtree, and allocate whole slots from them.
 
-    :returns: what is left of them
+    :returns: what is left of the fractions
     """
     rest = node.allocated - floor(node.allocated)
     node.allocated = float(floor(0.5 + node.allocated - rest))
@@ -120,8 +119,8 @@ def recover(node: Node) -> float:
 
 
 def _go_around(node: Node, rest: float) -> float:
-    """Give whole slots to a node's subgroups that accept surplus and to the node itself: who was served longest ago
-    goes first, then who has the larger quota, then who requests more.
+    """Give whole slots to a node's subgroups that accept surplus and to the node itself. The order: served longest ago,
+    then the larger quota, then the larger request.
 
     :returns: what is left
     """
@@ -157,15 +156,15 @@ def _go_around(node: Node, rest: float) -> float:
 
 
 LAST = 3.4028234663852886e38
-"""The sort key of a group for which GROUP_SORT_EXPR is no number (FLT_MAX)."""
+"""The sort key of a group if GROUP_SORT_EXPR does not evaluate to a number (FLT_MAX)."""
 _OF_NO_GROUP, _WITHOUT_QUOTA = 3.4e38, 3.3e38
 
 
 class QuotaRules(Struct, frozen=True):
-    """The settings that say how quotas are followed."""
+    """The settings of how quotas are used."""
 
     order: Expression | None  #: GROUP_SORT_EXPR; None: HTCondor's default, the smallest part of its quota first
-    oversubscribe: bool | None = None  #: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; None: as the pool's dialect has it
+    oversubscribe: bool | None = None  #: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; None: the dialect's default
     weighted_demand: bool = True  #: NEGOTIATOR_USE_WEIGHTED_DEMAND
     strict: bool = True  #: NEGOTIATOR_STRICT_ENFORCE_QUOTA
     rounds: int = 3  #: GROUP_QUOTA_MAX_ALLOCATION_ROUNDS
@@ -173,7 +172,7 @@ class QuotaRules(Struct, frozen=True):
 
 
 def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialect, context: Context) -> float:
-    """The value of GROUP_SORT_EXPR for a group.
+    """Return the value of GROUP_SORT_EXPR for a group.
 
     :param total: the cores of the pool
     """
@@ -199,8 +198,8 @@ def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialec
 
 
 class Rounds(Struct):
-    """One cycle's rounds. ``serve`` lets a group negotiate until its submitters have so many cores, and ``skip`` is
-    told of a group that may not."""
+    """One cycle's rounds. ``serve`` lets a group negotiate until its submitters have a number of cores; ``skip`` is
+    called for a group that may not negotiate."""
 
     nodes: Sequence[Node]  #: breadth first, with their ``used`` and ``demand``
     rules: QuotaRules
@@ -211,7 +210,7 @@ class Rounds(Struct):
     context: Context
     serve: Callable[[Node, float], None]
     skip: Callable[[Node], None]
-    ends: Callable[[], bool]  #: whether nothing may be had any more
+    ends: Callable[[], bool]  #: whether no slot is left
     waits: Callable[[Node], bool]  #: whether submitters of a group are left in the cycle
     served: dict[str, None] = field(default_factory=dict)  #: the groups that got some of the remainders
 
@@ -246,15 +245,15 @@ class Rounds(Struct):
     # Turns
 
     def in_order(self) -> list[Node]:
-        """The groups by GROUP_SORT_EXPR, the smallest value first. With autoregroup, those of no group come last."""
+        """Return the groups by GROUP_SORT_EXPR, the smallest value first. With autoregroup, the root comes last."""
         order, context = self.rules.order, self.context
         keys = [sort_key(node, order, self.total, self.dialect, context) for node in self.nodes]
         last = self._regroups
         return sorted(self.nodes, key=lambda node: (last and not node.number, keys[node.number]))
 
     def _take_turns(self) -> None:
-        """Let each group negotiate: at once for all that it may have, or by GROUP_QUOTA_ROUND_ROBIN_RATE for more and
-        more of it, until all have been asked for all."""
+        """Let each group negotiate: once for its whole allocation, or by GROUP_QUOTA_ROUND_ROBIN_RATE in increasing
+        parts, until all groups had their whole allocations."""
         surplus = any(node.accepts_surplus for node in self.nodes[1:])
         targets = (node.allocated if surplus else node.quota for node in self.nodes)
         most = max(0.0, *(target - node.before for target, node in zip(targets, self.nodes, strict=True)))
@@ -281,7 +280,7 @@ class Rounds(Struct):
         self.serve(node, self._bounded(node, node.before + more * part if more > 0 else target))
 
     def _bounded(self, node: Node, cores: float) -> float:
-        """What a group may have when no node above it gets more than it may."""
+        """Return a group's allocation, limited by the nodes above it."""
         if not self.weighted:
             cores = float(floor(cores))
         if self.rules.strict:
@@ -291,7 +290,7 @@ class Rounds(Struct):
     # After the turns
 
     def _all_used(self) -> bool:
-        """Take in what each group has got: who could not use all that it was allocated requests no more than it has."""
+        """Update the groups' requests: a group that could not use its allocation requests no more than it has."""
         allocated = used = 0.0
         for node in self.nodes:
             node.before = usage = node.usage
@@ -304,8 +303,7 @@ class Rounds(Struct):
         return used >= allocated
 
     def _give_the_rest(self) -> None:
-        """Let the groups that accept surplus have what the rounds have left: fractions of slots, and what a group that
-        could not use it was allocated."""
+        """Give the groups that accept surplus what the rounds have left: fractions of slots, and unused allocations."""
         for node in self.in_order():
             if self.ends():
                 return
