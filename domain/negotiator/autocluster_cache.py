@@ -1,7 +1,7 @@
-"""What is known of each kind of jobs in a cycle, and what is kept of it for the next ones.
+"""The resource request of each kind of jobs in a cycle, and the parts that are kept for the next cycles.
 
-Kept are a kind's plan, and that no slot is left for it. Nothing of that may change what a cycle
-comes to: it is dropped with what it was read from.
+A kind's plan is kept, and the fact that no slot is left for it. Neither may change a cycle's result: an entry is
+dropped when anything that it was computed from changes.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from .negotiator_settings import Negotiator
 from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
 _PLANS_KEPT = 4000
-"""Plans that are kept, and as many more as jobs wait: 4 kB each, less than such a job takes anyway. With fewer than the
-kinds that are looked at in turn, each would be made anew each time."""
+"""The number of plans to keep, in addition to one for each idle job: 4 kB each, less than such a job takes anyway. With
+room for fewer plans than kinds, each plan would be made again in each cycle."""
 _MOST_OF_MASKS = 48_000_000  # bytes
 
 
 @define
 class AutoclusterCache:
-    """The kinds of jobs of one cycle, each by the number of its autocluster, and by its submitter if that is asked
-    for."""
+    """The kinds of jobs of one cycle, by the autocluster's number, and by the submitter if an expression reads it."""
 
     pool: PublicAds
     likeness: SignificantAttributes
     rules: Negotiator
     accounts: CycleSubmitters
     ranks: Ranks
-    configured: int  #: as of how many configurations
-    waiting: int  #: how many jobs wait
+    configured: int  #: the number of configurations so far
+    waiting: int  #: the number of idle jobs
     _known: dict[tuple[int, str], ResourceRequest] = field(factory=dict)
-    _personal: bool = False  #: a condition or rank asks who the submitter is: nothing holds for another one's like jobs
-    lasts: bool = False  #: what holds for one job holds for all that count as alike, also in later cycles
+    _personal: bool = False  #: a condition or rank reads the submitter: results are not valid for other submitters
+    lasts: bool = False  #: a result for one job is valid for all jobs alike, also in later cycles
     _reading: dict[tuple[tuple[str, int], ...], tuple[list[Expression], tuple[str, ...] | None]] = field(factory=dict)
     """By a job's expressions, which it keeps alive."""
     _known_versions: dict[tuple[str, ...], tuple[int, ...]] = field(factory=dict)
@@ -50,7 +49,7 @@ class AutoclusterCache:
         self.lasts = not self._personal and self.likeness.whole and not self.pool.reads_anything
 
     def of(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
-        """What is known of a job's like."""
+        """Return the request of the jobs like this one."""
         whose = f"{self.accounts.negotiating(account.name)} {account.name}" if self._personal else ""
         request = self._known.get((number, whose))
         if request is None:
@@ -81,15 +80,14 @@ class AutoclusterCache:
         return planned
 
     def _versions(self, reads: tuple[str, ...]) -> tuple[int, ...]:
-        """Which versions these attributes of the slots have in this cycle, and all else that tells slots apart."""
+        """Return the versions of these slot attributes in this cycle, and of everything else that matching reads."""
         versions = self._known_versions.get(reads)
         if versions is None:
             versions = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
         return versions
 
     def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
-        """What an earlier cycle has found, if it is that no slot is left for such jobs and nothing has changed that
-        since."""
+        """Return an earlier cycle's result that no slot is left for such jobs, if nothing has changed it since."""
         known = self.pool.barren.get(number) if self.lasts else None
         same = known is not None and known.signature is self.likeness.signature(cluster, proc)
         return known if same else None
@@ -97,15 +95,15 @@ class AutoclusterCache:
     def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, reason: Unmatched) -> None:
         """Remember that no slot is left for such jobs, if only an event can change that."""
         if not self.lasts or (reason.denied is not None and self.rules.consider_preemption):
-            return  # the slots that were denied have gone to others: the next cycle says so
+            return  # other jobs took the denied slots: the next cycle reports that
         if kind.planned.reads is not None:
             signature = self.likeness.signature(cluster, proc)
             self.pool.barren[number] = Exhausted(signature, len(self.pool.names), reason)
 
     def _reads(self, job: ClassAd) -> tuple[str, ...] | None:
-        """The attributes of slots, in small letters, that decide which of them such jobs match. None: that may change
-        without an event of its slots: by time passing, by chance, or by the priorities of those who have them. Only a
-        job's expressions lead further, and most jobs have the same."""
+        """Return the slot attributes, in small letters, that decide which slots such jobs match. None: that may change
+        without an event of the slots: with the time, by chance, or with the priorities of their users. Only the job's
+        expressions matter here, and most jobs have the same."""
         leads = [(key, expression) for key, (_, expression) in job._all().items() if type(expression) is not Literal]
         key = tuple([(name, id(expression)) for name, expression in leads])
         if key not in self._reading:

@@ -1,10 +1,10 @@
-"""The slots that a job may have, best first.
+"""The candidate slots of a job, best first.
 
-Of the slots that match, each is free, or may change hands: because it prefers the job to the one that it has (rank), or
-because the job's submitter goes before the one who has it (priority). They are ordered by NEGOTIATOR_PRE_JOB_RANK, the
-job's Rank, NEGOTIATOR_POST_JOB_RANK, the reason (nobody has it, rank, priority), PREEMPTION_RANK, and the pool's order.
-Source: the manual, "Negotiation"; the reference for what is no number. The orders are what costs: jobs whose ranks read
-the same share one, and it holds for the whole cycle, since in a cycle slots only go.
+A matching slot is free, or may be preempted: because it prefers the job to its current one (rank), or because the job's
+submitter has a better priority (priority). Slots are ordered by NEGOTIATOR_PRE_JOB_RANK, the job's Rank,
+NEGOTIATOR_POST_JOB_RANK, the reason (unclaimed, rank, priority), PREEMPTION_RANK, and the pool's order. Source: the
+manual, "Negotiation"; HTCondor's source for values that are not numbers. Sorting is the expensive part: jobs whose
+ranks read the same values share an order, and it is valid for the whole cycle, since slots only disappear in it.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from .negotiator_settings import Negotiator
 from .slot_table import MOVING, Mask, Places, Planned, PublicAds, Ranked
 
 _RANKED_MOST: Final = 16
-"""Ranks of all slots that are kept from cycle to cycle."""
+"""How many ranks of all slots are kept from cycle to cycle."""
 LEAST: Final = -1.7976931348623157e308
-"""The rank that is no number, the reference's -DBL_MAX."""
+"""The rank of a value that is not a number, HTCondor's -DBL_MAX."""
 NOBODY, RANK, PRIORITY = "", "rank", "priority"
 _STATES: Final = {NOBODY: 2, RANK: 1, PRIORITY: 0}
 
 Floats = npt.NDArray[np.float64]
 Key = tuple[float, float, float, int, float, int]
-"""What orders candidates: the negated ranks, state and preemption rank, and the place. The least is the best."""
+"""The sort key of a candidate: the negated ranks, state and preemption rank, and the place. The least is the best."""
 
 
 def single(values: Floats) -> Floats:
-    """Ranks of the negotiator are single-precision in the reference; what is no number is the least."""
+    """Round negotiator ranks to single precision, as HTCondor does; a value that is not a number becomes LEAST."""
     with np.errstate(over="ignore"):
         ranks = values.astype(np.float32).astype(np.float64)
     return np.clip(np.where(np.isnan(values), LEAST, ranks), LEAST, -LEAST)
 
 
 def job_rank(values: Floats) -> Floats:
-    """The job's own Rank; 0 for what is no number."""
+    """Return the values of the job's own Rank, 0 for values that are not numbers."""
     return np.clip(np.where(np.isnan(values), 0.0, values), LEAST, -LEAST)
 
 
 def is_true(values: Floats) -> Mask:
-    """Which values are true: numbers other than 0."""
+    """Return which values are true: numbers other than 0."""
     true: Mask = ~np.isnan(values) & (values != 0)
     return true
 
 
 def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
-    """The number that an expression is; NaN where it is none."""
+    """Return the number that an expression evaluates to; NaN if it is not a number."""
     if expression is None:
         return float("nan")
     try:
@@ -70,31 +70,31 @@ def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, conte
 
 
 class Held(Struct):
-    """The slots that others have and that a job of one submitter may have instead, best first."""
+    """The claimed slots that one submitter's job may preempt, best first."""
 
     keys: list[Key]
     reasons: list[str]
     denied: Denied
-    given: int  #: ``CycleSubmitters.given`` when this was found
+    given: int  #: ``CycleSubmitters.given`` when this was computed
     regrouping: bool = False  #: ``CycleSubmitters.regrouping`` then
     at: int = 0
 
 
 class ResourceRequest(Struct):
-    """Jobs that are alike: what was found for them in this cycle."""
+    """Jobs that are alike, and their slots in this cycle."""
 
     job: ClassAd
     planned: Planned
     match: Mask
     ranks: tuple[str, str, str] | None = None
-    """Names the ranks that the slots are ordered by; None: no slot was looked for yet."""
+    """The names of the ranks that order the slots; None: not looked for yet."""
     line: list[int] | None = None  #: the free slots that match, best first, from ``at`` on
     at: int = 0
-    parts: Iterator[Places] | None = None  #: what ``line`` is made from
+    parts: Iterator[Places] | None = None  #: the source of ``line``
     held: dict[str, Held] = field(default_factory=dict)
     again: list[tuple[Key, int]] = field(default_factory=list)
-    """A heap of slots that were cut meanwhile, as they rank now."""
-    cuts: int = 0  #: how many of the cycle's cuts it has in there
+    """A heap of slots that were cut meanwhile, with their current ranks."""
+    cuts: int = 0  #: how many of the cycle's cuts are in ``again``
     limits: JobLimits | None = None  #: what the jobs take of concurrency limits
 
 
@@ -102,11 +102,11 @@ _SIDES: Final = {
     ("my", JOB): (JOB,), ("target", JOB): (SLOT,), (EITHER, JOB): (JOB, SLOT), (CALL, JOB): (CALL,),
     ("my", SLOT): (SLOT,), ("target", SLOT): (JOB,), (EITHER, SLOT): (SLOT, JOB), (CALL, SLOT): (CALL,),
 }  # fmt: skip
-"""Where a name is looked for by its scope and by whose expression mentions it."""
+"""The ads that a name is looked up in, by its scope and by the ad whose expression mentions it."""
 
 
 class Ranks(Struct):
-    """The values of the ranks over the pool, each under a name that says what it depends on, and the orders by them."""
+    """The values of the ranks of all slots, by names that include all that they depend on, and the orders by them."""
 
     pool: PublicAds
     rules: Negotiator
@@ -117,13 +117,13 @@ class Ranks(Struct):
     _names: dict[int, tuple[Expression, set[Read]]] = field(default_factory=dict)
 
     def names(self, job: ClassAd) -> tuple[str, str, str]:
-        """The names of the three ranks for a job."""
+        """Return the names of the three ranks for a job."""
         rank = job.get("Rank")
         mine = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
         return self._own("pre", self.rules.pre_job_rank, job), mine, self._own("post", self.rules.post_job_rank, job)
 
     def names_of(self, kind: ResourceRequest) -> tuple[str, str, str]:
-        """The same for a kind of jobs, found when a slot is looked for: for most kinds there is none."""
+        """Return the same for a kind of jobs, computed when a slot is looked for: most kinds get none."""
         if kind.ranks is None:
             kind.ranks = self.names(kind.job)
         return kind.ranks
@@ -132,29 +132,29 @@ class Ranks(Struct):
         return "" if expression is None else self._name(what, expression, job)
 
     def name_of(self, what: str, expression: Expression, job: ClassAd) -> str:
-        """The same of another expression of a job, where `what` says which it is."""
+        """Return the name of another expression of a job; `what` tells it from the others."""
         return self._name(what, expression, job, JOB)
 
     def _name(self, what: str, expression: Expression, job: ClassAd, own: str = SLOT) -> str:
-        """What an expression comes to is the same for jobs that agree in what it reads of them."""
+        """Return a name that is the same for jobs that agree in all that the expression reads."""
         key = f"{what} {self.pool.text(expression)}"
         names = self._reads.get(key)
         if names is None:
             names = self._reads[key] = self._names_of(expression, job, own)
-        if any(name in job and type(job[name]) is not Literal for name in names):  # leads further, in this job alone
+        if any(name in job and type(job[name]) is not Literal for name in names):  # this job's refer to more names
             names = self._names_of(expression, job, own)
         texts = [f"{name}={unparse(job[name])}" for name in names if name in job]
         if self.pool.reads_anything:
-            texts.append(str(id(job)))  # which names are read is known when they are
+            texts.append(str(id(job)))  # the names are only known after evaluation
         return f"{key} {' '.join(texts)}"
 
     def _names_of(self, expression: Expression, job: ClassAd, own: str) -> tuple[str, ...]:
         return tuple(sorted(name for side, name in self.reached(expression, job, own) if side == JOB))
 
     def reached(self, expression: Expression, job: ClassAd, own: str) -> set[Read]:
-        """All that an expression leads to.
+        """Return all names that an expression may read, directly or not.
 
-        :param own: whose expression it is, JOB or SLOT
+        :param own: the ad that has the expression, JOB or SLOT
         """
         reached: set[Read] = set()
         pending = [(expression, own)]
@@ -179,21 +179,21 @@ class Ranks(Struct):
         return known[1]
 
     def of(self, name: str, kind: ClassAd, among: Places | None = None) -> Floats | None:
-        """The values of a rank for all slots, or those among them; None: it is the same for all."""
+        """Return the values of a rank for all slots, or for ``among``; None: the same for all."""
         if not name:
             return None
         known = self.values.get(name)
         if known is None:
             table = self.pool.table
             if name.startswith("job "):
-                return job_rank(table.rank(kind, among))  # not kept: there may be as many as kinds of jobs
+                return job_rank(table.rank(kind, among))  # not kept: there may be one for each kind of jobs
             expression = self.rules.pre_job_rank if name.startswith("pre ") else self.rules.post_job_rank
             assert expression is not None
             known = self.values[name] = self._kept(name, expression, kind)
         return known if among is None else known[among]
 
     def _kept(self, name: str, expression: Expression, job: ClassAd) -> Floats:
-        """The values for all slots, from an earlier cycle if nothing that they depend on has changed."""
+        """Return the values for all slots, from an earlier cycle if nothing that they depend on has changed."""
         pool = self.pool
         ranked = pool.ranked.get(name)
         if ranked is not None and ranked.as_of == pool.versions(ranked.reads):
@@ -208,9 +208,9 @@ class Ranks(Struct):
         return values
 
     def parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
-        """The places, best first, that are free and match, among others that may not be: a part at a time.
+        """Yield the free, matching places, best first, in parts. A part may also have other places.
 
-        :param free: is read anew for each part
+        :param free: read again for each part
         """
         if not bool((kind.match & free).any()):
             return
@@ -219,7 +219,7 @@ class Ranks(Struct):
         if shared is None:
             times = self.asked[names] = self.asked.get(names, 0) + 1
             if times == 1 and names[1]:
-                yield from self._own_parts(kind, free)  # most likely nobody else asks: no order of all is made
+                yield from self._own_parts(kind, free)  # probably the only request with these ranks: don't sort all
                 return
             columns = [values for values in (self.of(name, kind.job) for name in names) if values is not None]
             shared = self.orders[names] = _sorted(columns, np.arange(len(self.pool.names)))
@@ -244,11 +244,11 @@ class Ranks(Struct):
 
 
 PART: Final = 1024
-"""Places of an order that are made at a time: seldom are more asked for."""
+"""How many places of an order are computed at a time: more are seldom needed."""
 
 
 def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
-    """Which places come after ``last`` in the order by these columns."""
+    """Return which places come after ``last`` in the order by these columns."""
     behind: Mask = places > last
     for values in reversed(columns):
         own = values[places]
@@ -257,7 +257,7 @@ def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
 
 
 def _best(columns: list[Floats], places: Places, many: int) -> Places:
-    """The first so many of places in the order by these columns, as they stand."""
+    """Return the first ``many`` places in the order by these columns, unsorted."""
     if len(places) <= 2 * many:
         return places
     sure = []
@@ -272,13 +272,13 @@ def _best(columns: list[Floats], places: Places, many: int) -> Places:
 
 
 def _sorted(columns: list[Floats], places: Places) -> Places:
-    """Places by these columns, the greatest values first, the first column before the others; equals as they stand."""
-    for values in reversed(columns):  # each sort keeps what the one before it made of equals
+    """Sort places by these columns, the greatest values first, the first column before the others; stable."""
+    for values in reversed(columns):  # each sort keeps the order of equals from the one before
         own = values[places]
         if len(own) and own.min() != own.max():
             order = np.argsort(-own)
             least = own[order]
-            if (least[1:] == least[:-1]).any():  # the quick sort does not say how equals come out
+            if (least[1:] == least[:-1]).any():  # the default sort is not stable
                 order = np.argsort(-own, kind="stable")
             places = places[order]
     return places
@@ -289,7 +289,7 @@ def key_of(pre: float, rank: float, post: float, reason: str, preemption: float,
 
 
 def ephemeral(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
-    """What a job's ad says of its submitter while it is negotiated for."""
+    """Return the attributes of its submitter that a job's ad has during negotiation."""
     attributes: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
         "SubmittorPrio": account.priority,
@@ -304,25 +304,25 @@ REMOTE: Final = (
     "RemoteUserPrio", "RemoteUserResourcesInUse", "RemoteGroup", "RemoteGroupResourcesInUse", "RemoteGroupQuota",
     "RemoteNegotiatingGroup", "RemoteAutoregroup",
 )  # fmt: skip
-"""What a slot's ad says of who has it, while it is negotiated for."""
+"""The attributes of its user that a slot's ad has during negotiation."""
 _REMOTE: Final = frozenset(name.lower() for name in REMOTE)
 _OF_SLOT: Final = re.compile(r"slot([0-9]+)_(remote[a-z]+)", re.ASCII)
 
 
 def is_published(name: str) -> bool:
-    """Whether an attribute, in small letters, is one that the cycle itself says of who has the slots."""
+    """Return whether the cycle itself writes an attribute (in small letters) of the slots' users."""
     match = _OF_SLOT.fullmatch(name)
     return (name if match is None else match[2]) in _REMOTE
 
 
 def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
-    """Give the slots' ads what they say of who has them, as far as anybody reads it (``read``, in small letters)."""
+    """Write the attributes of their users into the slots' ads, if they are in ``read`` (in small letters)."""
     published = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
         return
     ads = [_said(who, accounts) for who in pool.submitters]
     users = pool.users
-    if accounts.nodes[0].group.autoregroup:  # who negotiated with those of no group says so
+    if accounts.nodes[0].group.autoregroup:  # a slot matched by autoregroup has another RemoteNegotiatingGroup
         regrouped = np.array([slot.claim is not None and slot.claim.regrouped for slot in pool.slots])
         users = np.where(regrouped, users + len(ads), users)
         ads += [ad | {"RemoteNegotiatingGroup": NO_GROUP} for ad in ads]
@@ -344,7 +344,7 @@ def _said(who: str, accounts: CycleSubmitters) -> dict[str, object]:
 
 
 def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> None:
-    """Set an attribute of each slot to what is said of a user, by his number; nobody's is not there."""
+    """Set an attribute of each slot to its user's value, by the user's number; undefined without a user."""
     cells = [(0, 0), *[(0, 0) if value is None else pool.table.encoded(value) for value in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
     pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
@@ -353,8 +353,8 @@ def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> 
 def _publish_neighbours(
     pool: PublicAds, accounts: CycleSubmitters, ads: list[dict[str, object]], whose: Places, read: frozenset[str]
 ) -> None:
-    """NEGOTIATOR_CROSS_SLOT_PRIOS: what is said of the users of a machine's slots, as slot<N>_<attribute> in each. A
-    dynamic slot has the number of the one that it was cut from, and is not told of."""
+    """Write the attributes of the users of a machine's other slots, as slot<N>_<attribute>
+    (NEGOTIATOR_CROSS_SLOT_PRIOS). Dynamic slots, which share their partitionable slot's number, are left out."""
     slots = accounts.state.slots
     numbers = {
         (slots[name].machine, slots[name].ad.get("SlotID", "")): place

@@ -1,10 +1,10 @@
-"""One negotiation cycle, from what the log says to what it decides.
+"""One negotiation cycle, from the logged state to its decisions.
 
-The steps are the manual's ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the
-reference's order where it is more exact: priorities, floors, then the pie, spun until nothing changes any more. In the
-first spin, whoever has its slice may still get slots that prefer its job to the one that they have. A submitter gets
-one slot more than its slice allows if it has got none in this spin; from the second spin on, who may have less than the
-lightest slot waits for the next cycle.
+The steps are the manual's ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the order of
+HTCondor's source, which is more exact: priorities, floors, then the pie, spun until nothing changes. In the first spin,
+a submitter that has its slice may still get slots that prefer its job to their current one. A submitter without a slot
+in this spin may exceed its slice by one slot. From the second spin on, a submitter that may have less than the lightest
+slot waits for the next cycle.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from .spins import Turn
 from .waiting_submitters import waiting_submitters
 
 RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE = 8, 2, 4, 16
-"""The number of the way in which cycles are decided here (``CycleHeld.rules``), and what is added to it where a job
-named concurrency limits, and where there are accounting groups, at which earlier versions did not look, and where a
-match names the partitionable slot as a whole: in earlier versions, what was carved from it."""
+"""The number of the rules by which cycles are decided (``CycleHeld.rules``), and what is added to it if a job named
+concurrency limits, if there are accounting groups (both of which earlier versions ignored), and if a match names the
+whole partitionable slot (in earlier versions: the dynamic slot)."""
 Why = Callable[[str], tuple[int, str, str]]
 
 
 class CycleResult(Struct, frozen=True):
     """What a cycle decided."""
 
-    priorities: PrioritiesUpdated | None  #: the priorities as of it, if any has changed
+    priorities: PrioritiesUpdated | None  #: the new priorities, if any has changed
     quotas: QuotasAssigned | None  #: the quotas of the accounting groups, if any has changed
-    held: CycleHeld | None  #: itself, if it matched something or learned something new
-    choices: tuple[Choice, ...] = ()  #: the matches with what they are made of
+    held: CycleHeld | None  #: the cycle's event, if it has matches or new reasons
+    choices: tuple[Choice, ...] = ()  #: the matches with their details
 
 
 def hold(
@@ -56,15 +56,15 @@ def hold(
     once: bool = False,
     demand: Mapping[str, float] = {},
 ) -> CycleResult:
-    """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
+    """Hold a cycle. The state does not change: the returned events have the decisions.
 
-    :param advertise: gives the slots' ads
-    :param why: what an event of a cause begins with: the instant, the cause, the stimulus
-    :param context: what expressions see of the world; of the pool's time zone ``offset`` is the seconds from UTC
-    :param turns: submitters in the order in which those of equal rights are asked; the others are asked by name
-    :param whose: of several negotiators, whose cycle it is; empty: NEGOTIATOR's
-    :param once: match partitionable slots without a consumption policy once, as the reference does
-    :param demand: the cores that accounting groups request, by name, if that is not what the queue says
+    :param advertise: returns the slots' ads
+    :param why: returns the first fields of an event with a cause: the instant, the cause, the stimulus
+    :param context: the context of expressions; ``offset`` is its time zone's seconds from UTC
+    :param turns: the order of submitters with equal priority; submitters that are not in it follow by name
+    :param whose: the negotiator whose cycle it is; empty: NEGOTIATOR
+    :param once: match partitionable slots without a consumption policy once, as HTCondor does
+    :param demand: the cores that accounting groups request, by name, if they differ from the queue
     """
     now, context = why("negotiated")[0], context.replace(allowance=Allowance())
     state, caches = seen_by(state, caches, whose, now)

@@ -1,4 +1,4 @@
-"""What submitters have and may have during one cycle: as the log says, and what the cycle itself has given them."""
+"""The submitters' usage and limits during one cycle: from the log, and from the cycle's own matches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class CycleSubmitter:
     name: str
     real: float  #: the real priority
     priority: float  #: the effective priority
-    using: float  #: the cores that it has
-    floor: float  #: in cores, as the ceiling
+    using: float  #: the cores that it uses
+    floor: float  #: in cores, like the ceiling
     ceiling: float
     group: int = 0  #: the place of its group in the tree of accounting groups
     idle: int = 0
@@ -31,17 +31,17 @@ class CycleSubmitter:
 
 @define
 class CycleSubmitters:
-    """The accounts of one cycle, made when they are asked for."""
+    """The accounts of one cycle, made on demand."""
 
     state: Manager
     now: int
     rules: Negotiator
     known: dict[str, CycleSubmitter] = field(factory=dict)
-    moved: dict[str, CycleSubmitter] = field(factory=dict)  #: those of whom the cycle has changed what they use, lately
-    given: int = 0  #: how many times the cycle has changed what somebody uses
-    nodes: list[Node] = field(init=False)  #: the accounting groups with what their members have
-    places: dict[str, int] = field(factory=dict)  #: the place of each submitter's group, of those that were asked for
-    regrouping: bool = False  #: whether submitters of groups negotiate with those of none now
+    moved: dict[str, CycleSubmitter] = field(factory=dict)  #: the accounts whose usage the cycle has changed lately
+    given: int = 0  #: how many times the cycle has changed an account's usage
+    nodes: list[Node] = field(init=False)  #: the accounting groups with their members' usage
+    places: dict[str, int] = field(factory=dict)  #: the known places of submitters' groups
+    regrouping: bool = False  #: whether submitters of groups now negotiate with those without a group
 
     def __attrs_post_init__(self) -> None:
         self.nodes = self.rules.tree.grown()
@@ -68,9 +68,9 @@ class CycleSubmitters:
         )
 
     def aged(self, names: Iterable[str]) -> dict[str, float]:
-        """The real priorities that have changed since the log said them last.
+        """Return the real priorities that differ from the logged ones.
 
-        :param names: those that wait or use something, as far as theirs may have changed
+        :param names: the waiting or using submitters whose priority may have changed
         """
         priorities = {}
         for name in names:
@@ -82,7 +82,7 @@ class CycleSubmitters:
         return priorities
 
     def give(self, account: CycleSubmitter, cores: float, before: CycleSubmitter | None = None) -> None:
-        """A match: the one who had the slot before has it no more."""
+        """Add a match's cores to an account, and take them from the preempted one."""
         account.using += cores
         self.moved[account.name] = account
         self.nodes[account.group].take(round(cores * 1000))
@@ -95,14 +95,14 @@ class CycleSubmitters:
     # Accounting groups
 
     def place_of(self, name: str) -> int:
-        """The place of a submitter's accounting group in the tree."""
+        """Return the place of a submitter's accounting group in the tree."""
         place = self.places.get(name)
         if place is None:
             place = self.places[name] = self.rules.tree.place_of(name)
         return place
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
-        """What an ad says of a submitter's accounting group, behind ``whose``; nothing if there are no groups."""
+        """Return an ad's attributes of a submitter's group, with the prefix ``whose``; empty without groups."""
         if not self.rules.tree.divides:
             return {}
         node = self.nodes[self.place_of(name)]
@@ -113,5 +113,5 @@ class CycleSubmitters:
         }
 
     def negotiating(self, name: str) -> str:
-        """The group that a submitter negotiates in now."""
+        """Return the group that a submitter now negotiates in."""
         return NO_GROUP if self.regrouping else self.nodes[self.place_of(name)].name

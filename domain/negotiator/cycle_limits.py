@@ -1,9 +1,9 @@
 """Concurrency limits in a cycle: how much of each is held, what each job takes, and which jobs or slots are refused.
 
-What is held is what the log says that matches and claims hold, and what the cycle itself has given. Within a cycle
-nothing is given back: not by a job that a match preempts either, which holds what it has until its claim is over. So a
-limit that is reached stays so, and no match exceeds one. (The reference counts what is preempted as free for the rest
-of the cycle, and checks limits that a job names twice one by one: that is how it may exceed them.)
+Logged matches and claims hold limits, and so do the cycle's own matches. A cycle never releases any: a preempted job
+holds its limits until its claim ends. So a limit stays reached, and no match exceeds one. (HTCondor counts the limits
+of preempted jobs as free for the rest of the cycle, and checks limits that a job names twice one by one: so it may
+exceed them.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .slot_table import Places, PublicAds
 
 
 class CycleLimits(Struct):
-    """The limits of one cycle, made when a job names them."""
+    """The limits of one cycle, made when a job first names them."""
 
     state: Manager
     pool: PublicAds
@@ -40,19 +40,19 @@ class CycleLimits(Struct):
     _wanted: dict[str, ConcurrencyUse] = field(default_factory=dict)
     _jobs: dict[int, JobLimits | None] = field(default_factory=dict)  #: by the autocluster's number
     _of_slots: dict[str, JobLimits] = field(default_factory=dict)
-    _held: dict[str, Amount] | None = None  #: by the limit's name what is held when the cycle begins
+    _held: dict[str, Amount] | None = None  #: what is held when the cycle begins, by the limit's name
 
     @property
     def named(self) -> bool:
-        """Whether any job named limits, as far as jobs were looked at."""
+        """Return whether any of the jobs seen so far names limits."""
         return any(limits is not None for limits in self._jobs.values())
 
     def names_any(self, number: int) -> bool:
-        """Return whether the jobs of an autocluster, which was asked for, name limits."""
+        """Return whether the jobs of an autocluster that was seen name limits."""
         return self._jobs.get(number) is not None
 
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
-        """Return what the jobs of an autocluster take, ``proc`` being one of them; None: nothing."""
+        """Return what the jobs of an autocluster take (``proc`` is one of them); None: nothing."""
         if number not in self._jobs:
             text = cluster.requested_value(proc, LIMITS)
             self._jobs[number] = self._read(text, cluster, proc) if text else None
@@ -60,7 +60,7 @@ class CycleLimits(Struct):
 
     def _read(self, text: str, cluster: Cluster, proc: int) -> JobLimits | None:
         if text[0] == '"' == text[-1] and text.count('"') == 2 and "\\" not in text:
-            return self._fixed(text[1:-1])  # as nearly all of them are: there is nothing to parse
+            return self._fixed(text[1:-1])  # nearly all are plain strings: nothing to parse
         meaning = expression(text)
         if meaning is None:
             return None
@@ -76,11 +76,11 @@ class CycleLimits(Struct):
         return JobLimits(None, limits.wanted, limits.kinds)
 
     def _fixed(self, value: object) -> JobLimits | None:
-        """What does not evaluate to a text takes nothing, as in the reference."""
+        """Return what a value takes. As in HTCondor, a value that is not a string takes nothing."""
         return JobLimits(self._want(value)) if isinstance(value, str) and value else None
 
     def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
-        """What is taken of each slot. Slots that are alike in what the expression leads to are asked once."""
+        """Return what the jobs take for each slot. Evaluates once for slots that the expression cannot tell apart."""
         table = self.pool.table
         first, groups = self._alike(meaning, job)
         texts = [evaluated(job, table.ad(place), self.context) for place in first.tolist()]
@@ -89,7 +89,7 @@ class CycleLimits(Struct):
         return JobLimits(None, [self._want(text) for text in numbers], kinds[groups].tolist())
 
     def _alike(self, meaning: Expression, job: ClassAd) -> tuple[Places, Places]:
-        """The first place of each group of slots that are alike to an expression, and for each place its group."""
+        """Return the first place of each group of slots alike to an expression, and the group of each place."""
         every = np.arange(len(self.pool.names))
         reached = self.ranks.reached(meaning, job, JOB)
         if self.pool.reads_anything or "random" in {name for _, name in reached}:
@@ -125,7 +125,7 @@ class CycleLimits(Struct):
 
 
 def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
-    """Return what is held of each limit, by its name, where so many matches and claims hold the same."""
+    """Return what is held of each limit, by name. ``in_use``: how many matches and claims hold each text."""
     held: dict[str, Amount] = {}
     for text, count in in_use.items():
         for name, units in requested_amounts(text):

@@ -1,7 +1,7 @@
-"""Those who wait and have equal rights, together: a cycle need not go through each of them to know what all have.
+"""Groups of waiting submitters with equal priority: a cycle need not look at each member.
 
-Most of those who wait have used nothing for long, and are told apart by nothing but their names. How large the pie is,
-who comes first, and how many were refused follows from how many they are.
+Most waiting submitters have used nothing for a long time, and differ only by name. The size of the pie, the order of
+the turns and the number of refusals follow from the number of members.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .cycle_accounts import CycleSubmitter
 
 
 class PriorityKey(NamedTuple):
-    """What an account says that stays as time passes."""
+    """The parts of an account that do not change with time."""
 
     priority: float
     using: float
@@ -27,37 +27,37 @@ class PriorityKey(NamedTuple):
 
 @define(eq=False)
 class EqualPriorityGroup:
-    """Submitters of equal rights, of all of whose jobs the kinds are known, by name."""
+    """Submitters of equal priority whose jobs' kinds are all known, by name."""
 
     rights: PriorityKey
     names: SortedList[str] = field(factory=SortedList)
-    idle: int = 0  #: how many jobs of theirs wait
-    kinds: int = 0  #: and of how many kinds those of each are, added up
+    idle: int = 0  #: the members' idle jobs
+    kinds: int = 0  #: the sum of the members' numbers of kinds
 
 
 class WaitingSubmitter(NamedTuple):
     standing: EqualPriorityGroup
     idle: int
     kinds: int
-    kind: int  #: the number of their autocluster, if its jobs are of one, else -1
+    kind: int  #: the number of the jobs' autocluster if they have only one, else -1
 
 
 class EqualPriorityGroups:
-    """All who wait: each in a standing, or alone."""
+    """All waiting submitters: in groups, or alone."""
 
     def __init__(self) -> None:
         self.by_rights: dict[PriorityKey, EqualPriorityGroup] = {}
         self.members: dict[str, WaitingSubmitter] = {}
         self.alone: dict[str, None] = {}
         self.of_several_kinds: dict[str, None] = {}
-        """The members whose jobs are of more than one kind."""
+        """The members with jobs of more than one kind."""
         self._of_kind: dict[int, dict[str, None]] = {}
         self._untold: dict[int, dict[str, None]] = {}
-        """Of each kind those members of whom the log is not known to have what is told now (``_told``)."""
+        """The members of each kind for which the log may not have the current reason (``_told``)."""
         self._told: dict[int, int] = {}
 
     def leave(self, name: str) -> None:
-        """A submitter waits no longer, or with other rights or jobs."""
+        """Remove a submitter that no longer waits, or whose priority or jobs changed."""
         self.alone.pop(name, None)
         member = self.members.pop(name, None)
         if member is None:
@@ -90,17 +90,17 @@ class EqualPriorityGroups:
         else:
             self.of_several_kinds[name] = None
 
-    # What is told of those who are of one kind
+    # Reasons for members with one kind of jobs
 
     def kinds(self, spared: Container[str]) -> Iterator[tuple[int, str]]:
-        """The kinds of the members but those that are spared, each with one of them."""
+        """Yield the kinds of the members, each with one of them, without the ``spared`` members."""
         for kind, names in self._of_kind.items():
             first = next((name for name in names if name not in spared), None)
             if first is not None:
                 yield kind, first
 
     def untold(self, kind: int, number: int) -> Iterable[str]:
-        """Of the members of a kind those of whom the log is not known to have what is told now, which has a number."""
+        """Return the members of a kind for which the log may not have the current reason, which has this number."""
         if self._told.get(kind) != number:
             self._told[kind] = number
             self._untold[kind] = dict(self._of_kind.get(kind, ()))
@@ -113,23 +113,23 @@ class EqualPriorityGroups:
 
 
 class Rest(NamedTuple):
-    """Members of one standing who were not asked: how many, how many jobs of theirs wait, and of how many kinds."""
+    """The members of one group that had no turn."""
 
     rights: PriorityKey
     many: int
-    idle: int
-    kinds: int
+    idle: int  #: their idle jobs
+    kinds: int  #: the sum of their numbers of kinds
 
 
 _Turn = tuple[float, float, str]
-"""By what submitters come one after the other: the better priority, then the emptier slice, then by name."""
+"""The sort key of turns: the better priority, then the emptier slice, then the name."""
 
 
 class SubmitterOrder:
-    """All who wait, in the order in which the first spin of a pie asks them."""
+    """All waiting submitters, in the order of the first spin of a pie."""
 
     def __init__(self, standings: EqualPriorityGroups, alone: Sequence[CycleSubmitter], total: float) -> None:
-        """:param total: the cores that are to be divided"""
+        """:param total: the cores to divide"""
         self._standings, self._total = standings, total
         self._alone = {one.name: PriorityKey(one.priority, one.using, one.ceiling) for one in alone}
         self.walked: dict[str, None] = {}
@@ -143,11 +143,11 @@ class SubmitterOrder:
         return len(self._standings.members) + len(self._alone)
 
     def share(self, rights: PriorityKey) -> float:
-        """The part of the pool that each is to have, by the inverse ratio of the effective priorities."""
+        """Return the part of the pool for each, by the inverse ratio of the effective priorities."""
         return self._worst / (rights.priority * self._normal)
 
     def slice(self, rights: PriorityKey) -> float:
-        """The cores that each is to have further."""
+        """Return how many more cores each may have."""
         return max(0.0, self.share(rights) * self._total - rights.using)
 
     def rights_of(self, name: str) -> PriorityKey:
@@ -155,7 +155,7 @@ class SubmitterOrder:
         return self._alone[name] if member is None else member.standing.rights
 
     def __iter__(self) -> Iterator[str]:
-        """The names. Whom the walk has come to is ``walked``."""
+        """Yield the names; ``walked`` has those that are done."""
         turns = [self._turns(group.rights, group.names) for group in self._standings.by_rights.values()]
         alone = sorted((*self._turn(rights), name) for name, rights in self._alone.items())
         for _, _, name in heapq.merge(alone, *turns):
@@ -170,10 +170,10 @@ class SubmitterOrder:
         turn = self._turn(rights)
         return ((*turn, name) for name in names)
 
-    # Those to whom the walk has not come
+    # Submitters that are not walked
 
     def singles(self, apart: Iterable[str]) -> list[str]:
-        """In their order, those who are alone or ``apart``."""
+        """Return the remaining submitters that are alone or ``apart``, in their order."""
         members = self._standings.members
         names = [*self._alone, *(name for name in apart if name in members)]
         return sorted(
@@ -182,7 +182,7 @@ class SubmitterOrder:
         )
 
     def rests(self, apart: Iterable[str]) -> Iterator[Rest]:
-        """The others, by their rights."""
+        """Yield the other remaining submitters, by group."""
         gone: dict[PriorityKey, list[WaitingSubmitter]] = {}
         for name in dict.fromkeys((*self.walked, *apart)):
             member = self._standings.members.get(name)
@@ -196,11 +196,11 @@ class SubmitterOrder:
 
 
 _SPLIT = 134_217_729.0
-"""2 to the 27th, and one: it takes a number's digits apart in two halves."""
+"""2 to the 27th, plus 1: splits a number's digits in two halves."""
 
 
 def total_of(amounts: Iterable[tuple[float, int]]) -> float:
-    """The sum of so many times each amount, rounded once: that is the same in any order, and however it is grouped."""
+    """Return the sum of amounts times counts, rounded once: the same for any order and grouping."""
     parts: list[float] = []
     for amount, many in amounts:
         if many == 1:

@@ -1,4 +1,4 @@
-"""The slots that somebody has and that a cycle may give to another submitter's job."""
+"""The claimed slots that a cycle may give to another submitter's job."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _NOBODY = ClassAd()
 
 @define
 class HeldSlots:
-    """Which of them are still to be had (``mask``, ``left``). ``there``: the slots that the negotiator knows of;
-    ``publish`` lets the slots' ads say what their users use as of now."""
+    """The claimed slots that are still available (``mask``, ``left``). ``there``: the negotiator's slots; ``publish``
+    updates the users' usage in the slots' ads."""
 
     state: Manager
     rules: Negotiator
@@ -52,8 +52,8 @@ class HeldSlots:
     weights: list[float] = field(factory=list)
     mask: Mask = field(init=False)
     left: int = field(init=False)
-    prefers: bool = field(init=False)  #: one might change hands because it prefers another job
-    _priorities: Floats | None = None  #: the effective priorities of those who have slots
+    prefers: bool = field(init=False)  #: whether a slot might be preempted because it prefers another job
+    _priorities: Floats | None = None  #: the effective priorities of the slots' users
 
     def __attrs_post_init__(self) -> None:
         self.mask = self.pool.held & self.there
@@ -68,13 +68,13 @@ class HeldSlots:
 
     @property
     def _may_change_hands(self) -> bool:
-        """Whether any slot that somebody has may go to another: by default for its RANK alone."""
+        """Return whether any claimed slot may be preempted: by default only for its RANK."""
         requirements = self.rules.preemption_requirements
         return self.prefers or not isinstance(requirements, Literal) or accepts(requirements.value)
 
     def _may_be_preferred(self) -> bool:
-        """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
-        jobs, and not more than that of the job that it has."""
+        """Return whether any claimed slot could rank another job above its own: not if its RANK is the same for all
+        jobs, and not greater than the rank of its current job."""
         column = self.pool.table.columns.get("rank")
         if column is None:
             return False
@@ -86,14 +86,14 @@ class HeldSlots:
         return bool((values > self.pool.ranks[held]).any())
 
     def swaps(self, account: CycleSubmitter, place: int) -> bool:
-        """Whether a submitter of the same group has a slot."""
+        """Return whether a submitter of the same group has a slot."""
         claim = self.state.slots[self.pool.names[place]].claim
         return claim is not None and self.accounts.of(claim.submitter).group == account.group
 
     def best(
         self, kind: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
     ) -> tuple[Key, str] | None:
-        """The best of the slots that somebody has and that may change hands, and for which reason."""
+        """Return the best claimed slot that may be preempted, and the reason."""
         if not self.left:
             return None
         known = kind.held.get(account.name)
@@ -119,7 +119,7 @@ class HeldSlots:
         return None
 
     def _of(self, kind: ResourceRequest, account: CycleSubmitter) -> Held:
-        """The slots that a job of this submitter may have although somebody has them, and why not others."""
+        """Return the claimed slots that this submitter's job may preempt, and why it may not preempt others."""
         pool, table = self.pool, self.pool.table
         places = np.flatnonzero(kind.match & self.mask)
         given = self.accounts.given
@@ -152,18 +152,18 @@ class HeldSlots:
         return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
 
     def behind(self, account: CycleSubmitter, places: Places) -> Mask:
-        """Whether those who have the slots come behind the submitter. The reference leaves that to
+        """Return whether the slots' users have a worse priority than the submitter. HTCondor leaves that to
         PREEMPTION_REQUIREMENTS."""
         if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(places), bool)
-        if self._priorities is None:  # they stay during a cycle
+        if self._priorities is None:  # they are fixed during a cycle
             priorities = [self.accounts.of(name).priority for name in self.pool.submitters]
             self._priorities = np.array(priorities or [0.0])
         behind: Mask = self._priorities[self.pool.users[places]] > account.priority
         return behind
 
     def _allowed(self, job: ClassAd, places: Places, candidates: Mask) -> Mask:
-        """Where PREEMPTION_REQUIREMENTS is true; without it, everywhere."""
+        """Return the places where PREEMPTION_REQUIREMENTS is true; without it, all places."""
         requirements = self.rules.preemption_requirements
         if requirements is None:
             return np.ones(len(places), bool)
@@ -192,7 +192,7 @@ class HeldSlots:
         return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
 
     def take(self, place: int) -> CycleSubmitter | None:
-        """Take a slot from whoever has it, and return their account."""
+        """Take a slot from its user, and return the user's account."""
         self.mask[place] = False
         self.left -= 1
         claim = self.state.slots[self.pool.names[place]].claim

@@ -114,11 +114,11 @@ def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each invalid name in GROUP_NAMES, and for each setting of an unknown group."""
     tree = group_tree(named_groups(settings), {})
     for name, why in tree.ignored.items():
-        yield f"GROUP_NAMES: {name} is no accounting group: {why}"
+        yield f"GROUP_NAMES: {name} is not a valid accounting group: {why}"
     for name, value in settings.items():
         group = name[len(family_of(name)) :].lower()
         if family_of(name) and value.strip() and group not in tree.places:
-            yield f"{name} has no effect: there is no accounting group {group}; GROUP_NAMES has to name it"
+            yield f"{name} has no effect: there is no accounting group {group}; add it to GROUP_NAMES"
 
 
 def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
@@ -193,7 +193,9 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
     """Return one negotiator's own settings. The master gives it its local name, unless its arguments do."""
     args = configuration.get(f"{name}_ARGS").split()
     if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
-        raise configuration.error(f"{name}_ARGS", f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is followed")
+        raise configuration.error(
+            f"{name}_ARGS", f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is implemented"
+        )
     own = configuration.as_local(args[1] if args else name)
     texts = offered(own)
     paced = any(own.source(each).kind != "default" for each in PACE)
@@ -276,7 +278,7 @@ def _seconds(configuration: Configuration, name: str) -> str:
     seconds = configuration.number(name, float(PACE[name]))
     if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"
-        message = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
+        message = f"{name} = {_number(seconds)}: use a number of seconds, {least}"
         raise configuration.error(name, message)
     return _number(seconds)
 

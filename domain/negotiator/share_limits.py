@@ -1,4 +1,4 @@
-"""What a submitter may get in a spin of the pie, and what was in the way."""
+"""What a submitter may get in a spin of the pie, and the limit that stopped it."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from msgspec import Struct
 from .candidates import RANK
 
 EASING = 1e-9
-"""Cores that sums of weights may be off by."""
+"""The rounding error that is allowed in sums of weights, in cores."""
 SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "running", "quota"
-"""The limits that may keep a submitter from a slot."""
+"""The limits that may stop a submitter."""
 
 
 class SpinLimits(Struct):
-    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, ``room``
-    until its ceiling, and ``quota`` until its group has what it may have, which no match may exceed; of which it has
-    ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them was in the last job's way: share, ceiling,
-    quota, or empty for none."""
+    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from unclaimed slots, ``room`` until
+    its ceiling, and ``quota`` until its group's quota is used up, which no match may exceed. It has ``got`` so many
+    cores, ``fresh`` from unclaimed slots. ``stopped`` is the limit that stopped the last job: share, ceiling, quota, or
+    empty."""
 
     limit: float
     unclaimed: float
     room: float
     quota: float = inf
-    capped: str = SHARE  #: what ``unclaimed`` is bounded by
+    capped: str = SHARE  #: the limit that bounds ``unclaimed``
     got: float = 0.0
     fresh: float = 0.0
     stopped: str = ""
 
     def permits(self, cores: float, reason: str, swapped: bool = False) -> bool:
-        """Whether a slot may be had. Who has got nothing in this spin may exceed its share once; a slot's preference
-        goes before all shares.
+        """Return whether the limits permit a slot. A submitter without a slot in this spin may exceed its share once. A
+        slot that prefers the job is not limited by shares.
 
         :param swapped: a submitter of the same group has the slot
         """

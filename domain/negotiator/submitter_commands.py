@@ -1,7 +1,7 @@
-"""What administrators do to submitters: set what they are granted, lend it for a while, reset their usage, forget them.
+"""Administrators' commands for submitters: set or lease what they are granted, reset their usage, delete them.
 
-The rules are those of condor_userprio and of the accountant behind it; where these take a value and make another of it,
-so does this. Each act is an event that stands in the log with who asked for it.
+The rules are those of condor_userprio and of HTCondor's accountant; where these change a given value, so does this
+module. Each command is an event in the log, with the user who gave it.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
 
 NO_LIMIT: Final = -1.0
-"""The ceiling of who has none."""
+"""The ceiling of a submitter without one."""
 LONGEST: Final = 10**10
-"""Seconds that a lease or an instant may be, at most."""
+"""The maximum of a lease or an instant, in seconds."""
 
 
 class Grant(NamedTuple):
-    """What can be set of a submitter."""
+    """A property that can be set for a submitter."""
 
     words: str
-    least: float  #: the least value that a log holds
+    least: float  #: the least value in a log
     most: float
-    option: str  #: how ``poolbook userprio`` sets it
-    cancel: str = ""  #: how that calls off a lease (empty: it cannot be lent)
+    option: str  #: the option of ``poolbook userprio`` that sets it
+    cancel: str = ""  #: the option that cancels its lease (empty: it cannot be leased)
 
     @property
     def lease(self) -> str:
-        """A lease of it, as the reference calls it."""
+        """Return HTCondor's name of its lease."""
         return f"{self.words.replace(' ', '-')} lease"
 
 
@@ -56,10 +56,10 @@ GRANTS: Final[dict[str, Grant]] = {
 
 
 def unfit(name: str, value: float) -> str:
-    """What is wrong with a value of one of ``GRANTS``; empty: nothing."""
+    """Return what is wrong with a value of one of ``GRANTS``; empty: nothing."""
     grant = GRANTS[name]
     if not isfinite(value):
-        return "a finite number is wanted"
+        return "use a finite number"
     if value < grant.least:
         return f"it must be greater than or equal to {grant.least:g}{_WAYS_OUT.get(name, '')}"
     if value > grant.most:
@@ -70,25 +70,25 @@ def unfit(name: str, value: float) -> str:
 
 
 _WAYS_OUT: Final[dict[str, str]] = {
-    "factor": "; to favour somebody, raise the factors of the others",
-    "floor": " cores; 0 is none",
-    "ceiling": " cores; -1 is no limit",
+    "factor": "; to favour a submitter, raise the factors of the others",
+    "floor": " cores; 0 means no floor",
+    "ceiling": " cores; -1 means no limit",
 }
-"""What to do instead of setting what is too little."""
+"""What to do instead of setting a value that is too small."""
 
 
 def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
-    """Set something of a submitter; one that nobody knows yet gets a record by it. While it is lent, what is set holds
-    until the lease is over; then it is again what it was before, as in the reference.
+    """Set a property of a submitter; an unknown submitter gets a record. A value that is set during a lease holds until
+    the lease ends; then the previous value is in force again, as in HTCondor.
 
-    :raises Refusal: it is not the user's to set, the name or value is none, a lease runs already, or none is there to
-        be called off
+    :raises Refusal: the user may not set it, the name or value is invalid, a lease is already in effect, or there is
+        none to cancel
     """
     check_super_user(draft, command, f"set the {command.name} of {command.submitter}")
     _check_name(draft, command.submitter)
     grant = GRANTS.get(command.name)
     if grant is None:
-        raise Refusal(f"{command.name!r} is nothing that can be set of a submitter; there are {', '.join(SET)}")
+        raise Refusal(f"{command.name!r} cannot be set for a submitter; use one of {', '.join(SET)}")
     known = draft.state.submitters.get(str(AccountName(_whose(draft, command.negotiator), command.submitter)))
     until = _lease_end(known, command.name, draft.now)
     if command.cancel:
@@ -96,7 +96,7 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
         return
     value = float(command.value)
     if command.name == "priority" and value < LEAST_PRIORITY:
-        value = LEAST_PRIORITY  # nobody has a better one, whatever was asked for
+        value = LEAST_PRIORITY  # there is no better one
     if problem := unfit(command.name, value):
         raise Refusal(f"the {grant.words} of {command.submitter} cannot be {value:g}: {problem}")
     if command.duration:
@@ -120,23 +120,23 @@ def _words(command: SetSubmitter) -> str:
 
 
 def _lease_end(known: Submitter | None, name: str, now: int) -> int:
-    """When the lease of it that runs now is over; 0: none runs."""
+    """Return when the lease in effect ends; 0: none is."""
     lease = None if known is None else known.leases.get(name)
     return lease[1] if lease is not None and now < lease[1] else 0
 
 
 def _lent_until(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> int:
-    """When a lease that begins now is over.
+    """Return when a lease that begins now ends.
 
-    :raises Refusal: it cannot be lent, or not for so long, or one runs already
+    :raises Refusal: it cannot be leased, or not for so long, or a lease is already in effect
     """
     _check_lendable(grant)
     if not 0 < command.duration <= LONGEST:
-        raise Refusal(f"a lease of {command.duration} s: a whole number of seconds, from 1 to {LONGEST:,}, is wanted")
+        raise Refusal(f"a lease of {command.duration} s is not valid; use a whole number from 1 to {LONGEST:,} seconds")
     if running:
         raise Refusal(
             f"{grant.lease} for {command.submitter} is already in effect (expires at {running // SECOND}): "
-            f"`poolbook userprio {grant.cancel} {command.submitter}` calls it off"
+            f"`poolbook userprio {grant.cancel} {command.submitter}` cancels it"
         )
     return draft.now + command.duration * SECOND
 
@@ -145,8 +145,8 @@ def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running:
     _check_lendable(grant)
     if not running:
         raise Refusal(
-            f"no {grant.lease} in effect for {command.submitter}: there is nothing to call off; "
-            f"`poolbook userprio {grant.option} {command.submitter} <value>` sets it for good"
+            f"no {grant.lease} in effect for {command.submitter}: there is nothing to cancel; "
+            f"`poolbook userprio {grant.option} {command.submitter} <value>` sets it permanently"
         )
     _set(draft, command, 0.0, draft.now)
 
@@ -154,13 +154,13 @@ def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running:
 def _check_lendable(grant: Grant) -> None:
     if not grant.cancel:
         lent = ", ".join(other.words for other in GRANTS.values() if other.cancel)
-        raise Refusal(f"the {grant.words} cannot be lent for a time, as {lent} can: set it without a duration")
+        raise Refusal(f"the {grant.words} cannot be leased (only {lent} can): set it without a duration")
 
 
 def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
-    """The usage of some submitters, or of all, counts from now on. What they have in use goes on to count.
+    """Reset the usage of some submitters, or of all. What they have in use continues to count.
 
-    :raises Refusal: it is not the user's to reset, or a name is none
+    :raises Refusal: the user may not reset it, or a name is invalid
     """
     whose = ", ".join(command.submitters) or "all submitters"
     check_super_user(draft, command, f"reset the usage of {whose}")
@@ -177,9 +177,9 @@ def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
 
 
 def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
-    """Forget a submitter; one that nobody knows is forgotten already. If it comes again, it comes as new.
+    """Delete a submitter's record, if there is one. If the submitter comes again, it is a new one.
 
-    :raises Refusal: it is not the user's to delete, or the name is none
+    :raises Refusal: the user may not delete it, or the name is invalid
     """
     name = command.submitter
     check_super_user(draft, command, f"delete {name}")
@@ -193,9 +193,9 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
 
 
 def _whose(draft: Draft[Manager], name: str) -> str:
-    """Return the negotiator in whose accounting something is to be done, as events have it.
+    """Return the negotiator that a command is for, by its name in events.
 
-    :raises Refusal: there is none of the name, or several and none is named
+    :raises Refusal: unknown name, or several negotiators and none is named
     """
     try:
         return short(negotiator_named(draft.state.settings, name))
@@ -209,6 +209,6 @@ _NAME = re.compile(r"\S+@[^\s@]+")
 def _check_name(draft: Draft[Manager], name: str) -> None:
     if name not in accounts_of(draft.state.submitters) and not (_NAME.fullmatch(name) and name.isprintable()):
         raise Refusal(
-            f"{name!r} is no submitter's name: the full one is wanted, user@domain, as `poolbook userprio -allusers` "
+            f"{name!r} is not a submitter's name: use the full name, user@domain, as `poolbook userprio -allusers` "
             "shows it"
         )

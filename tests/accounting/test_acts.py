@@ -92,20 +92,20 @@ def test_what_is_set_is_written_down_with_who_set_it(name: str, value: float, is
     ("name", "value", "words"),
     [
         ("factor", 0.5, "the priority factor of alice@example.org cannot be 0.5: it must be greater than or equal to "
-         "1; to favour somebody, raise the factors of the others"),
+         "1; to favour a submitter, raise the factors of the others"),
         ("floor", -1, "the floor of alice@example.org cannot be -1: it must be greater than or equal to 0 cores; "
-         "0 is none"),
+         "0 means no floor"),
         ("ceiling", -5, "the ceiling of alice@example.org cannot be -5: it must be greater than or equal to -1 cores; "
-         "-1 is no limit"),
+         "-1 means no limit"),
         ("ceiling", -0.5, "the ceiling of alice@example.org cannot be -0.5: it is -1 (no limit), or 0 or more cores"),
         ("usage", -5, "the accumulated usage of alice@example.org cannot be -5: it must be greater than or equal to 0"),
         ("begin", -5, "the begin of the usage of alice@example.org cannot be -5: it must be greater than or equal to "
          "0"),
         ("last", 1e11, "the last usage time of alice@example.org cannot be 1e+11: it must be less than or equal to "
          "1e+10"),
-        ("factor", float("inf"), "the priority factor of alice@example.org cannot be inf: a finite number is wanted"),
-        ("priority", float("nan"), "the priority of alice@example.org cannot be nan: a finite number is wanted"),
-        ("colour", 3, "'colour' is nothing that can be set of a submitter; there are priority, factor, floor, ceiling, "
+        ("factor", float("inf"), "the priority factor of alice@example.org cannot be inf: use a finite number"),
+        ("priority", float("nan"), "the priority of alice@example.org cannot be nan: use a finite number"),
+        ("colour", 3, "'colour' cannot be set for a submitter; use one of priority, factor, floor, ceiling, "
          "usage, begin, last"),
     ],
 )  # fmt: skip
@@ -119,8 +119,8 @@ def test_what_cannot_be_set_is_refused_with_the_rule(name: str, value: float, wo
 @together("who", ["alice", "alice@", "@example.org", "a b@example.org", "", "a\n@example.org", "<none>"])
 def test_a_submitter_is_named_in_full(who: str) -> None:
     pool = Administered()
-    way_out = "the full one is wanted, user@domain, as `poolbook userprio -allusers` shows it"
-    words = f"{who!r} is no submitter's name: {way_out}"
+    way_out = "use the full name, user@domain, as `poolbook userprio -allusers` shows it"
+    words = f"{who!r} is not a submitter's name: {way_out}"
     assert pool.set("factor", 5, who=who).refusal == words
     assert pool.handle(s.ResetUsage(pool.id(), "root", (who,))).refusal == words
     assert pool.handle(s.DeleteSubmitter(pool.id(), "root", who)).refusal == words
@@ -190,8 +190,8 @@ def test_a_lease_can_be_called_off_once(name: str, before: float, lent: float) -
     assert pool.has(name) == before
     lease = {"factor": "priority-factor lease", "floor": "floor lease", "ceiling": "ceiling lease"}[name]
     assert pool.set(name, cancel=True).refusal == (
-        f"no {lease} in effect for {ALICE}: there is nothing to call off; `poolbook userprio "
-        f"{GRANTS[name].option} {ALICE} <value>` sets it for good"
+        f"no {lease} in effect for {ALICE}: there is nothing to cancel; `poolbook userprio "
+        f"{GRANTS[name].option} {ALICE} <value>` sets it permanently"
     )
     assert examine(pool.log.read()).sound
 
@@ -202,7 +202,7 @@ def test_one_lease_runs_at_a_time() -> None:
     until = pool.engine.now() // SECOND + 3600
     assert pool.set("factor", 8, duration=60).refusal == (
         f"priority-factor lease for {ALICE} is already in effect (expires at {until}): `poolbook userprio "
-        f"-cancelfactorlease {ALICE}` calls it off"
+        f"-cancelfactorlease {ALICE}` cancels it"
     )
     assert pool.has("factor") == 7
     assert not pool.set("ceiling", 8, duration=60).refusal
@@ -225,7 +225,7 @@ def test_what_is_set_while_a_lease_runs_holds_until_the_lease_is_over() -> None:
 @pytest.mark.parametrize("how", [{"duration": 60}, {"cancel": True}])
 def test_only_factor_floor_and_ceiling_can_be_lent(name: str, how: dict[str, Any]) -> None:
     assert Administered().set(name, 5, **how).refusal == (
-        f"the {GRANTS[name].words} cannot be lent for a time, as priority factor, floor, ceiling can: set it without a "
+        f"the {GRANTS[name].words} cannot be leased (only priority factor, floor, ceiling can): set it without a "
         "duration"
     )
 
@@ -233,7 +233,7 @@ def test_only_factor_floor_and_ceiling_can_be_lent(name: str, how: dict[str, Any
 @pytest.mark.parametrize("duration", [-5, 10**10 + 1])
 def test_a_lease_lasts_for_some_time(duration: int) -> None:
     assert Administered().set("factor", 5, duration=duration).refusal == (
-        f"a lease of {duration} s: a whole number of seconds, from 1 to 10,000,000,000, is wanted"
+        f"a lease of {duration} s is not valid; use a whole number from 1 to 10,000,000,000 seconds"
     )
 
 

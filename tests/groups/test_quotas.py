@@ -86,8 +86,8 @@ def test_groups_are_in_the_order_of_the_tree_each_level_by_name() -> None:
 @together(
     ("names", "ignored"),
     [
-        ("<none> a", {"<none>": "it is the name of the group of those that are in none"}),
-        ("a A", {"A": "it is a once more"}),
+        ("<none> a", {"<none>": "it is the name of the root, for submitters without a group"}),
+        ("a A", {"A": "it is a again"}),
         ("a.b c", {"a.b": "there is no group a"}),
         ("a a.b.c", {"a.b.c": "there is no group a.b"}),
     ],

@@ -97,11 +97,11 @@ def test_a_dynamic_quota_of_more_than_the_whole_is_refused_with_its_line() -> No
         (
             "GROUP_NAMES = a, b.c\nGROUP_QUOTA_b.c = 1\n",
             [
-                "GROUP_NAMES: b.c is no accounting group: there is no group b",
+                "GROUP_NAMES: b.c is not a valid accounting group: there is no group b",
                 "GROUP_QUOTA_b.c has no effect: there is no accounting group b.c",
             ],
         ),
-        ("GROUP_NAMES = a, A\n", ["GROUP_NAMES: A is no accounting group: it is a once more"]),
+        ("GROUP_NAMES = a, A\n", ["GROUP_NAMES: A is not a valid accounting group: it is a again"]),
     ],
 )
 def test_what_is_set_for_a_group_that_there_is_not_is_told(config: str, words: list[str]) -> None:

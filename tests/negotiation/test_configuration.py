@@ -79,8 +79,8 @@ def test_what_the_negotiator_follows_is_what_is_not_the_default(text: str, found
         ("DEFAULT_PRIO_FACTOR = 0.5", "DEFAULT_PRIO_FACTOR = 0.5: a number of at least 1 is wanted"),
         ("PREEMPTION_REQUIREMENTS = 1 +", "PREEMPTION_REQUIREMENTS"),
         ("NEGOTIATOR_CONSIDER_PREEMPTION = perhaps", "neither true nor false"),
-        ("NEGOTIATOR_INTERVAL = 0", "NEGOTIATOR_INTERVAL = 0: a number of seconds, more than 0, is wanted"),
-        ("NEGOTIATOR_CYCLE_DELAY = -1", "NEGOTIATOR_CYCLE_DELAY = -1: a number of seconds, 0 or more, is wanted"),
+        ("NEGOTIATOR_INTERVAL = 0", "NEGOTIATOR_INTERVAL = 0: use a number of seconds, more than 0"),
+        ("NEGOTIATOR_CYCLE_DELAY = -1", "NEGOTIATOR_CYCLE_DELAY = -1: use a number of seconds, 0 or more"),
         ("GROUP_QUOTA_a = -1", "GROUP_QUOTA_A = -1: a number, 0 or more, is wanted"),
     ],
 )

@@ -87,7 +87,7 @@ def test_daemon_list_names_them_and_each_has_settings_of_its_own(text: str, foun
         (BOTH, "NEGOTIATOR and NEGOTIATOR_GPU have no NEGOTIATOR_SLOT_CONSTRAINT"),
         (BOTH + "NEGOTIATOR_SLOT_CONSTRAINT = Cpus > 1", r"the same NEGOTIATOR_SLOT_CONSTRAINT \(Cpus > 1\)"),
         (BOTH + "NEGOTIATOR_GPU.NEGOTIATOR_SLOT_CONSTRAINT = 1 +", "NEGOTIATOR_SLOT_CONSTRAINT = 1 +"),
-        (BOTH + ON_GPUS + "NEGOTIATOR_GPU_ARGS = -f", "only -local-name NAME is followed"),
+        (BOTH + ON_GPUS + "NEGOTIATOR_GPU_ARGS = -f", "only -local-name NAME is implemented"),
     ],
 )
 def test_what_would_give_two_the_same_slots_is_refused(text: str, words: str) -> None:

@@ -1,12 +1,11 @@
-"""Who is granted how much: real and effective user priorities, usage, floors and ceilings.
+"""The submitters' shares: real and effective user priorities, usage, floors and ceilings.
 
-A submitter's *real* priority is a smoothed average of the cores that it has used lately; the *effective* one is the
-real one times its factor, and the lower it is, the more the submitter gets. Source: the manual, "User Priorities and
-Negotiation", with the formula of "Priority Calculation"; the reference for the factor of a submitter that nobody set
-one for.
+A submitter's *real* priority is a smoothed average of the cores that it has used lately. The *effective* priority is
+the real one times the submitter's factor; the lower it is, the more the submitter gets. Source: the manual, "User
+Priorities and Negotiation", with the formula of "Priority Calculation"; HTCondor's source for the default factor.
 
-Real priorities are computed by scalar arithmetic here and nowhere else, and rounded to 12 significant digits, so that
-what an event says is what any machine would have computed.
+Only this module computes real priorities, in scalar arithmetic, rounded to 12 significant digits: every machine
+computes the value that is in the event.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ...state.accounting_groups import NO_GROUP, group_among, group_names, group
 from ...state.negotiators import as_one
 from ...units import SECOND
 
-if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
+if TYPE_CHECKING:  # a short command reads priorities without loading a pool's state
     from ...state.state import Manager, Submitter
 
 LEAST_PRIORITY: Final = 0.5
 """The best real priority, which every submitter begins with."""
 LEAST_FACTOR: Final = 1.0
-"""The reference takes no smaller factor: one that is less is not set at all."""
+"""The smallest factor. HTCondor ignores smaller ones."""
 _THOUSANDTHS: Final = 1000
 Record = TypeVar("Record")
 NICE: Final = "nice-user"
@@ -44,7 +43,7 @@ class AccountantSettings(NamedTuple):
 
 
 class SubmitterAccount(Protocol):
-    """What is kept of a submitter, as far as it says what the submitter is granted (``state.Submitter``)."""
+    """The part of a submitter's record (``state.Submitter``) that decides its share."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +64,7 @@ class SubmitterAccount(Protocol):
 
 
 def terms(settings: Mapping[str, str]) -> AccountantSettings:
-    """The accountant's settings of a pool's (``domain/state/pool_settings.py``)."""
+    """Return the accountant's settings of a pool's (``domain/state/pool_settings.py``)."""
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
     return AccountantSettings(
@@ -80,26 +79,26 @@ def terms(settings: Mapping[str, str]) -> AccountantSettings:
 
 
 def rounded(value: float) -> float:
-    """To 12 significant digits."""
+    """Round to 12 significant digits."""
     return float(f"{value:.12g}")
 
 
 def aged(priority: float, used: float, passed: float, halflife: float) -> float:
-    """The real priority after a time in which ``used`` cores were used on average: the manual's formula, not rounded.
+    """Return the real priority after a time with ``used`` cores in use on average: the manual's formula, not rounded.
 
-    :param passed: how long it was, in the unit of ``halflife``
+    :param passed: the length of the time, in the unit of ``halflife``
     """
     beta: float = 0.5 ** (passed / halflife)
     return max(LEAST_PRIORITY, beta * priority + (1 - beta) * used)
 
 
 def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> float:
-    """The real priority at the instant ``now``; ``accounted`` is when priorities were brought up to date last.
+    """Return the real priority at the instant ``now``; ``accounted`` is the last update of priorities.
 
-    Who was left out of updates since its own last one has used nothing meanwhile: its priority has only decayed.
+    A submitter that was left out of updates since its own last one has used nothing meanwhile: its priority decayed.
     """
     if submitter.priority == LEAST_PRIORITY and submitter.used(now) == submitter.usage_accounted:
-        return LEAST_PRIORITY  # it cannot become better
+        return LEAST_PRIORITY  # it cannot improve
     since = max(submitter.updated, accounted)
     before = brought_to(submitter, since, halflife)
     if now <= since:
@@ -109,7 +108,7 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
 
 
 def brought_to(submitter: SubmitterAccount, at: int, halflife: float) -> float:
-    """The real priority that was updated last, decayed until an instant, as if nothing was used since."""
+    """Return the last updated real priority, decayed until an instant, as if nothing was used since."""
     return aged(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
 
 
@@ -119,7 +118,7 @@ def _leased(submitter: SubmitterAccount, name: str, now: int) -> float | None:
 
 
 def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
-    """The priority factor: leased, the submitter's own, or what a new one's is."""
+    """Return the priority factor: leased, the submitter's own, or that of a new submitter."""
     leased = _leased(submitter, "factor", now)
     if leased is not None:
         return leased
@@ -129,9 +128,9 @@ def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> 
 
 
 def initial(name: str, rules: AccountantSettings) -> float:
-    """The factor that a submitter begins with: that of nice users, of its accounting group, of users from another
-    domain, or the default. It keeps that, whatever is configured later (the manual: "the default initial priority
-    factor for all new users"; the reference writes it down)."""
+    """Return a submitter's initial factor: that of nice users, of its accounting group, of users from another domain,
+    or the default. The submitter keeps it when the configuration changes (the manual: "the default initial priority
+    factor for all new users"; HTCondor stores it)."""
     if name.startswith(NICE):
         return rules.nice
     group = group_of(name).lower()
@@ -145,66 +144,66 @@ def initial(name: str, rules: AccountantSettings) -> float:
 
 
 def first_factor(state: Manager, name: str, negotiator: str = "") -> float:
-    """Return the factor with which the event that first names a submitter lets it begin; 0 if it is known already.
+    """Return the initial factor for the event that first names a submitter; 0 if the submitter has a record.
 
-    :param negotiator: of several, the one in whose accounting it begins; empty: NEGOTIATOR
+    :param negotiator: the negotiator whose accounting it is; empty: NEGOTIATOR
     """
     known = str(AccountName(negotiator, name)) in state.submitters
     return 0.0 if known else initial(name, terms_of(state.settings, negotiator))
 
 
 class _Terms:
-    """The terms of the settings that were asked for last: many submitters have the same."""
+    """The latest parsed settings: many submitters have the same ones."""
 
     settings: Mapping[str, str] | None = None
     terms: AccountantSettings
 
 
 def _terms_of(settings: Mapping[str, str]) -> AccountantSettings:
-    """``terms``, of settings that are another mapping when they change."""
+    """Return ``terms`` of settings, which are a new mapping after each change."""
     if _Terms.settings is not settings:
         _Terms.settings, _Terms.terms = settings, terms(settings)
     return _Terms.terms
 
 
 def terms_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings:
-    """The settings of an accountant of a pool with several negotiators; empty: NEGOTIATOR's."""
+    """Return a negotiator's accountant settings; empty: NEGOTIATOR's."""
     return _terms_of(as_one(settings, negotiator))
 
 
 def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[str, Record]:
-    """The accounts of one negotiator's accounting, by submitter; empty: NEGOTIATOR's."""
+    """Return the accounts of one negotiator, by submitter; empty: NEGOTIATOR's."""
     named = ((AccountName.parse(account), record) for account, record in submitters.items())
     return {name.submitter: record for name, record in named if name.negotiator == negotiator}
 
 
 def effective(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
-    """The effective priority, of the real one as it was updated last."""
+    """Return the effective priority, from the last updated real one."""
     return max(LEAST_PRIORITY, submitter.priority) * factor(submitter, rules, now)
 
 
 def floor(submitter: SubmitterAccount, now: int) -> float:
-    """Cores that it is to have before others get theirs; 0: it has no floor."""
+    """Return the cores that it gets before the pie is divided; 0: no floor."""
     leased = _leased(submitter, "floor", now)
     return submitter.floor if leased is None else leased
 
 
 def ceiling(submitter: SubmitterAccount, now: int) -> float:
-    """Cores that it may have at most; -1: it has no ceiling."""
+    """Return the most cores that it may have; -1: no ceiling."""
     leased = _leased(submitter, "ceiling", now)
     return submitter.ceiling if leased is None else leased
 
 
 def real(state: Manager, submitter: Submitter, halflife: float) -> float:
-    """The real priority as of the pool's last update."""
+    """Return the real priority as of the pool's last update."""
     return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
 
 
-# How submitters stand
+# Submitters as reports show them
 
 
 class AccountantRecord(SubmitterAccount, Protocol):
-    """What is kept of a submitter, with what it uses and has used (``state.Submitter`` explains)."""
+    """A submitter's record with its usage (``state.Submitter`` explains the fields)."""
 
     @property
     def weighted_in_use(self) -> int: ...
@@ -225,24 +224,24 @@ class AccountantRecord(SubmitterAccount, Protocol):
 
 
 class Standing(NamedTuple):
-    """A submitter. Lengths of time are in seconds, instants in seconds since the epoch."""
+    """A submitter in a report. Durations are in seconds, instants in seconds since the epoch."""
 
     name: str
-    group: str  #: the accounting group, of those that there are; ``NO_GROUP`` for none
+    group: str  #: the existing accounting group; ``NO_GROUP`` for none
     priority: float  #: the real priority
-    factor: float  #: the priority factor that counts now
-    floor: float  #: the floor that counts now; 0: none
-    ceiling: float  #: the ceiling that counts now; -1: none
+    factor: float  #: the priority factor in force
+    floor: float  #: the floor in force; 0: none
+    ceiling: float  #: the ceiling in force; -1: none
     slots: int  #: how many slots it has
-    cores: float  #: what these weigh
+    cores: float  #: the weight of these slots
     used: float  #: the time for which it had slots, times their weights, since ``begin``
     held: float  #: the same without the weights
-    begin: float  #: when it had a slot first; 0: it never had one
-    last: float  #: when it had a slot last
+    begin: float  #: when it first had a slot; 0: never
+    last: float  #: when it last had a slot
 
     @property
     def effective(self) -> float:
-        """The effective priority: who has less gets more."""
+        """Return the effective priority: a lower one gets more."""
         return self.priority * self.factor
 
 
@@ -255,14 +254,14 @@ def standings(
     now: int,
     aged_until: int = 0,
 ) -> list[Standing]:
-    """The submitters, by name.
+    """Return the submitters, by name.
 
-    :param groups: the names of the accounting groups that there are
-    :param accounted: when the priorities were brought up to date last: they are told as of then
+    :param groups: the names of the existing accounting groups
+    :param accounted: when the priorities were last updated: they are shown as of then
     :param at: until when the use of slots is counted
-    :param now: which factors, floors and ceilings are lent at this instant
-    :param aged_until: of who has no slots the priority is told as it has aged until this instant, if it is later; the
-        use of slots counts with the next update
+    :param now: the instant at which leases of factors, floors and ceilings must be in force
+    :param aged_until: the priority of a submitter without slots is shown as it has aged until this instant, if it is
+        later; use of slots counts with the next update
     """
     known = {group.lower(): group for group in groups}
     ordered = sorted(books, key=lambda book: book.name)
@@ -290,7 +289,7 @@ def _standing(
 
 
 def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> float:
-    """The real priority as it is told, `since` being its last update."""
+    """Return the real priority to show; `since` is its last update."""
     before = brought_to(book, since, halflife)
     if book.slots or until <= since:
         return rounded(before)
@@ -299,7 +298,7 @@ def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> f
 
 
 def shares(standings: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
-    """Which part of the pie each of those who take part in a cycle gets: by the inverse of the effective priorities."""
+    """Return each participating submitter's part of the pie, by the inverse of the effective priorities."""
     inverse = {standing.name: 1 / standing.effective for standing in standings if standing.name in taking_part}
     total = sum(inverse.values())
     return {name: part / total for name, part in inverse.items()}

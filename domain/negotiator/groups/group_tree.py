@@ -137,9 +137,9 @@ def group_tree(names: Iterable[str], configured: Mapping[str, AccountingGroup]) 
         lower = name.lower()
         above = lower.rpartition(".")[0]
         if name == NO_GROUP:
-            ignored[name] = "it is the name of the group of those that are in none"
+            ignored[name] = "it is the name of the root, for submitters without a group"
         elif lower in known:
-            ignored[name] = f"it is {known[lower].name} once more"
+            ignored[name] = f"it is {known[lower].name} again"
         elif "." in lower and (above not in known or lower.endswith(".")):
             ignored[name] = f"there is no group {name.rpartition('.')[0]}"
         else:
