@@ -16,7 +16,8 @@ from ..domain.events.handlers import bound_handlers
 from ..domain.fold.evolve import MANAGER, evolve
 from ..domain.names import AccountName
 from ..domain.negotiator.accounting import initial, terms
-from ..domain.state.state import Manager, Submitter
+from ..domain.state.records import Submitter
+from ..domain.state.state import Manager
 from .schema import insertion
 
 _decode = msgspec.json.Decoder(dict[str, tuple[float, int]]).decode

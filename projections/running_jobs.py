@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ..domain.state.cluster import Cluster
 from ..domain.state.proc_ads import Variants
-from ..domain.state.state import Slot
+from ..domain.state.records import Slot
 from .job_query import SelectedJobs, stretches
 
 

@@ -18,9 +18,9 @@ from ..domain.events.handlers import bound_handlers
 from ..domain.names import SlotName
 from ..domain.state.job_ad import unquoted
 from ..domain.state.pool_settings import UID_DOMAIN, as_founded
+from ..domain.state.records import Machine, Slot
 from ..domain.state.slot_attributes import SlotAd
 from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, merged, moved
-from ..domain.state.state import Machine, Slot
 from ..domain.state_machines.slot_rows import read_pair
 from .schema import insertion
 

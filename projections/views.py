@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
     from ..domain.requests.autoclusters import SignificantAttributes
     from ..domain.state.defrag_state import Defrag
-    from ..domain.state.state import Machine, Slot, State
+    from ..domain.state.records import Machine, Slot
+    from ..domain.state.state import State
 
 
 class FactoryRow(NamedTuple):

@@ -18,7 +18,7 @@ from ...domain.startd.provisioning import Equipment, ExecuteVolume, execute_dire
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
-from ...domain.state.state import Machine, Slot
+from ...domain.state.records import Machine, Slot
 from .containers import advertised as runtimes
 from .execution.activation import SCRATCH_DIRECTORY
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system

@@ -33,7 +33,8 @@ from ...domain.schedd.leave_queue import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import initial_ad
 from ...domain.state.pool_settings import MOST_MOVED
-from ...domain.state.state import Activation, BackfillClient, State
+from ...domain.state.records import Activation, BackfillClient
+from ...domain.state.state import State
 from .requests import POLICY
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append

@@ -18,7 +18,7 @@ from ...domain.decide.pool_configuration import Load, followed
 from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
 from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, reconfigured
-from ...domain.state.state import Machine, Slot
+from ...domain.state.records import Machine, Slot
 from ..machine import containers
 from ..machine.detection import equipment, missing_inventories, plain, system_ad
 from ..machine.host import host_name

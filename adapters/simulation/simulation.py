@@ -13,7 +13,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore
 from ...domain.ports.world import Launch
 from ...domain.state.job_ad import unquoted
-from ...domain.state.state import Slot
+from ...domain.state.records import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.scenario import PlayError, Scenario, ScenarioStep
 from ...replay.scenario.transcript import Transcript, TranscriptEntry

@@ -28,7 +28,8 @@ from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
 from ..state.pool_settings import super_users
-from ..state.state import LogState, Slot
+from ..state.records import Slot
+from ..state.state import LogState
 from ..state_machines import (
     DEFAULT_DIALECT,
     StateMachine,

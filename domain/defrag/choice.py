@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ..classad import ClassAd, Context
 from ..ports.slot_ads import SlotAds
-from ..state.state import Machine, Manager
+from ..state.records import Machine
+from ..state.state import Manager
 from ..units import DAY, HOUR, SECOND
 from .defrag_settings import DefragPolicy
 from .drain_candidates import CandidateSlot, Questions, number, ranked

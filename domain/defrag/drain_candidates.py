@@ -19,7 +19,8 @@ from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.slot_ads import SlotAds
 from ..state.caches import expression
-from ..state.state import Manager, Slot
+from ..state.records import Slot
+from ..state.state import Manager
 from .defrag_settings import DefragPolicy
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

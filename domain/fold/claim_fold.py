@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import events as e
 from ..names import JobId
-from ..state.state import AccessPoint, Earmark, Matched
+from ..state.records import Earmark, Matched
+from ..state.state import AccessPoint
 from .matches import end_match, match_of_claim, own_job
 
 

@@ -9,7 +9,8 @@ from .. import events as e
 from ..state.cluster import Cluster
 from ..state.job_ad import DEFERRAL_TIME, TERMINAL
 from ..state.proc_ads import Variants
-from ..state.state import NOTIFICATION, AccessPoint
+from ..state.records import NOTIFICATION
+from ..state.state import AccessPoint
 from ..state_machines import LEFT
 
 

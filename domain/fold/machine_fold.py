@@ -10,8 +10,9 @@ from ..names import JobId
 from ..state import slot_fold
 from ..state.caches import ChangeLog
 from ..state.job_ad import unquoted
+from ..state.records import BackfillClient, Machine
 from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
-from ..state.state import BackfillClient, Machine, Slots
+from ..state.state import Slots
 from .matches import end_match, match_of_claim, own_job
 
 CARVED = "carved"

@@ -8,7 +8,8 @@ from typing import Any, Final
 from .. import events as e
 from ..state.caches import ChangeLog
 from ..state.job_ad import EXPIRATION, TERMINAL
-from ..state.state import RUNS, AccessPoint, Activation
+from ..state.records import RUNS, Activation
+from ..state.state import AccessPoint
 from ..units import SECOND
 from .claim_fold import forget_rejection, unpromise
 from .job_fold import ends

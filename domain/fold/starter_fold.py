@@ -9,7 +9,8 @@ from .. import events as e
 from ..names import JobId
 from ..state.job_ad import fold_job
 from ..state.job_procs import job_procs
-from ..state.state import Claim, ExecutionPoint, Starter
+from ..state.records import Claim, Starter
+from ..state.state import ExecutionPoint
 from . import machine_fold as slots
 
 MATCHED = "Matched/Idle"

@@ -8,7 +8,8 @@ from math import inf
 from attrs import define, field
 
 from ..state.accounting_groups import NO_GROUP
-from ..state.state import Manager, Submitter
+from ..state.records import Submitter
+from ..state.state import Manager
 from .accounting import ceiling, factor, floor, updated
 from .groups.group_tree import Node
 from .negotiator_settings import Negotiator

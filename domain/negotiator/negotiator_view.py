@@ -12,7 +12,8 @@ from copy import copy
 from ..names import NEGOTIATOR
 from ..state import negotiators
 from ..state.caches import Caches, ChangeLog
-from ..state.state import Manager, Submitter
+from ..state.records import Submitter
+from ..state.state import Manager
 from .accounting import accounts_of
 
 

@@ -19,7 +19,8 @@ from ..classad import ClassAd, Context, EvaluationError, parse, symmetric_match
 from ..classad.columns import OTHER
 from ..names import SlotName
 from ..ports.slot_ads import Cutter
-from ..state.state import Manager, Slot
+from ..state.records import Slot
+from ..state.state import Manager
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator

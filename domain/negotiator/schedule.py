@@ -21,7 +21,8 @@ from msgspec import Struct, field
 
 from ..events import CycleHeld
 from ..state import negotiators
-from ..state.state import Manager, Queue, Submitter
+from ..state.records import Submitter
+from ..state.state import Manager, Queue
 from ..units import SECOND
 from .accounting import accounts_of
 

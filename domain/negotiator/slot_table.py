@@ -27,7 +27,8 @@ from ..events import Clause, Unmatched
 from ..ports.slot_ads import EXPECTED, TOTALLED, Advertise, SlotAds, Snapshot, total_name
 from ..requests.autoclusters import Signature
 from ..state.caches import Caches, expression
-from ..state.state import Manager, Slot
+from ..state.records import Slot
+from ..state.state import Manager
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]

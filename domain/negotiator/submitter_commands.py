@@ -17,7 +17,8 @@ from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
 from ..ports.stimuli import DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import negotiator_named, short
-from ..state.state import Manager, Submitter
+from ..state.records import Submitter
+from ..state.state import Manager
 from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from ..requests.idle_jobs import IdleQueues, idle_queues
 from ..state.caches import Caches
-from ..state.state import Manager, Submitter
+from ..state.records import Submitter
+from ..state.state import Manager
 from .accounting import LEAST_PRIORITY
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .equal_priority_groups import EqualPriorityGroups, PriorityKey

@@ -24,7 +24,8 @@ from ..events import (
     MailDue,
     SlotTransitioned,
 )
-from ..state.state import Activation, State
+from ..state.records import Activation
+from ..state.state import State
 from .world import How
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from ..classad import ClassAd, Context, Expression, Moving
 from ..state.caches import Caches
-from ..state.state import Machine, Slot
+from ..state.records import Machine, Slot
 
 EXPECTED: Final = frozenset(
     f"expectedmachine{how}draining{what}" for how in ("graceful", "quick") for what in ("badput", "completion")

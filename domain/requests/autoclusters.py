@@ -24,7 +24,8 @@ from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
 from ..state.pool_settings import NEGOTIATOR
 from ..state.proc_ads import unpack
-from ..state.state import Manager, Slot
+from ..state.records import Slot
+from ..state.state import Manager
 
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""

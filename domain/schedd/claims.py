@@ -31,7 +31,8 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
 from ..state.job_limits import evaluated
-from ..state.state import RUNS, AccessPoint, Activation
+from ..state.records import RUNS, Activation
+from ..state.state import AccessPoint
 from .expansion import expanded_by
 from .job_deferral import deferral, sleeps
 from .local_jobs import start_local_jobs

@@ -9,7 +9,8 @@ from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.messages import EndJob, ShowSlot
 from ..ports.stimuli import ActivationEnded
 from ..state.caches import ad_of
-from ..state.state import AccessPoint, Activation
+from ..state.records import Activation
+from ..state.state import AccessPoint
 from ..units import SECOND
 from .claims import job_ended
 from .job_deferral import window

@@ -30,7 +30,8 @@ from ..ports.stimuli import (
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_whole, quoted, unquoted
 from ..state.pool_settings import limit, super_users
-from ..state.state import RUNS, AccessPoint
+from ..state.records import RUNS
+from ..state.state import AccessPoint
 from .claims import signal
 from .constraints import EvaluationBudget, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove

@@ -20,7 +20,8 @@ from ..ports.stimuli import (
 )
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import OF_A_HOLD, parse_whole, quoted, unquoted, vacate_reason
-from ..state.state import RUNS, TRANSFER_STEPS, AccessPoint, Activation
+from ..state.records import RUNS, TRANSFER_STEPS, Activation
+from ..state.state import AccessPoint
 from ..state_machines.hold_codes import (
     BY_THE_ACCESS_POINT,
     DEACTIVATED,

@@ -26,7 +26,8 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.pool_settings import STARTS, limit
-from ..state.state import RUNS, AccessPoint
+from ..state.records import RUNS
+from ..state.state import AccessPoint
 from .expansion import expanded_by
 from .job_deferral import deferral, sleeps
 from .policy_kinds import attributes_read, kinds

@@ -23,7 +23,8 @@ from ..ports.stimuli import MailHandled
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from ..state.job_ad import unquoted
-from ..state.state import NOTIFICATION, RUNS, AccessPoint
+from ..state.records import NOTIFICATION, RUNS
+from ..state.state import AccessPoint
 from . import mail_text
 from .job_policy import HELD_BY_POLICY
 

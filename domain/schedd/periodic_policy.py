@@ -28,7 +28,8 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_whole, quoted, vacate_reason
 from ..state.pool_settings import limit, names_in
-from ..state.state import RUNS, AccessPoint
+from ..state.records import RUNS
+from ..state.state import AccessPoint
 from ..state_machines.hold_codes import DEACTIVATED, Why
 from .constraints import meets, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all

@@ -31,7 +31,8 @@ from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_whole
 from ..state.job_procs import job_procs
 from ..state.pool_settings import number_of
-from ..state.state import RUNS, AccessPoint, Activation
+from ..state.records import RUNS, Activation
+from ..state.state import AccessPoint
 from ..units import SECOND
 from .periodic_policy import EVICT, Question, concerns, questions
 from .policy_kinds import attributes_read, kinds

@@ -22,7 +22,8 @@ from ..requests.autoclusters import words
 from ..requests.match_evidence import job_ad
 from ..state.cluster import UNIVERSE_VANILLA, Cluster
 from ..state.pool_settings import seconds_of
-from ..state.state import AccessPoint, Earmark
+from ..state.records import Earmark
+from ..state.state import AccessPoint
 from .claims import begin, reuse_claim, signal
 from .job_commands import allowed
 from .waiting_claims import withdraw_better_matches

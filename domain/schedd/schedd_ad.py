@@ -15,7 +15,8 @@ from ..state.caches import ad_of
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.pool_settings import limit
-from ..state.state import RUNS, AccessPoint
+from ..state.records import RUNS
+from ..state.state import AccessPoint
 
 UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
 """How the jobs that the access point runs itself are called in the names of its counts."""

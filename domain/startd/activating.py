@@ -9,8 +9,9 @@ from ..decision.draft import Draft, Refusal
 from ..events import ClaimActivated, ClaimDeactivated, DrainBadputAdded, JobActivated
 from ..ports import stimuli as s
 from ..ports.messages import EndJob
+from ..state.records import Slot, provides
 from ..state.slot_fold import OF_ITS_JOB
-from ..state.state import ExecutionPoint, Slot, provides
+from ..state.state import ExecutionPoint
 from ..state_machines import SlotRow
 from ..units import SECOND
 from . import time_limits

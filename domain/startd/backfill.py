@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..decision.draft import Draft
 from ..events import BackfillExecuting, BackfillExited
 from ..ports.stimuli import BackfillEnded, BackfillRunning
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from . import backfill_client
 from .claiming import claim_for_waiting, waits_without_claim

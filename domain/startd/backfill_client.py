@@ -11,7 +11,8 @@ from typing import Final
 
 from ..decision.draft import Draft
 from ..events import Ad, BackfillSignalled, BackfillStarted
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from ..units import SECOND
 from .startd_settings import BACKFILL_SYSTEMS, duration, setting

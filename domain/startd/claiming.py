@@ -21,7 +21,8 @@ from ..ports.messages import DropMatch, ShowSlot, SlotSeen
 from ..state import negotiators
 from ..state.caches import Caches, ad_of, expression
 from ..state.job_limits import evaluated
-from ..state.state import Claim, ExecutionPoint, Slot
+from ..state.records import Claim, Slot
+from ..state.state import ExecutionPoint
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, INITIAL_PAIR

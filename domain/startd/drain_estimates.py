@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ..state.state import Machine, Slot
+from ..state.records import Machine, Slot
 from ..units import SECOND
 from .time_limits import SlotTerms, granted_retirement, vacate_time_within
 

@@ -15,7 +15,8 @@ from ..decision.draft import NOT_FOUND, Draft, Refusal, answer, check_super_user
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..ports.messages import BeginDrain, EndDrain
-from ..state.state import ExecutionPoint, Machine, MachineDrain, Slot
+from ..state.records import Machine, MachineDrain, Slot
+from ..state.state import ExecutionPoint
 from ..state_machines.drain import COMPLETIONS, OPEN, SCHEDULES, Schedule
 from .public_ad import why_not_canceled, why_not_drained
 from .slot_policy_evaluation import policy_of

@@ -13,7 +13,8 @@ from ..classad import ClassAd, EvaluationError
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..state.caches import ad_of
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from .custom_resources import assigned, available, of_things, things
 from .slot_ad import compiled_ad
 from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_things, left_of

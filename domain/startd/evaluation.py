@@ -19,7 +19,8 @@ from ..events import Ad
 from ..ports.sensor_readings import Sense
 from ..state.caches import Caches, ad_of, expression
 from ..state.cluster import UNIVERSE_VANILLA
-from ..state.state import ExecutionPoint, Slot, Starter
+from ..state.records import Slot, Starter
+from ..state.state import ExecutionPoint
 from .drain_estimates import DrainEstimates, drain_estimates
 from .moment_attributes import SlotSnapshot
 from .slot_ad import CompiledAd, ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references

@@ -10,7 +10,8 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft
 from ..events import Ad, JobSignalled, StarterSignalled
 from ..ports.messages import HoldJob, JobPaused
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from ..state_machines.hold_codes import HELD_BY_STARTD, Why
 from . import time_limits
 from .evaluation import PolicyEvaluation

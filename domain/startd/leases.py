@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..decision.draft import Draft, Refusal
 from ..events import ClaimHolderSilent
 from ..ports import stimuli as s
-from ..state.state import ExecutionPoint, GivenAd, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint, GivenAd
 from ..units import SECOND
 from .claiming import slot_named
 from .slot_policy_evaluation import policy_of

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 
 STEP = 1.0
 """The share of one turn, where slots do not take by their cores."""

@@ -9,7 +9,8 @@ from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotAdCh
 from ..ports import stimuli as s
 from ..ports.messages import ShowHost
 from ..state.caches import expression
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from . import draining
 from .slot_policy_evaluation import policy_of
 from .slot_resources import STANDARD

@@ -14,7 +14,8 @@ from ..ports.slot_ads import TOTALLED, total_name
 from ..state.accounting_groups import NO_GROUP, assigned_group
 from ..state.caches import Caches
 from ..state.job_ad import unquoted
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from ..units import DAY, SECOND
 from .drain_estimates import DrainEstimates
 from .load import load_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 from ..decision.draft import Draft, Refusal
 from ..events import BenchmarksRan, CpuBusyChanged, SlotAdChanged, SlotTransitioned
 from ..ports import stimuli as s
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from . import draining, updates
 from .claiming import HELD
 from .moment_attributes import asks_busy

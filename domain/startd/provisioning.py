@@ -22,7 +22,7 @@ from ..ports.stimuli import AddMachine, Reconfigure, SlotPlan
 from ..state.caches import expression
 from ..state.job_ad import quoted, unquoted
 from ..state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
-from ..state.state import Machine, Slot
+from ..state.records import Machine, Slot
 from .custom_resources import Custom, custom_resources, hand_out, of_things
 from .slot_types import CPUS, DISK, MEMORY, SWAP, ConfiguredSlots, Cut, SlotTypeError, Whole, divide
 from .startd_settings import BACKFILL_SYSTEMS, FREE_DISK, SETTINGS

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..decision.draft import Draft, Refusal
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from .dynamic_slots import give_back
 from .slot_policy_evaluation import policy_of
 from .time_limits import retirement_over

@@ -19,7 +19,8 @@ from ..names import SlotName
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..ports.slot_ads import SlotAds
 from ..state.caches import Caches, expression
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from ..units import SECOND
 from .drain_estimates import DrainEstimates
 from .evaluation import PolicyEvaluation

@@ -26,7 +26,8 @@ from ..ports.effects import BENCHMARKING
 from ..ports.slot_ads import EXPECTED
 from ..state.agenda import Agenda
 from ..state.job_procs import job_procs
-from ..state.state import ExecutionPoint, Machine
+from ..state.records import Machine
+from ..state.state import ExecutionPoint
 from ..state_machines.slot_rules import CONDITIONS, applying
 from ..units import SECOND
 from . import time_limits, updates

@@ -18,7 +18,8 @@ from ..events import (
 )
 from ..names import SlotName
 from ..ports import stimuli as s
-from ..state.state import ExecutionPoint, Machine
+from ..state.records import Machine
+from ..state.state import ExecutionPoint
 from .draining import finalize, owned_machine, slots_of
 from .transitions import apply_policy, end_claim, withdraw_better_match
 from .vacating import kill, retire

@@ -19,7 +19,8 @@ from ..events import Ad
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches, ad_of, expression
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
 

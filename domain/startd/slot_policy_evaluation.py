@@ -9,7 +9,8 @@ from ..classad.evidence import constant_truth
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..ports.messages import ShowAd
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from . import backfill_client, time_limits
 from .backfill_client import system_of
 from .evaluation import PolicyEvaluation

@@ -17,7 +17,8 @@ from ..events import Ad
 from ..names import SlotName
 from ..state.caches import expression
 from ..state.job_ad import quoted, unquoted
-from ..state.state import ExecutionPoint, Machine, Slot
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
 from .custom_resources import assigned, things
 from .slot_types import CPUS, DISK, MEMORY, SWAP
 from .startd_settings import setting

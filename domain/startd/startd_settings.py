@@ -10,7 +10,8 @@ import math
 from typing import Final
 
 from ..state.pool_settings import defaults
-from ..state.state import ExecutionPoint, Machine
+from ..state.records import Machine
+from ..state.state import ExecutionPoint
 from ..units import SECOND
 
 BACKFILL_SYSTEMS: Final = {name: tuple(defaults(f"startd backfill {name}")) for name in ("BOINC", "EXEC")}

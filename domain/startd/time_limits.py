@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..state.state import ExecutionPoint, MachineDrain, Slot
+from ..state.records import MachineDrain, Slot
+from ..state.state import ExecutionPoint
 from ..state_machines.drain import SCHEDULES
 from ..units import SECOND
 from .startd_settings import setting

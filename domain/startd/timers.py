@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from ..decision.draft import Draft
 from ..names import JobId
 from ..ports.timers import Timer
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from . import backfill_client
 from .job_signals import signal
 from .startd_settings import duration

@@ -6,7 +6,8 @@ from ..decision.draft import Draft
 from ..events import Ad, BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..names import JobId
 from ..ports.messages import OpenAccount
-from ..state.state import Claim, ExecutionPoint, Slot
+from ..state.records import Claim, Slot
+from ..state.state import ExecutionPoint
 from ..state_machines import claim_state, void_row
 from ..state_machines.claim import ENDING, REQUESTED
 from ..state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS, REEVALUATES, BetterMatch

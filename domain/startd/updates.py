@@ -15,7 +15,8 @@ from ..decision.draft import Draft
 from ..events import Ad, SlotAdChanged
 from ..ports.messages import PublishReadings, SensorsSay
 from ..ports.sensor_readings import NOTHING_READ, Readings
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
 from .slot_policy_evaluation import policy_of

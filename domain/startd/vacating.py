@@ -6,7 +6,8 @@ from ..decision.draft import NOT_FOUND, Draft, Refusal, answer
 from ..ports.messages import PauseJob, VacateClaim
 from ..ports.stimuli import ContinueClaim, SuspendClaim, VacateSlot
 from ..state.pool_settings import super_users
-from ..state.state import ExecutionPoint, Slot
+from ..state.records import Slot
+from ..state.state import ExecutionPoint
 from ..state_machines import void_row
 from .dynamic_slots import merge
 from .transitions import mark, trigger, void_match

@@ -11,8 +11,8 @@ from typing import Any
 from .. import events as e
 from ..state_machines.hold_codes import EVICTIONS
 from ..state_machines.slot_rows import INITIAL_PAIR, read_pair
+from .records import Claim, Machine, MachineDrain, Slot, Starter
 from .slot_attributes import SlotAd
-from .state import Claim, Machine, MachineDrain, Slot, Starter
 
 """The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"

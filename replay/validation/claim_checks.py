@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.state.pool_settings import seconds_of
+from ...domain.state.records import Claim, Earmark, Matched, Slot
 from ...domain.state.slot_fold import OF_ITS_JOB
-from ...domain.state.state import Claim, Earmark, Matched, Slot
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
 from ..narration.formatting import interval

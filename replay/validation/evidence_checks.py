@@ -21,7 +21,7 @@ from ...domain.classad.values import truth
 from ...domain.schedd.job_policy import PolicyValue, constant
 from ...domain.state.caches import ad_of, expression
 from ...domain.state.cluster import Cluster
-from ...domain.state.state import Slot
+from ...domain.state.records import Slot
 from ..narration.sentence_tables import cause_words
 from .job_policy_checks import periodic, wrong_evidence
 from .judged_pool import JudgedPool, policy, rule, truth_of, unparsed

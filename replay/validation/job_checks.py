@@ -14,7 +14,7 @@ from ...domain.schedd.queue_limits import most_more
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, parse_whole, unquoted
 from ...domain.state.proc_ads import CHUNK
-from ...domain.state.state import RUNS, Activation
+from ...domain.state.records import RUNS, Activation
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting_checks import begins
 from .evidence_checks import own_policy

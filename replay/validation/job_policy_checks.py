@@ -16,7 +16,7 @@ from ...domain.state.caches import expression
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.pool_settings import STARTS, seconds_of
-from ...domain.state.state import RUNS
+from ...domain.state.records import RUNS
 from ...domain.state_machines.hold_codes import DEACTIVATED, HELD_BY_STARTD
 from .judged_pool import JudgedPool, rule, truth_of, unparsed
 

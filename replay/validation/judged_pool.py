@@ -20,7 +20,8 @@ from ...domain.classad.values import truth
 from ...domain.fold.evolve import evolve
 from ...domain.state.caches import expression
 from ...domain.state.job_procs import job_procs
-from ...domain.state.state import Slot, Starter, State
+from ...domain.state.records import Slot, Starter
+from ...domain.state.state import State
 from ...domain.state_machines import (
     HTCONDOR_25,
     MANUAL,

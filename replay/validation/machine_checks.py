@@ -12,7 +12,7 @@ from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
 from ...domain.defrag.poll import COMPLETION, before, habits_of
 from ...domain.startd.backfill_client import after_end, is_awaited, is_in_the_way, runs, settings_of, system_of
 from ...domain.startd.startd_settings import SETTINGS
-from ...domain.state.state import BackfillClient, Machine, MachineDrain, Slot
+from ...domain.state.records import BackfillClient, Machine, MachineDrain, Slot
 from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import COMPLETIONS, OPEN
 from ...domain.state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING

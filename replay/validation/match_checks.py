@@ -13,7 +13,7 @@ from ...domain.concurrency_limits import LIMITS, Amount, amount_text, most, requ
 from ...domain.decision.draft import job_id
 from ...domain.names import SlotName
 from ...domain.state.caches import expression
-from ...domain.state.state import Matched, Slot
+from ...domain.state.records import Matched, Slot
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
 from .judged_pool import JudgedPool, has_wishes, job_of, known_slot, policy, rule, rule_of

@@ -11,7 +11,7 @@ from ...domain import events as e
 from ...domain.schedd.job_deferral import deferral_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
-from ...domain.state.state import RUNS, Activation, Slot, Starter, provides
+from ...domain.state.records import RUNS, Activation, Slot, Starter, provides
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .evidence_checks import own_policy

@@ -8,8 +8,8 @@ from typing import Final
 from ...domain import events as e
 from ...domain.startd.pslot_preemption import CAUSE as PSLOT_PREEMPTION
 from ...domain.startd.slot_resources import STANDARD, resources
+from ...domain.state.records import RUNS, Slot, Starter
 from ...domain.state.slot_fold import SUSPENDED
-from ...domain.state.state import RUNS, Slot, Starter
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
 from . import accounting_checks, match_checks
 from .claim_checks import lease_over, retirement_over

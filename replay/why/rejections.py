@@ -25,7 +25,8 @@ from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.proc_ads import Variants
-from ...domain.state.state import Claim, Slot, State
+from ...domain.state.records import Claim, Slot
+from ...domain.state.state import State
 from ...domain.units import SECOND
 from ..narration.formatting import instant
 from ..narration.rejection_words import (

@@ -6,7 +6,8 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import effective, real, terms, updated
 from poolbook.domain.state.pool_settings import settings
-from poolbook.domain.state.state import State, Submitter
+from poolbook.domain.state.records import Submitter
+from poolbook.domain.state.state import State
 
 SECOND = 1_000_000
 HOUR = 3600

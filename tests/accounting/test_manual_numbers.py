@@ -11,7 +11,7 @@ from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import aged, factor, terms
 from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.pool_settings import settings
-from poolbook.domain.state.state import Submitter
+from poolbook.domain.state.records import Submitter
 
 from ..together import together
 from .books import DAY, HOUR, Books

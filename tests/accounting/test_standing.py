@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.negotiator.accounting import Standing, shares, standings, terms
 from poolbook.domain.state.accounting_groups import NO_GROUP
-from poolbook.domain.state.state import Submitter
+from poolbook.domain.state.records import Submitter
 
 from ..together import together
 

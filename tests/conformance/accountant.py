@@ -25,7 +25,8 @@ from poolbook.domain.negotiator.accounting import (
     terms,
     updated,
 )
-from poolbook.domain.state.state import State, Submitter
+from poolbook.domain.state.records import Submitter
+from poolbook.domain.state.state import State
 
 from .recording import CountedClaim, UserprioSample, clock
 

@@ -28,19 +28,8 @@ from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.state.agenda import Agendas
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import Cluster
-from poolbook.domain.state.state import (
-    AccessPoint,
-    Claim,
-    ExecutionPoint,
-    LogState,
-    Machine,
-    Manager,
-    Queue,
-    Slot,
-    Slots,
-    Starter,
-    State,
-)
+from poolbook.domain.state.records import Claim, Machine, Slot, Starter
+from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, Manager, Queue, Slots, State
 
 from ..golden import decided
 from ..golden.make import GOLDEN

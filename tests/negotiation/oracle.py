@@ -33,7 +33,8 @@ from poolbook.domain.startd.time_limits import drain_left, retirement_left
 from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.caches import Caches, ad_of
 from poolbook.domain.state.cluster import IDLE
-from poolbook.domain.state.state import Slot, State, Submitter
+from poolbook.domain.state.records import Slot, Submitter
+from poolbook.domain.state.state import State
 
 WORST = -1.7976931348623157e308
 NO_PREEMPTION, RANK, PRIORITY = "", "rank", "priority"

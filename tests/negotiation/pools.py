@@ -19,7 +19,8 @@ from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.state.state import Slot, State
+from poolbook.domain.state.records import Slot
+from poolbook.domain.state.state import State
 
 SECOND = 1_000_000
 BEGAN = 1_700_000_000 * SECOND

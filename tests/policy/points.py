@@ -14,7 +14,7 @@ from poolbook.domain.events import ClaimMade, Event, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.job_ad import quoted
-from poolbook.domain.state.state import Slot
+from poolbook.domain.state.records import Slot
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import CLIENT, Behaviour
 

@@ -19,7 +19,8 @@ from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
-from poolbook.domain.state.state import Slot, State
+from poolbook.domain.state.records import Slot
+from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 from poolbook.projections.projector import apply
 from poolbook.projections.views import SubmitterRow, Views

@@ -16,8 +16,8 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import Context, unparse
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import CHUNK, pack
+from poolbook.domain.state.records import Slot
 from poolbook.domain.state.slot_attributes import SlotAd
-from poolbook.domain.state.state import Slot
 from poolbook.projections.job_query import JobSelection, SelectedJobs
 from poolbook.projections.views import Views
 

@@ -15,7 +15,7 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.periodic_policy import BY_CAUSE
-from poolbook.domain.state.state import RUNS
+from poolbook.domain.state.records import RUNS
 from poolbook.domain.state_machines import LEFT
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour

@@ -10,7 +10,8 @@ from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.decision.draft import ranges
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.policy_times import PolicyPasses, running_of
-from poolbook.domain.state.state import Activation, State
+from poolbook.domain.state.records import Activation
+from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 
 from ..domain.pools import TestPool

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.state import RUNS
+from poolbook.domain.state.records import RUNS
 from poolbook.domain.state_machines.job_rows import JOB, JOB_HTCONDOR_25
 from poolbook.replay.validation import examine
 from poolbook.replay.validation.transition_rules import OUTCOMES

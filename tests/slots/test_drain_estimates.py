@@ -17,8 +17,9 @@ from poolbook.domain.startd.drain_estimates import DrainEstimates
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import unquoted
+from poolbook.domain.state.records import Claim, Machine, Slot, Starter
 from poolbook.domain.state.slot_attributes import SlotAd
-from poolbook.domain.state.state import Claim, Machine, Slot, Starter, State
+from poolbook.domain.state.state import State
 from poolbook.domain.state_machines.slot_rows import read_pair
 
 from ..conformance.golden_traces import trace

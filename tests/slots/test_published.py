@@ -12,8 +12,9 @@ from poolbook.domain.classad import ClassAd, Context, unparse
 from poolbook.domain.startd.provisioning import POLICY
 from poolbook.domain.startd.public_ad import PublishedSlots, is_published
 from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.records import Claim, Machine, MachineDrain, Slot
 from poolbook.domain.state.slot_attributes import SlotAd
-from poolbook.domain.state.state import Claim, Machine, MachineDrain, Slot, State
+from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
 from poolbook.domain.state_machines.slot_rows import read_pair
 

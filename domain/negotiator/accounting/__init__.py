@@ -19,7 +19,8 @@ from ...state.negotiators import as_one
 from ...units import SECOND
 
 if TYPE_CHECKING:  # a short command reads priorities without loading a pool's state
-    from ...state.state import Manager, Submitter
+    from ...state.records import Submitter
+    from ...state.state import Manager
 
 LEAST_PRIORITY: Final = 0.5
 """The best real priority, which every submitter begins with."""
