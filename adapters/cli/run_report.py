@@ -286,7 +286,7 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.local:
         return ""
-    slots = ((slot.name, dict(slot.ad)) for slot in state.slots.values() if slot.kind != "dynamic")
+    slots = ((slot.name, {**slot.ad, **slot.public}) for slot in state.slots.values() if slot.kind != "dynamic")
     conflict = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
     return "" if conflict is None else no_slot(conflict)
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.cli.run_report import unmatchable_reason
 from poolbook.domain.events import Ad
 from poolbook.replay.narration.rejection_words import lacks_attribute, no_slot, no_slot_in_short
 from poolbook.replay.narration.unmatchable_jobs import misfit
 
 from .. import forked
+from ..policy.points import Point
 from ..pool.real import POOLBOOK
 from ..together import together
 
@@ -166,3 +168,14 @@ def test_why_and_better_analyze_and_unmatchable_agree(config: str, words: str, t
     assert words.removesuffix("of slot1@w is") in why
     assert words in analysis
     assert " ann " in unmatchable
+
+
+def test_a_start_that_refuses_the_job_is_named_though_requirements_read_what_the_slot_published() -> None:
+    point = Point("manual")
+    point.read(load=0.25)
+    point.say(Noise="3")
+    point.point({"Start": 'TARGET.Owner == "bob"'})
+    point.job("alice", Requirements="TARGET.Noise < 5")
+    assert point.state.slots["slot1@h"].public["Noise"] == "3"
+    words = 'slot1@h would fit it, but its START is false for this job: TARGET.Owner == "bob"'
+    assert unmatchable_reason(point.engine, 1, 0) == words
