@@ -82,50 +82,50 @@ class Outcomes:
 _FROM_SLOT = re.compile(r"\AError from [^ ]+: ")
 
 
-def _alike(one: tuple[int, HoldReason], other: tuple[int, HoldReason]) -> bool:
-    (mine, a), (yours, b) = one, other
+def _alike(first: tuple[int, HoldReason], second: tuple[int, HoldReason]) -> bool:
+    (mine, a), (yours, b) = first, second
     if (a.code, a.subcode) != (b.code, b.subcode):
         return False
-    mine_told, yours_told = (re.split(r"([0-9]+)", _FROM_SLOT.sub("", hold.reason)) for hold in (a, b))
-    return len(mine_told) == len(yours_told) and all(
+    mine_parts, yours_parts = (re.split(r"([0-9]+)", _FROM_SLOT.sub("", hold.reason)) for hold in (a, b))
+    return len(mine_parts) == len(yours_parts) and all(
         left == right or (left.isdigit() and right.isdigit() and (int(left), int(right)) == (mine, yours))
-        for left, right in zip(mine_told, yours_told, strict=True)
+        for left, right in zip(mine_parts, yours_parts, strict=True)
     )
 
 
 _ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idle")
 
 
-def counts(found: Sequence[Outcomes]) -> str:
+def counts(results: Sequence[Outcomes]) -> str:
     """Return the outcomes of some clusters: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
-    totals = Counter(status for one in found for status in one.status.values())
-    ways = Counter(ended.words for one in found for ended in one.failed.values())
-    said = []
+    totals = Counter(status for result in results for status in result.status.values())
+    ways = Counter(ended.words for result in results for ended in result.failed.values())
+    texts = []
     for status in [*_ORDER, *sorted(totals.keys() - set(_ORDER))]:
         if status == "failed" and 0 < len(ways) <= KINDS_OF_FAILURES:
-            said += [f"{count:,} failed ({way})" for way, count in ways.most_common()]
+            texts += [f"{count:,} failed ({outcome})" for outcome, count in ways.most_common()]
         elif totals[status]:
-            said.append(f"{totals[status]:,} {status}")
-    return ", ".join(said) or "no jobs"
+            texts.append(f"{totals[status]:,} {status}")
+    return ", ".join(texts) or "no jobs"
 
 
 def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
     """Return the outcomes of a cluster of a native log, from the events of its stream."""
-    found = Outcomes()
+    results = Outcomes()
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
-            found.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
+            results.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
         elif isinstance(event, e.JobsTransitioned):
             if event.target != LEFT:  # leaving is no outcome: the one before stays
                 procs = (proc for first, last in event.procs for proc in range(first, last + 1))
-                found.set(procs, event.target.lower(), _hold(event.target, event.changes))
+                results.set(procs, event.target.lower(), _hold(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
-            found.set((event.proc,), "running")
+            results.set((event.proc,), "running")
         elif isinstance(event, e.JobExited) and event.target == "Completed":
-            found.end(event.proc, ended(event))
+            results.end(event.proc, ended(event))
         elif isinstance(event, e.JobExited) and event.target:
-            found.set((event.proc,), event.target.lower(), _hold(event.target, event.changes))
-    return found
+            results.set((event.proc,), event.target.lower(), _hold(event.target, event.changes))
+    return results
 
 
 def ended(event: e.JobExited) -> Ended:

@@ -70,37 +70,37 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
     :param events: all of the log's events, in order, each with its position
     :param tell: called after each cycle with its position and the number of cycles held
     """
-    found, state, zones = RecheckedCycles(), State(), _Zones()
-    for _, members in groupby(events, lambda told: told[1].stimulus):
+    result, state, zones = RecheckedCycles(), State(), _Zones()
+    for _, members in groupby(events, lambda event: event[1].stimulus):
         group = list(members)
         try:
-            _hold_poll(found, state, group)
+            _hold_poll(result, state, group)
             begin = _begin(group)
             fold(group[:begin], state)
             rest: Sequence[e.LoggedEvent] = group[begin:]
             if rest:
-                rest = _take(found, state, rest, zones)
+                rest = _take(result, state, rest, zones)
                 if tell is not None:
-                    tell(rest[0][0], found.taken)
+                    tell(rest[0][0], result.taken)
             fold(rest, state)
         except Exception as error:  # an edited log can say anything
             words = f"{type(error).__name__}: {error}"
-            found.stopped = f"no state can be made of the events from position {group[0][0]} on ({words})"
+            result.stopped = f"no state can be made of the events from position {group[0][0]} on ({words})"
             break
-    return found
+    return result
 
 
-def _hold_poll(found: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
+def _hold_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
     """Hold a poll of the defragmentation again on the state before it, if this is one's decision."""
     for position, logged in group:
         if isinstance(logged, e.DefragPolled):
-            found.polls += 1
+            result.polls += 1
             try:
                 difference = next(_poll_differs(state, group, logged), None)
             except Exception as error:  # an edited log can say anything
                 difference = "the poll", "was held", _cannot_be_held(error)
             if difference is not None:
-                _note_difference(found, position, logged.at, difference)
+                _note_difference(result, position, logged.at, difference)
             return
 
 
@@ -126,17 +126,17 @@ def _context(state: State, at: int, offset: int) -> Context:
     return Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps)
 
 
-def _note_difference(found: RecheckedCycles, position: int, at: int, difference: Difference) -> None:
-    found.differing += 1
-    if len(found.differences) < MOST:
-        found.differences.append(RecheckDifference(position, at, *difference))
+def _note_difference(result: RecheckedCycles, position: int, at: int, difference: Difference) -> None:
+    result.differing += 1
+    if len(result.differences) < MOST:
+        result.differences.append(RecheckDifference(position, at, *difference))
 
 
 def _begin(group: Sequence[e.LoggedEvent]) -> int:
     """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
     another half-life is in force, priorities are updated without a cycle."""
-    told = {type(event) for _, event in group}
-    if told.isdisjoint((e.PrioritiesUpdated, e.QuotasAssigned, e.CycleHeld)) or e.PoolConfigured in told:
+    here = {type(event) for _, event in group}
+    if here.isdisjoint((e.PrioritiesUpdated, e.QuotasAssigned, e.CycleHeld)) or e.PoolConfigured in here:
         return len(group)
     kinds = (e.PrioritiesUpdated, e.QuotasAssigned, e.EvaluationRecorded, e.CycleHeld)
     return next(place for place, (_, event) in enumerate(group) if isinstance(event, kinds))
@@ -151,7 +151,7 @@ class _Zones:
 
 
 def _take(
-    found: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
+    result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
 ) -> Sequence[e.LoggedEvent]:
     """Hold a cycle again on the state before it, and compare; return the events to fold."""
     position, first = group[0]
@@ -161,9 +161,9 @@ def _take(
         position, zones.offset, zones.rules = held[0][0], logged.offset, logged.rules
     caches = Caches()
     if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, caches).tree.divides not in _RULES:
-        found.others += logged is not None
+        result.others += logged is not None
         return group
-    found.taken += 1
+    result.taken += 1
     offset = zones.offset or 0
     again = None
     try:
@@ -173,12 +173,12 @@ def _take(
         differs: Iterator[Difference] = iter([("the cycle", "was held", _cannot_be_held(error))])
     else:
         if logged is not None and again.held is not None and logged.rules != again.held.rules:
-            found.taken, found.others = found.taken - 1, found.others + 1
+            result.taken, result.others = result.taken - 1, result.others + 1
             return group
-        differs = _differs(group, logged, again, told=logged is not None or zones.offset is not None)
+        differs = _differs(group, logged, again, recorded=logged is not None or zones.offset is not None)
     difference = next(differs, None)
     if difference is not None:
-        _note_difference(found, position, first.at, difference)
+        _note_difference(result, position, first.at, difference)
     if difference is None or logged is None or again is None or again.held is None:
         return group
     if logged.matches != again.held.matches:
@@ -189,15 +189,15 @@ def _take(
 
 def _whose(group: Sequence[e.LoggedEvent]) -> str:
     """Return the negotiator whose cycle it is, of several."""
-    told = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
-    return next(told, "")
+    negotiators = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
+    return next(negotiators, "")
 
 
 # -- Differences between two cycles: what differs, and its two values
 
 
 def _differs(
-    group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, again: CycleResult, told: bool
+    group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, again: CycleResult, recorded: bool
 ) -> Iterator[Difference]:
     aged = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
     before = aged[0].priorities if aged else {}
@@ -206,10 +206,10 @@ def _differs(
     if aged[:1] != ([] if again.priorities is None else [again.priorities]):
         yield "the event of the priorities", _words(aged[:1]), _words(again.priorities)
     assigned = [event for _, event in group if isinstance(event, e.QuotasAssigned)]
-    if told and assigned[:1] != ([] if again.quotas is None else [again.quotas]):
+    if recorded and assigned[:1] != ([] if again.quotas is None else [again.quotas]):
         yield "the quotas of groups", _words(assigned[:1]), _words(again.quotas)
     if logged is None:
-        if told and again.held is not None:
+        if recorded and again.held is not None:
             yield "the cycle", _NOTHING, _counts(again.held)
         return
     if again.held is None:
@@ -248,10 +248,10 @@ def _in_order(what: str, logged: Sequence[Any], again: Sequence[Any]) -> Iterato
         return
 
 
-def _short(one: e.Match | e.Unmatched | None) -> str:
-    if one is None:
+def _short(entry: e.Match | e.Unmatched | None) -> str:
+    if entry is None:
         return _NOTHING
-    return f"job {one.job} on {one.slot}" if isinstance(one, e.Match) else f"of job {one.job}"
+    return f"job {entry.job} on {entry.slot}" if isinstance(entry, e.Match) else f"of job {entry.job}"
 
 
 def _fields(what: str, logged: Any, again: Any) -> Iterator[Difference]:
@@ -263,7 +263,7 @@ def _fields(what: str, logged: Any, again: Any) -> Iterator[Difference]:
 
 def _words(value: object) -> str:
     if isinstance(value, tuple | list):
-        return ", ".join(_words(one) for one in value) or _NOTHING
+        return ", ".join(_words(item) for item in value) or _NOTHING
     if isinstance(value, e.DefragDrain | e.DefragCancel):
         rank = f" of rank {value.rank:.12g}" if isinstance(value, e.DefragDrain) else ""
         return f"{value.machine} by {value.slot}{rank}{f', refused: {value.refused}' if value.refused else ''}"

@@ -144,8 +144,8 @@ class VirtualWorld(World):
         self._stirred.add(machine)
 
     def changed_machines(self) -> set[str]:
-        found, self._stirred = self._stirred, set()
-        return found
+        changed, self._stirred = self._stirred, set()
+        return changed
 
     def benchmark(self, slot: str) -> None:
         speed = self.speeds.get(SlotName.parse(slot).machine, Speed())
@@ -191,9 +191,9 @@ class VirtualWorld(World):
             self.occupy(launch.key, launch.slot, behaviour)
             self._runs[launch.key].transfers = transfers
 
-    def _moved(self, key: str, way: str) -> Transferred:
+    def _moved(self, key: str, direction: str) -> Transferred:
         """Files move in no time here."""
-        return Transferred(f"transfer-{key}-{way}", key, way, self.clock, self.clock)
+        return Transferred(f"transfer-{key}-{direction}", key, direction, self.clock, self.clock)
 
     def _start_client(self, launch: ClientLaunch) -> None:
         behaviour = self.clients.get(SlotName.parse(launch.slot).machine, CLIENT)
@@ -219,8 +219,8 @@ class VirtualWorld(World):
     ) -> None:
         """Run a job on a slot, or its machine's backfill client; it gets signals under this key. Of another pool's,
         ``ends`` come in when it is over."""
-        left = round(behaviour.seconds * SECOND)
-        run = self._runs[key] = _VirtualRun(behaviour, slot, left, self.clock, ends, client)
+        remaining = round(behaviour.seconds * SECOND)
+        run = self._runs[key] = _VirtualRun(behaviour, slot, remaining, self.clock, ends, client)
         self._burden(run, behaviour.load)
         self._plan(key, run)
 

@@ -102,10 +102,10 @@ _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
 
 
 def _moved(event: e.JobsTransitioned) -> Part:
-    said = [in_part(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
+    details = [in_part(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
     if event.changes.get("HoldReasonCode"):
-        said.append(f"code {event.changes['HoldReasonCode']}")
-    return Part(event.row, ", ".join(said), event.source, event.target)
+        details.append(f"code {event.changes['HoldReasonCode']}")
+    return Part(event.row, ", ".join(details), event.source, event.target)
 
 
 def ending(event: e.JobExited) -> str:
@@ -123,25 +123,25 @@ def client_end(event: e.BackfillExited) -> str:
 
 
 def _client_gone(event: e.BackfillExited) -> Part:
-    said = [client_end(event), shortened(event.reason)]
-    said += [f"not again before {instant(event.retry)} UTC"] if event.retry else []
+    details = [client_end(event), shortened(event.reason)]
+    details += [f"not again before {instant(event.retry)} UTC"] if event.retry else []
     if event.user_cpu or event.system_cpu:
-        said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
-    return Part("backfill over", ", ".join(filter(None, said)))
+        details.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
+    return Part("backfill over", ", ".join(filter(None, details)))
 
 
 def _exited(event: e.JobExited) -> Part:
-    said = [event.outcome, ending(event), f"on {event.slot}"]
+    details = [event.outcome, ending(event), f"on {event.slot}"]
     if event.changes.get("HoldReason"):
-        said.append(in_part(unquoted(event.changes["HoldReason"])))
+        details.append(in_part(unquoted(event.changes["HoldReason"])))
     if event.user_cpu or event.system_cpu:
-        said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
-    return Part(event.row or "exit", ", ".join(said), event.source, event.target)
+        details.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
+    return Part(event.row or "exit", ", ".join(details), event.source, event.target)
 
 
 def _edited(event: e.JobsEdited) -> Part:
-    said = [_ad(event.changes)] if event.changes else []
-    return Part("edited", "; ".join([*said, *map(shortened, event.notes)]))
+    details = [_ad(event.changes)] if event.changes else []
+    return Part("edited", "; ".join([*details, *map(shortened, event.notes)]))
 
 
 def _measured(event: e.JobMeasured) -> Part:
@@ -196,19 +196,19 @@ def _born(event: e.SlotCreated) -> Part:
 
 
 def _slot_moved(event: e.SlotTransitioned) -> Part:
-    said = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
-    return Part(event.row or "no row", said, event.source, event.target, LETTERS.get(event.row, ""))
+    reason = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
+    return Part(event.row or "no row", reason, event.source, event.target, LETTERS.get(event.row, ""))
 
 
 def _drain_began(event: e.DrainBegan) -> Part:
-    said = [f"drain {event.drain}", shortened(event.reason)]
-    said += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
-    return Part("start", ", ".join(filter(None, said)), OPEN, event.schedule)
+    details = [f"drain {event.drain}", shortened(event.reason)]
+    details += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
+    return Part("start", ", ".join(filter(None, details)), OPEN, event.schedule)
 
 
 def _polled(event: e.DefragPolled) -> Part:
-    said = [defrag_words.poll_sentence(event), defrag_words.done(event)]
-    return Part("polled", shortened("; ".join(filter(None, said)), 240))
+    details = [defrag_words.poll_sentence(event), defrag_words.done(event)]
+    return Part("polled", shortened("; ".join(filter(None, details)), 240))
 
 
 def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
@@ -242,7 +242,7 @@ def _priorities(event: e.PrioritiesUpdated) -> Part:
 
 
 def _quotas(event: e.QuotasAssigned) -> Part:
-    of = ", ".join(f"{one.name} {one.quota:.6g}" for one in event.groups)
+    of = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
     return Part("quotas", shortened(f"{event.total:.6g} cores: {of}" if of else "there are no groups any more"))
 
 

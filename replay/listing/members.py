@@ -87,13 +87,13 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
 
 def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
     """One line for people; times are those of `zone`. `place`: where the record stands that the event is made of."""
-    way = f"{member.source} -> {member.target}".strip() if member.target else ""
-    said = f"{member.words} ({member.details})" if member.details else member.words
+    move = f"{member.source} -> {member.target}".strip() if member.target else ""
+    details = f"{member.words} ({member.details})" if member.details else member.words
     if member.cause == "reported":  # where it stands says who says so
-        said = member.details
+        details = member.details
     text = (
         f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
-        f"{way:<40} {said} [{place or member.stimulus}]"
+        f"{move:<40} {details} [{place or member.stimulus}]"
     )
     return text.rstrip()
 
@@ -114,10 +114,10 @@ def listed(
     """The members of `events` from the instant `begin` on, before `end`; of one process alone, if it is given."""
     recent = ((position, event) for position, event in events if begin <= event.at < end or type(event) is e.JobsLogged)
     if proc is None:
-        found = chain.from_iterable(members(position, event) for position, event in recent)
+        selected = chain.from_iterable(members(position, event) for position, event in recent)
     else:
-        found = chain.from_iterable(_of_proc(position, event, proc) for position, event in recent)
-    return (member for member in found if begin <= member.at < end)
+        selected = chain.from_iterable(_of_proc(position, event, proc) for position, event in recent)
+    return (member for member in selected if begin <= member.at < end)
 
 
 def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
@@ -160,9 +160,9 @@ _SAID = (
 def wanted(text: str) -> StreamFilter:
     """What `text` names: a slot, a cluster, a job, or a stream under its own name. Raises ValueError."""
     for pattern, stream in _SAID:
-        found = pattern.fullmatch(text)
-        if found:
-            first, *proc = found.groups()
+        match = pattern.fullmatch(text)
+        if match:
+            first, *proc = match.groups()
             number = str(int(first)) if stream == "cluster/{}" else first
             return StreamFilter(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
@@ -189,8 +189,8 @@ def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> 
     """The instant that `text` means, in microseconds: a date or time of ISO 8601 (of `zone`, unless it says its own);
     how long before `now`: "10 min", "-2h"; "today" or "yesterday", its midnight; or a time of day, 3:00, the last one
     before `now`, or with `after` the first one from there on. Raises ValueError."""
-    said = text.strip().lower()
-    ago, clock = _AGO.fullmatch(said), _CLOCK.fullmatch(said)
+    lower = text.strip().lower()
+    ago, clock = _AGO.fullmatch(lower), _CLOCK.fullmatch(lower)
     if ago and ago[2] in _SECONDS:
         return now - round(float(ago[1]) * _SECONDS[ago[2]] * 1_000_000)
     near = now if after is None or not clock else after
@@ -199,7 +199,7 @@ def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> 
         if clock:
             when = day.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0))
         else:
-            when = day - timedelta(_DAYS[said]) if said in _DAYS else datetime.fromisoformat(text.strip())
+            when = day - timedelta(_DAYS[lower]) if lower in _DAYS else datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
             f"{text!r} is no time: give a date and time (2027-01-15T08:00), a time of day (3:00), today, yesterday, or "

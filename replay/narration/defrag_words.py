@@ -24,8 +24,8 @@ def poll_sentence(event: e.DefragPolled) -> str:
 
 def done(event: e.DefragPolled) -> str:
     """Tell what a poll did; empty: nothing."""
-    drains = [f"{one.machine} (rank {one.rank:.12g}{_refused(one.refused)})" for one in event.drains]
-    cancels = [f"{one.machine}{_refused(one.refused)}" for one in event.cancels]
+    drains = [f"{cancel.machine} (rank {cancel.rank:.12g}{_refused(cancel.refused)})" for cancel in event.drains]
+    cancels = [f"{cancel.machine}{_refused(cancel.refused)}" for cancel in event.cancels]
     parts = [f"canceled: {', '.join(cancels)}"] * bool(cancels) + [f"drained: {', '.join(drains)}"] * bool(drains)
     return "; ".join(parts)
 
@@ -37,12 +37,12 @@ def chosen(
 
     :param noted: the evidence of the log, by position
     """
-    for place, one in enumerate(poll.drains, 1):
-        if poll.stimulus == began.stimulus and one.machine == began.machine:
-            cost = f"{interval(one.seconds * 1_000_000)} and {one.badput:,} core-seconds were"
-            evidence = _evidence(one.evidence, noted)
+    for place, drain in enumerate(poll.drains, 1):
+        if poll.stimulus == began.stimulus and drain.machine == began.machine:
+            cost = f"{interval(drain.seconds * 1_000_000)} and {drain.badput:,} core-seconds were"
+            evidence = _evidence(drain.evidence, noted)
             facts = {"seen": poll_sentence(poll), "place": str(place), "candidates": str(poll.candidates), "cost": cost}
-            return {**facts, "rank": f"{one.rank:.12g}", **evidence}
+            return {**facts, "rank": f"{drain.rank:.12g}", **evidence}
     return None
 
 
@@ -50,9 +50,9 @@ def canceled(
     poll: e.DefragPolled, moved: e.DrainTransitioned, noted: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
     """Give the facts of the decision by which a drain was canceled; None: it was not by this poll."""
-    for one in poll.cancels:
-        if poll.stimulus == moved.stimulus and one.machine == moved.machine and moved.row == "cancel":
-            return _evidence(one.evidence, noted)
+    for cancel in poll.cancels:
+        if poll.stimulus == moved.stimulus and cancel.machine == moved.machine and moved.row == "cancel":
+            return _evidence(cancel.evidence, noted)
     return None
 
 

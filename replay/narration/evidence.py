@@ -21,8 +21,8 @@ def values(note: e.EvaluationRecorded) -> str:
         for name, since, limit in _limits(note.expression)
         if name in read
     ]
-    said = limited or [f"{name} = {text}" for name, text in read.values() if _is_short(text)]
-    return ", ".join(list(dict.fromkeys(said))[:FEW])
+    texts = limited or [f"{name} = {text}" for name, text in read.values() if _is_short(text)]
+    return ", ".join(list(dict.fromkeys(texts))[:FEW])
 
 
 def _said(name: str, text: str, since: bool, at: int) -> str:
@@ -75,8 +75,8 @@ def _inner(node: Expression) -> Expression:
 
 def _number(node: Expression) -> str:
     """Work out a number that reads nothing; empty for anything else."""
-    found = node.references(ClassAd())
-    if found.internal or found.external:
+    numbers = node.references(ClassAd())
+    if numbers.internal or numbers.external:
         return ""
     try:
         value = node.evaluate(ClassAd(), context=Context(now=0))

@@ -22,14 +22,14 @@ def counted_slots(reason: e.Unmatched) -> str:
         return "the pool had no slots"
     left = left_by_requirements(reason)
     meet = f"{left:,} {'meets' if left == 1 else 'meet'}" if left else "none meets"
-    said = [f"of {counted(reason.slots, 'slot')}, {meet} its Requirements"]
+    texts = [f"of {counted(reason.slots, 'slot')}, {meet} its Requirements"]
     if reason.refused_by_slot:
         refuse = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
-        said.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} START")
+        texts.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} START")
     if reason.taken:
         are = "is" if reason.taken == 1 else "are"
-        said.append(f"{_of_these(reason.taken, left)} {are} taken")
-    return ", ".join(said)
+        texts.append(f"{_of_these(reason.taken, left)} {are} taken")
+    return ", ".join(texts)
 
 
 def not_preempted(reason: e.Unmatched) -> str:
@@ -63,8 +63,8 @@ def unmet(reason: e.Unmatched, ad: e.Ad) -> str:
 
 def conditions(reason: e.Unmatched, ad: e.Ad) -> str:
     """Count the slots that each condition of the job's Requirements left; empty if it has none."""
-    said = [f"{each.text}{_with(each.text, ad)} leaves {each.left}" for each in reason.clauses]
-    return f"its Requirements, condition by condition: {', '.join(said)}" if said and reason.slots else ""
+    texts = [f"{each.text}{_with(each.text, ad)} leaves {each.left}" for each in reason.clauses]
+    return f"its Requirements, condition by condition: {', '.join(texts)}" if texts and reason.slots else ""
 
 
 def _counts(denied: e.Denied | None) -> dict[str, int]:
@@ -94,14 +94,14 @@ def _filled(table: str, name: str, reason: e.Unmatched, held: Sequence[str] = ()
 
 def limit(reason: e.Unmatched) -> str:
     """Tell the limits that were in the way; the submitter's in cores."""
-    told = _filled("at length", reason.limit, reason)
+    text = _filled("at length", reason.limit, reason)
     beside = reason.reached and reason.limit != "concurrency"
-    return "; ".join(filter(None, (told, f"{_reached(reason)} reached" if beside else "")))
+    return "; ".join(filter(None, (text, f"{_reached(reason)} reached" if beside else "")))
 
 
 def _reached(reason: e.Unmatched) -> str:
     """Name the concurrency limits that were reached, as HTCondor's negotiator does."""
-    return f"concurrency limit {', '.join(one.name for one in reason.reached)}"
+    return f"concurrency limit {', '.join(reached.name for reached in reason.reached)}"
 
 
 def _cores(cores: float) -> str:
@@ -138,82 +138,83 @@ def in_short(reason: e.Unmatched, held: Sequence[str]) -> str:
 def _with(text: str, ad: e.Ad) -> str:
     """Tell the values of the job's own attributes that a clause reads."""
     lower = {name.lower(): (name, value) for name, value in ad.items()}
-    found = dict(lower[short] for name in names_read(text) if (short := name.rpartition(".")[2].lower()) in lower)
-    return f" ({', '.join(f'{name} = {value}' for name, value in found.items())})" if found else ""
+    values = dict(lower[short] for name in names_read(text) if (short := name.rpartition(".")[2].lower()) in lower)
+    return f" ({', '.join(f'{name} = {value}' for name, value in values.items())})" if values else ""
 
 
 def names_read(text: str) -> tuple[str, ...]:
     """Give the names that an expression may read of its own ad; those of the other ad are scoped, or in neither."""
     try:
-        found = references_found(parse(text), ClassAd())
+        names = references_found(parse(text), ClassAd())
     except ClassAdSyntaxError:
         return ()
-    return tuple(name for name in (*found.internal, *found.external) if not name.lower().startswith("target."))
+    return tuple(name for name in (*names.internal, *names.external) if not name.lower().startswith("target."))
 
 
-def no_slot_in_short(found: Misfit) -> str:
+def no_slot_in_short(misfit: Misfit) -> str:
     """Tell the reason without the conditions' own text."""
-    if found.refused is not None and not found.refused.lacks:
-        others = f" and {counted(found.refused.slots - 1, 'other')}" if found.refused.slots > 1 else ""
-        return f"{found.nearest}{others} would fit it, but START keeps this job out"
-    if not found.slots or found.short or lacks_attribute(found):
-        return no_slot(found)
-    return f"no slot can run it: none of {counted(found.slots, 'slot')} meets all that it asks for{_nearest(found)}"
+    if misfit.refused is not None and not misfit.refused.lacks:
+        others = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
+        return f"{misfit.nearest}{others} would fit it, but START keeps this job out"
+    if not misfit.slots or misfit.short or lacks_attribute(misfit):
+        return no_slot(misfit)
+    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all that it asks for{_nearest(misfit)}"
 
 
-def lacks_attribute(found: Misfit) -> bool:
+def lacks_attribute(misfit: Misfit) -> bool:
     """Return True if the job or the slots lack an attribute, without which a condition cannot be true."""
-    if found.refused is not None:
-        return bool(found.refused.lacks)
-    return any(one.lacks or "undefined" in one.has.values() for one in found.unmet)
+    if misfit.refused is not None:
+        return bool(misfit.refused.lacks)
+    return any(condition.lacks or "undefined" in condition.has.values() for condition in misfit.unmet)
 
 
-def no_slot(found: Misfit) -> str:
+def no_slot(misfit: Misfit) -> str:
     """Tell the reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
-    if found.refused is not None:
-        return _refused(found.nearest, found.refused)
-    if not found.slots:
+    if misfit.refused is not None:
+        return _refused(misfit.nearest, misfit.refused)
+    if not misfit.slots:
         return "no slot can run it: the pool has no slots"
-    if found.short:
-        return f"no slot can run it: it asks for {'; and for '.join(map(_short, found.short))}"
-    if found.unmet:
-        lacking = [_lacking(one) for one in found.unmet]
+    if misfit.short:
+        return f"no slot can run it: it asks for {'; and for '.join(map(_short, misfit.short))}"
+    if misfit.unmet:
+        lacking = [_lacking(one) for one in misfit.unmet]
         if all(lacking):
             return f"no slot can run it: it needs {' and '.join(lacking)}, which no slot has"
-        absent = [name for one in found.unmet for name in one.lacks]
+        absent = [name for one in misfit.unmet for name in one.lacks]
         if absent:
             return f"no slot can run it: its Requirements read {' and '.join(absent)}, which neither it nor a slot has"
-        told = " and ".join(shortened(bare(one.condition), 120) for one in found.unmet)
-        none = "the slot does not meet" if found.slots == 1 else f"none of {found.slots:,} slots meets"
-        return f"no slot can run it: {none} {told}{_nearest(found)}"
-    what = "all conditions of its Requirements" if found.nearest else "all that it asks for"
-    return f"no slot can run it: none of {counted(found.slots, 'slot')} has {what}{_nearest(found)}"
+        unmet_ = " and ".join(shortened(bare(one.condition), 120) for one in misfit.unmet)
+        none = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
+        return f"no slot can run it: {none} {unmet_}{_nearest(misfit)}"
+    what = "all conditions of its Requirements" if misfit.nearest else "all that it asks for"
+    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {what}{_nearest(misfit)}"
 
 
-def _refused(slot: str, found: RefusingSlots) -> str:
-    condition = shortened(bare(found.condition), 120)
-    if found.lacks:
-        lacks = " and ".join(found.lacks)
-        return f"no slot can run it: the job lacks {lacks}, without which {condition} of {slot} is {found.value}"
-    if found.slots == 1:
-        return f"{slot} would fit it, but its START is {found.value} for this job: {condition}"
-    others = counted(found.slots - 1, "other")
-    return f"{slot} and {others} would fit it, but START keeps this job out; on {slot} it is {found.value}: {condition}"
+def _refused(slot: str, refusing: RefusingSlots) -> str:
+    condition = shortened(bare(refusing.condition), 120)
+    if refusing.lacks:
+        lacks = " and ".join(refusing.lacks)
+        return f"no slot can run it: the job lacks {lacks}, without which {condition} of {slot} is {refusing.value}"
+    if refusing.slots == 1:
+        return f"{slot} would fit it, but its START is {refusing.value} for this job: {condition}"
+    others = counted(refusing.slots - 1, "other")
+    value = refusing.value
+    return f"{slot} and {others} would fit it, but START keeps this job out; on {slot} it is {value}: {condition}"
 
 
-def _lacking(one: Unmet) -> str:
-    """The attribute which is all that a condition asks for, where the nearest slot has none; else nothing."""
-    name = bare(one.condition).rpartition(".")[2]
-    return name if list(one.has.items()) == [(name, "undefined")] else ""
+def _lacking(unmet: Unmet) -> str:
+    """Return the one attribute that a condition requires, if the nearest slot lacks it; else an empty text."""
+    name = bare(unmet.condition).rpartition(".")[2]
+    return name if list(unmet.has.items()) == [(name, "undefined")] else ""
 
 
-def _nearest(found: Misfit) -> str:
-    """What the nearest slot has in place of what is asked."""
-    has = {name: text for one in found.unmet for name, text in one.has.items()}
-    said = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in has.items())
-    if said:
-        return f" ({found.nearest} has {said})" if found.slots == 1 else f" (the nearest, {found.nearest}, has {said})"
-    return f" (the nearest is {found.nearest})" if found.nearest and not found.unmet else ""
+def _nearest(misfit: Misfit) -> str:
+    """Return the values of the nearest slot that do not meet the job's conditions, in brackets."""
+    has = {name: text for one in misfit.unmet for name, text in one.has.items()}
+    values, slot = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in has.items()), misfit.nearest
+    if values:
+        return f" ({slot} has {values})" if misfit.slots == 1 else f" (the nearest, {slot}, has {values})"
+    return f" (the nearest is {slot})" if slot and not misfit.unmet else ""
 
 
 def _short(one: Short) -> str:

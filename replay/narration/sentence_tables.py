@@ -18,15 +18,15 @@ from ...domain.state_machines.hold_codes import VACATE_CODES
 def tables(data: bytes | None) -> dict[str, dict[str, str]]:
     """Return the tables of a data file by their headings, ``[heading]``, each with its lines ``name: words``. A line
     that begins with ``#`` is a comment."""
-    found: dict[str, dict[str, str]] = {}
+    sections: dict[str, dict[str, str]] = {}
     table: dict[str, str] = {}
     for line in lines(data):
         if line.startswith("["):
-            table = found[line[1:-1]] = {}
+            table = sections[line[1:-1]] = {}
         elif line and not line.startswith("#"):
             name, _, words = line.partition(": ")
             table[name] = words
-    return found
+    return sections
 
 
 _TABLES: Final = tables(get_data(__package__, "sentences.txt"))

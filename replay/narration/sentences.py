@@ -109,10 +109,10 @@ def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, l
     """Make an answer of at most ``MOST_LINES`` lines: no line twice, and the advice last. ``steps``: the most telling
     ones first."""
     most = MOST_LINES - 1 - (advice is not None)
-    kept: dict[str, Sentence] = {}
+    by_code: dict[str, Sentence] = {}
     for step in steps:
-        kept.setdefault(step.text, step)
-    return Answer((head, *list(kept.values())[:most], *([advice] if advice is not None else [])), tuple(life))
+        by_code.setdefault(step.text, step)
+    return Answer((head, *list(by_code.values())[:most], *([advice] if advice is not None else [])), tuple(life))
 
 
 def explaining(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:

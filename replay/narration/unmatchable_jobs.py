@@ -123,8 +123,8 @@ def _is_request(name: str) -> bool:
 
 def _number(ad: ClassAd, name: str, context: Context) -> float:
     """An attribute that is a number; 0 for any other, and for one that is not there."""
-    found = _value(ad, name, context)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0.0
+    value = _value(ad, name, context)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
 def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
@@ -138,10 +138,10 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
 def _against(slot: ClassAd, mine: ClassAd, context: Context) -> ValuedClause | None:
     """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
     none."""
-    said = [
+    clauses = [
         each for name in ("Start", "Requirements") if name in slot for each in explain(slot[name], slot, mine, context)
     ]
-    return next((one for one in said if not accepts(one.value) and not _moves(one.expression, slot)), None)
+    return next((one for one in clauses if not accepts(one.value) and not _moves(one.expression, slot)), None)
 
 
 def _missing(condition: Expression, slot: ClassAd, mine: ClassAd, context: Context) -> tuple[str, ...]:
@@ -171,8 +171,8 @@ def _by_conditions(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context:
         return None
     best = max(range(len(whole)), key=lambda at: (sum(met[at]), -at))
     name, ad = whole[best]
-    told = tuple(_unmet(condition, mine, ad, context) for condition in unmet)
-    return Misfit(len(whole), (), told, name)
+    unmet_ = tuple(_unmet(condition, mine, ad, context) for condition in unmet)
+    return Misfit(len(whole), (), unmet_, name)
 
 
 def _moves(condition: Expression, ad: ClassAd) -> bool:

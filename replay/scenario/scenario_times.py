@@ -28,16 +28,16 @@ def length(word: str) -> int:
     """Return a length of time, written as one word, in microseconds. Raise ValueError if it is none."""
     amount, clock = _LENGTH.fullmatch(word), _CLOCK.fullmatch(word)
     if amount:
-        found = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
+        micros = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
     elif clock:
         first, second, third = clock.groups()
         parts = (0, int(first), int(second)) if third is None else (int(first), int(second), int(third))
-        found = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
+        micros = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
     else:
         raise ValueError(f"{word!r} is no length of time: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
-    if found > LONGEST:
+    if micros > LONGEST:
         raise ValueError(f"{word!r} is longer than a century")
-    return found
+    return micros
 
 
 def takes_two(word: str) -> bool:
@@ -56,10 +56,10 @@ def is_clock(word: str) -> bool:
 
 
 def _of_day(word: str) -> timedelta:
-    found = _CLOCK.fullmatch(word)
-    if found is None or int(found[1]) > 23:
+    match = _CLOCK.fullmatch(word)
+    if match is None or int(match[1]) > 23:
         raise ValueError(f"{word!r} is no time of a day: write hours and minutes, 08:30")
-    return timedelta(hours=int(found[1]), minutes=int(found[2]), seconds=int(found[3] or 0))
+    return timedelta(hours=int(match[1]), minutes=int(match[2]), seconds=int(match[3] or 0))
 
 
 @frozen

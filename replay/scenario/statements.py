@@ -167,10 +167,10 @@ class _LineWords:
 def instant(words: list[str], calendar: ScenarioCalendar) -> int:
     """Return the instant that all of the words name. Raise ValueError if they name none."""
     rest = _LineWords(words, calendar)
-    found = rest.instant()
+    at = rest.instant()
     if rest.words:
         raise ValueError(f"{rest.words[0]!r} is no part of a time")
-    return found
+    return at
 
 
 @frozen
@@ -283,9 +283,9 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
         if assigned is None or not NAME.fullmatch(assigned[1]):
             raise ValueError(f"{word!r} is no reading: write {READ}")
         name, value = assigned.groups()
-        meant = _SENSED.suggested(name.lower())
-        if meant is not None and meant.lower() != name.lower():
-            raise ValueError(f"{name!r} is not a reading; did you mean {meant}?")
+        suggestion = _SENSED.suggested(name.lower())
+        if suggestion is not None and suggestion.lower() != name.lower():
+            raise ValueError(f"{name!r} is not a reading; did you mean {suggestion}?")
         if name.lower() in _IDLE:
             name = _IDLE[name.lower()]
             if value != NEVER:
@@ -376,10 +376,10 @@ def usage(verb: str) -> str:
 
 def _set(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
     machine = words[0] if words and words[0] in known.machines else ""
-    found = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
-    if found is None:
+    match = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
+    if match is None:
         raise ValueError(f"wanted is: {OTHERS['set']}")
-    return evolve(step, machine=machine, attributes={found[1]: found[2].strip()})
+    return evolve(step, machine=machine, attributes={match[1]: match[2].strip()})
 
 
 def _reconfigured(

@@ -124,7 +124,7 @@ class Transcript:
     def line(self, entry: TranscriptEntry) -> str:
         """Format an entry: time, slot or job, row and letter, source and target, cause."""
         member = entry.member
-        way = f"{member.source} -> {member.target}".strip() if member.target else ""
+        move = f"{member.source} -> {member.target}".strip() if member.target else ""
         number = f"{member.what} {member.letter}".strip()
         said = member.words
         if entry.evidence is not None:
@@ -132,7 +132,7 @@ class Transcript:
         elif member.details and not member.stream.startswith("slot/"):
             said = f"{said} ({member.details})"
         thing = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
-        return f"{self.time(entry.at):>10}  {thing:<12}  {number:<8} {way:<42} {said}".rstrip()
+        return f"{self.time(entry.at):>10}  {thing:<12}  {number:<8} {move:<42} {said}".rstrip()
 
     def about(self, step: ScenarioStep) -> str:
         """Return the job, slot or machine of a step."""
@@ -150,9 +150,9 @@ class Transcript:
         if self.rows:
             taken = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_by_number))
             lines.append(f"transitions: {taken}")
-        whole = sum(self.spent.values())
-        if whole:
-            shares = [f"{pair} {100 * time / whole:.1f} %" for pair, time in self.spent.most_common() if time]
+        total = sum(self.spent.values())
+        if total:
+            shares = [f"{pair} {100 * time / total:.1f} %" for pair, time in self.spent.most_common() if time]
             lines.append(f"slots were in: {', '.join(shares)}")
         if self.jobs:
             lines.append("jobs: " + ", ".join(f"{count:,} {what.lower()}" for what, count in self.jobs.items()))
@@ -181,17 +181,17 @@ def _shown(note: e.EvaluationRecorded) -> str:
 def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
     """Return an entry for ``--json``."""
     member = entry.member
-    found: dict[str, object] = {
+    fields: dict[str, object] = {
         "at": entry.at / SECOND, "position": member.position, "thing": member.thing, "what": member.what,
         "letter": member.letter, "source": member.source, "target": member.target, "cause": member.cause,
         "words": member.words, "details": member.details,
     }  # fmt: skip
     if entry.evidence is not None:
         noted = entry.evidence
-        found["evidence"] = {
+        fields["evidence"] = {
             "name": noted.name, "expression": noted.expression, "value": noted.value, "read": noted.read,
         }  # fmt: skip
-    return found
+    return fields
 
 
 def _by_number(item: tuple[str, int]) -> tuple[int, str]:

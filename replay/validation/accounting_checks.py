@@ -58,14 +58,14 @@ def quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
     """Check the quotas of accounting groups by the settings and the cores that are said to be divided."""
     rules = read(pool.state.settings)
     right = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
-    told = {one.name: one for one in event.groups}
-    for wanted in right:
-        found = told.pop(wanted.name, None)
-        if found != wanted:
-            have = "nothing is said" if found is None else f"{found.quota:g} and {found.subtree:g} cores are said"
-            words = f"{have} to be its quota and its subtree's, but the settings make it {wanted.quota:g} and "
-            pool.report(wanted.name, "quota", f"{words}{wanted.subtree:g} of {event.total:g} cores")
-    for name in told:
+    assigned = {group.name: group for group in event.groups}
+    for expected in right:
+        quota = assigned.pop(expected.name, None)
+        if quota != expected:
+            have = "nothing is said" if quota is None else f"{quota.quota:g} and {quota.subtree:g} cores are said"
+            words = f"{have} to be its quota and its subtree's, but the settings make it {expected.quota:g} and "
+            pool.report(expected.name, "quota", f"{words}{expected.subtree:g} of {event.total:g} cores")
+    for name in assigned:
         pool.report(name, "reference", f"there is no accounting group {name}")
 
 
@@ -76,27 +76,27 @@ def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
     halflife = terms_of(state.settings, event.negotiator).halflife
     accounts = accounts_of(state.submitters, event.negotiator)
     accounted = state.accounted.get(event.negotiator, 0) if event.negotiator else state.priorities_updated_at
-    for name, told in event.priorities.items():
+    for name, stated in event.priorities.items():
         known = accounts.get(name)
         if known is None:
             pool.report(name, "reference", f"there is no submitter {name}")
             continue
-        found = updated(known, accounted, event.at, halflife)
-        if told != found:
-            pool.report(name, "priority", f"its real priority is said to be {told}, but the formula makes it {found}")
-        elif told == known.priority and known.used(event.at) == known.usage_accounted:
-            pool.report(name, "priority", f"its real priority is said to be {told}, as it was, and it has used nothing")
+        expected = updated(known, accounted, event.at, halflife)
+        if stated != expected:
+            pool.report(name, "priority", f"its real priority is {stated}, but the formula gives {expected}")
+        elif stated == known.priority and known.used(event.at) == known.usage_accounted:
+            pool.report(name, "priority", f"its real priority is {stated}, as before, and it has used nothing")
     for name, known in accounts.items():
         if name not in event.priorities and known.used(event.at) != known.usage_accounted:
             pool.report(name, "priority", "it has used something since its last priority, and has no new one")
 
 
-def begins(pool: JudgedPool, name: str, told: float, negotiator: str = "") -> None:
+def begins(pool: JudgedPool, name: str, stated: float, negotiator: str = "") -> None:
     """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
-    found = first_factor(pool.state, name, negotiator)
-    if told and told != found:
-        words = f"the settings make it {found}" if found else "it has begun before"
-        pool.report(name, "factor", f"it is said to begin with the priority factor {told}, but {words}")
+    expected = first_factor(pool.state, name, negotiator)
+    if stated and stated != expected:
+        words = f"the settings make it {expected}" if expected else "it has begun before"
+        pool.report(name, "factor", f"it is recorded to begin with the priority factor {stated}, but {words}")
 
 
 def _by_owner(pool: JudgedPool, thing: str, user: str) -> None:
@@ -152,6 +152,6 @@ def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
     pool.counts_for(event.submitter, event.negotiator)
     if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
         pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
-    elif event.factor and event.factor != (found := _initial(pool, event)):
-        words = f"it is said to go on with the priority factor {event.factor}, but the settings make it {found}"
+    elif event.factor and event.factor != (factor := _initial(pool, event)):
+        words = f"it is said to go on with the priority factor {event.factor}, but the settings make it {factor}"
         pool.report(event.submitter, "factor", words)

@@ -83,12 +83,12 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
 
 def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
     """Return the slot's claim, if it is the named one; else fold nothing."""
-    found = slot.claim
-    if found is not None and found.id == claim:
-        return found
+    known = slot.claim
+    if known is not None and known.id == claim:
+        return known
     pool.folds = None
-    has = "it has none" if found is None else f"its claim is {found.id}"
-    pool.report(slot, "claim", f"something is said of claim {claim}, but {has}")
+    has = "it has none" if known is None else f"its claim is {known.id}"
+    pool.report(slot, "claim", f"the event names claim {claim}, but {has}")
     return None
 
 
@@ -290,9 +290,9 @@ def coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if job is None or earmark is None:
         pool.report(slot, "earmark", f"it is claimed for job {event.job}, for which no claims were kept")
         return
-    there = _there(pool, earmark)
-    if there:
-        words = f"it is put together for job {event.job}, but the claim of {', '.join(there)} is still there"
+    slots = _there(pool, earmark)
+    if slots:
+        words = f"it is put together for job {event.job}, but the claim of {', '.join(slots)} is still there"
         pool.report(slot, "earmark", words)
     if not waits_for_a_slot(pool, *job):
         pool.report(slot, "earmark", f"it is put together for job {event.job}, which does not wait")

@@ -47,15 +47,15 @@ def recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
 def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check the evidence of a slot's transition: it exists, is of the same stimulus and the slot's own expression, and
     has the truth that the cause needs. A decision that rests on a reading must name some."""
-    wanted = DECIDED.get(event.cause)
+    expressions = DECIDED.get(event.cause)
     if event.evidence:
         note = pool.notes.get(event.evidence)
         if note is None:
             words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
             pool.report(slot, "evidence", words)
         else:
-            _fits(pool, slot, event, wanted, note)
-    elif wanted is not None and wanted.always and any(_reads(slot, name) for name in wanted.names):
+            _fits(pool, slot, event, expressions, note)
+    elif expressions is not None and expressions.always and any(_reads(slot, name) for name in expressions.names):
         pool.report(slot, "evidence", f"it names no evidence that {cause_words(event.cause)}")
 
 
@@ -63,13 +63,13 @@ def _fits(
     pool: JudgedPool,
     slot: Slot,
     event: e.SlotTransitioned,
-    wanted: DecidingExpressions | None,
+    expressions: DecidingExpressions | None,
     note: e.EvaluationRecorded,
 ) -> None:
     name = note.name.lower().removesuffix(VARIANT)
-    if wanted is None or name not in wanted.names:
+    if expressions is None or name not in expressions.names:
         pool.report(slot, "evidence", f"that {cause_words(event.cause)} is not for {note.name} to decide")
-    elif truth_of(note.value) not in wanted.truths:
+    elif truth_of(note.value) not in expressions.truths:
         pool.report(slot, "evidence", f"it says that {cause_words(event.cause)}, but {note.name} was {note.value}")
     machine = pool.state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
@@ -80,19 +80,19 @@ def _fits(
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
     """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
-    wanted, policies = OWN_POLICY.get(event.row, {}), periodic(event.row)
+    truths, policies = OWN_POLICY.get(event.row, {}), periodic(event.row)
     if policies and not wrong_evidence(pool, cluster, proc, policies, event.evidence, event.at):
         return  # a periodic policy that was asked at the end of the run
     if not event.evidence:
-        _by_constants(pool, cluster, proc, event.row, wanted)
+        _by_constants(pool, cluster, proc, event.row, truths)
         return
     note = pool.notes.get(event.evidence)
     name = "" if note is None else note.name.lower()
     if note is None:
         words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
-    elif name not in wanted:
+    elif name not in truths:
         words = f"{event.row} is not for {note.name} to decide"
-    elif truth_of(note.value) not in wanted[name]:
+    elif truth_of(note.value) not in truths[name]:
         words = f"{event.row} follows, but {note.name} was {note.value}"
     elif cluster.is_uniform(name) and unparsed(cluster.requested_value(proc, name)) != unparsed(note.expression):
         has = cluster.requested_value(proc, name) or "not there"
@@ -109,8 +109,8 @@ def _by_constants(
         return
     for name, truths in wanted.items():
         text = cluster.requested_value(proc, name)
-        found = constant(text) if text else PolicyValue(WITHOUT[name], "")
-        if found is None or found.truth in truths:
+        value = constant(text) if text else PolicyValue(WITHOUT[name], "")
+        if value is None or value.truth in truths:
             return
     known = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted)
     pool.report((cluster.id, proc), "evidence", f"{row} follows, and names no evidence, but it has {known}")

@@ -84,7 +84,7 @@ def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
 
 def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
     """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
-    found, before = [], -1
+    ranges, before = [], -1
     if not event.procs:
         pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
     for first, last in event.procs:
@@ -93,11 +93,11 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[in
             first, last = max(first, before + 1), min(last, cluster.count - 1)
         if first <= last:
             before = last
-            found.append((first, last + 1))
-    procs = tuple((first, behind - 1) for first, behind in found)
+            ranges.append((first, last + 1))
+    procs = tuple((first, behind - 1) for first, behind in ranges)
     if procs != event.procs:
         pool.folds = replace(event, procs=procs)
-    return found
+    return ranges
 
 
 def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:

@@ -73,20 +73,20 @@ def wrong_evidence(
 ) -> str:
     """Return what is wrong with the evidence that one of these policies held at an instant; empty: nothing. Without
     any, one of them has to hold in an empty ad: it read nothing."""
-    asked = dict(_texts(pool, cluster, proc, policies))
+    texts = dict(_texts(pool, cluster, proc, policies))
     if not evidence:
-        if None in asked.values() or any(_holds(text, at) for text in asked.values() if text):
+        if None in texts.values() or any(_holds(text, at) for text in texts.values() if text):
             return ""
         return f"it names no evidence that {' or '.join(policy.cause for policy in policies)} held"
     note = pool.notes.get(evidence)
     if note is None:
         return f"its evidence is said to be {evidence}, where the stimulus recorded none"
     name = note.name.lower()
-    if name not in asked:
-        return f"{note.name} is not what was to be asked: {', '.join(asked) or 'nothing'}"
+    if name not in texts:
+        return f"{note.name} is not what was to be asked: {', '.join(texts) or 'nothing'}"
     if truth_of(note.value) is not True:
         return f"it says that {note.name} held, but it was {note.value}"
-    text = asked[name]
+    text = texts[name]
     if text is not None and unparsed(text) != unparsed(note.expression):
         return f"its evidence is {note.name} = {note.expression}, but its {note.name} is {text or 'not there'}"
     return ""

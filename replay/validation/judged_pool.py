@@ -158,9 +158,8 @@ class JudgedPool:
             self._found.append(Violation(self.position, thing, rule, words, (), self.at))
         else:
             cluster, proc = thing if isinstance(thing, tuple) else (thing.cluster, thing.proc)
-            told = {position: (position, event) for position, event in self._story(cluster)}
-            told |= {position: (position, event) for position, event in self._story((cluster, proc))}
-            story = self._lines(told.values(), proc)
+            events = {event[0]: event for event in (*self._story(cluster), *self._story((cluster, proc)))}
+            story = self._lines(events.values(), proc)
             self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, story, self.at))
 
     def report_slot(self, name: str, rule: str, words: str) -> None:
@@ -173,9 +172,9 @@ class JudgedPool:
         found, self._found = self._found, []
         return iter(found)
 
-    def _lines(self, told: Iterable[e.LoggedEvent], proc: int | None) -> tuple[str, ...]:
+    def _lines(self, events: Iterable[e.LoggedEvent], proc: int | None) -> tuple[str, ...]:
         last = () if self.event is None else ((self.position, self.event),)
-        story = sorted({position: (position, event) for position, event in (*told, *last)}.values(), key=lambda t: t[0])
+        story = sorted({event[0]: event for event in (*events, *last)}.values(), key=lambda event: event[0])
         lines: list[str] = []
         for position, event in story:
             member = next(members(position, event), None) if proc is None else _of(position, event, proc)
@@ -235,9 +234,9 @@ def rule_of(
     def declare(ask: Callable[[JudgedPool, Found, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
         @rule(kind)
         def asked(pool: JudgedPool, event: Kind) -> None:
-            found = find(pool, event)
-            if found is not None:
-                ask(pool, found, event)
+            subject = find(pool, event)
+            if subject is not None:
+                ask(pool, subject, event)
 
         return asked
 

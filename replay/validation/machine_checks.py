@@ -125,8 +125,8 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
         words = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
         pool.report(machine.name, "row", words)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
-        asked = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
-        pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {asked}")
+        completion = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
+        pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {completion}")
     drain_moved_by_poll(pool, event)
     for slot in machine.slots.values() if event.row == "complete" else ():
         if slot.state != "Drained":
@@ -219,8 +219,8 @@ def polled(pool: JudgedPool, event: e.DefragPolled) -> None:
     _machines(pool, event)
     if not all(isfinite(value) and value >= 0 for value in event.costs.values()):
         pool.report(THING, "value", "what drains cost on the average is no number of 0 or more")
-    pool.to_drain = {one.machine for one in event.drains if not one.refused}
-    pool.to_cancel = {one.machine for one in event.cancels if not one.refused}
+    pool.to_drain = {cancel.machine for cancel in event.drains if not cancel.refused}
+    pool.to_cancel = {cancel.machine for cancel in event.cancels if not cancel.refused}
 
 
 def _in_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
@@ -248,7 +248,7 @@ def _count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> Non
     if (event.wanted, event.stopped) != (number, stopped):
         why = f" ({STOPPED[stopped]})" if stopped else ""
         pool.report(THING, "defrag", f"it may drain {number} machines{why}, but is said to drain {event.wanted}")
-    begun = sum(not one.refused for one in event.drains)
+    begun = sum(not drain.refused for drain in event.drains)
     if begun > (0 if stopped else number):
         pool.report(THING, "defrag", f"it drains {begun} machines, more than the {number} that it may")
 
@@ -257,22 +257,22 @@ def _machines(pool: JudgedPool, event: e.DefragPolled) -> None:
     """Check that what was chosen is there, is chosen once, and has its evidence."""
     state = pool.state
     whole = (state.defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
-    _once(pool, [one.machine for one in event.drains if not one.refused], "drained")
-    _once(pool, [one.machine for one in event.cancels], "canceled")
+    _once(pool, [choice.machine for choice in event.drains if not choice.refused], "drained")
+    _once(pool, [choice.machine for choice in event.cancels], "canceled")
     choices: list[e.DefragDrain | e.DefragCancel] = [*event.drains, *event.cancels]
-    for one in choices:
-        slot = state.slots.get(one.slot)
-        if slot is None or slot.machine != one.machine:
-            pool.report(THING, "reference", f"{one.slot} is no slot of {one.machine}")
-        missing = [position for position in one.evidence if position not in pool.notes]
+    for choice in choices:
+        slot = state.slots.get(choice.slot)
+        if slot is None or slot.machine != choice.machine:
+            pool.report(THING, "reference", f"{choice.slot} is no slot of {choice.machine}")
+        missing = [position for position in choice.evidence if position not in pool.notes]
         if missing:
             pool.report(THING, "evidence", f"its evidence is said to be {missing[0]}, where the poll noted none")
-        if isinstance(one, e.DefragDrain):
-            if one.machine in whole:
-                pool.report(THING, "defrag", f"{one.machine} is drained, but it is whole")
-            _asked(pool, one.evidence, "DEFRAG_REQUIREMENTS")
+        if isinstance(choice, e.DefragDrain):
+            if choice.machine in whole:
+                pool.report(THING, "defrag", f"{choice.machine} is drained, but it is whole")
+            _asked(pool, choice.evidence, "DEFRAG_REQUIREMENTS")
         else:
-            _asked(pool, one.evidence, "DEFRAG_CANCEL_REQUIREMENTS")
+            _asked(pool, choice.evidence, "DEFRAG_CANCEL_REQUIREMENTS")
 
 
 def _once(pool: JudgedPool, machines: Sequence[str], what: str) -> None:
@@ -385,8 +385,8 @@ def signalled(pool: JudgedPool, client: BackfillClient, event: e.BackfillSignall
 def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) -> None:
     machine = pool.state.machines[event.machine]
     if event.outcome not in _OUTCOMES[bool(client.told)]:
-        told = "told" if client.told else "not told"
-        pool.report(event.machine, "backfill", f"its client was {told} to end, and is said to be {event.outcome}")
+        state = "told" if client.told else "not told"
+        pool.report(event.machine, "backfill", f"its client was {state} to end, and is said to be {event.outcome}")
     law = after_end(pool.state, machine, event.outcome, event.at)
     if (event.failures, event.retry) != law:
         pool.report(event.machine, "backfill", "when its client may begin again is not what follows from how it ended")
@@ -408,11 +408,11 @@ def leaves_backfill(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
     """Check that a slot whose client is gone goes where it was headed."""
     if slot.state != "Backfill" or event.target.startswith("Backfill/"):
         return
-    wanted = slot.destination or ("Owner" if slot.state_activity == BACKFILL_KILLING else "")
+    destination = slot.destination or ("Owner" if slot.state_activity == BACKFILL_KILLING else "")
     to = event.target.partition("/")[0]
-    gave_up = to == "Owner" and wanted == "Claimed" and slot.waiting is None
-    if wanted and to != wanted and not gave_up:
-        pool.report(slot, "backfill", f"it was to go to {wanted}, and goes to {to}")
+    gave_up = to == "Owner" and destination == "Claimed" and slot.waiting is None
+    if destination and to != destination and not gave_up:
+        pool.report(slot, "backfill", f"it was to go to {destination}, and goes to {to}")
 
 
 def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> None:
@@ -426,7 +426,7 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
     if slot.state_activity == BACKFILL_KILLING and (not is_awaited(pool.state, slot) or runs(machine)):
         words = "nothing is to be waited for" if not is_awaited(pool.state, slot) else "its client was not told to end"
         pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {words}")
-    if client is not None and not any(one.state_activity in _WITH_CLIENT for one in machine.slots.values()):
+    if client is not None and not any(other.state_activity in _WITH_CLIENT for other in machine.slots.values()):
         pool.report(slot, "backfill", f"backfill client {client.key} runs, and no slot of its machine has it")
 
 

@@ -40,7 +40,7 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         _reason(pool, match)
         if (match.slot in pool.state.matches or match.slot in taken) and not _is_carved_later(pool, match.slot):
             pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
-            matches = {pair: one for pair, one in matches.items() if one.slot != match.slot}
+            matches = {pair: other for pair, other in matches.items() if other.slot != match.slot}
         taken.add(match.slot)
         matches[match.slot, match.job] = match
         jobs.add(job)
@@ -102,13 +102,13 @@ def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
         return
     held: dict[str, Amount] = {}
     for text, count in pool.state.limits_in_use.items():
-        for one in requested_amounts(text):
-            held[one.name] = held.get(one.name, 0) + one.units * count
+        for limit in requested_amounts(text):
+            held[limit.name] = held.get(limit.name, 0) + limit.units * count
     for match in matches:
         for name, units in requested_amounts(match.limits):
-            used, there = held.get(name, 0), most(pool.state.settings, name)
-            if used + units > there:
-                words = f"of which {amount_text(used)} of {amount_text(there)} are held"
+            used, allowed_ = held.get(name, 0), most(pool.state.settings, name)
+            if used + units > allowed_:
+                words = f"of which {amount_text(used)} of {amount_text(allowed_)} are held"
                 pool.report(match.job, "limit", f"its match takes {amount_text(units)} of {name.upper()}, {words}")
             held[name] = used + units
 

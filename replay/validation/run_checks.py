@@ -88,8 +88,8 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     if claim.submitter != cluster.submitter:
         words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report(job, "activation", words)
-    wanted = cluster.requested_value(event.proc, "JobMachineAttrs")
-    if event.provides and event.provides != provides(slot, wanted):
+    names = cluster.requested_value(event.proc, "JobMachineAttrs")
+    if event.provides and event.provides != provides(slot, names):
         pool.report(job, "value", f"what {event.slot} provides is not what its ad and its claim say")
     if pool.state.is_earmarked(slot.name):
         pool.report(job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
@@ -284,8 +284,8 @@ def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int)
         pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
     in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it ended before that
     if outcome.told is not None and outcome.told != bool(run.stop) and not in_time:
-        told = "had been told to end" if run.stop else "had not been told to end"
-        pool.report(job, "end", f"outcome {event.outcome}, but it {told}")
+        ending = "had been told to end" if run.stop else "had not been told to end"
+        pool.report(job, "end", f"outcome {event.outcome}, but it {ending}")
     if event.outcome == "exited" and run.transfer not in ("", "output done"):
         pool.report(job, "transfer", f"it ended by itself, but the transfer of its files is at {run.transfer}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):

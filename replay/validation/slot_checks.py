@@ -93,11 +93,11 @@ def _thousandths(cpus: str) -> int | None:
 def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
     for resource in names:
         if resource in ad:
-            found = amount(ad[resource])
-            if found is None or found < 0:
+            value = amount(ad[resource])
+            if value is None or value < 0:
                 pool.report_slot(name, "value", f"{resource} = {ad[resource]} is no amount")
             else:
-                pool.amounts[name].have[resource] = found
+                pool.amounts[name].have[resource] = value
 
 
 def _carve(pool: JudgedPool, parent: str, amounts: dict[str, int], sign: int) -> None:
@@ -241,10 +241,10 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
 def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
     """Check that a slot's job is suspended when the slot is, and was told to end when it must not run on."""
     cluster, proc = starter.cluster, starter.proc
-    found, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
-    if found is None or run is None:
+    jobs, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
+    if jobs is None or run is None:
         return
-    status = NAMES.get(found.status[proc], "")
+    status = NAMES.get(jobs.status[proc], "")
     stopped = status == "Suspended"
     if run.deferred:
         pass  # it has no process yet that could be suspended
@@ -264,8 +264,8 @@ _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("har
 
 def _signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
-        told = "killed" if run.stop else "told to end"
-        pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {told}")
+        ending = "killed" if run.stop else "told to end"
+        pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {ending}")
 
 
 def _agrees(pool: JudgedPool, slot: Slot, rule: str, what: str, needed: bool, has: bool) -> None:

@@ -98,31 +98,31 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
     judge = judge_of(pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, before)
     decided = decide(judge, ad, before, event.count)
-    found, refusal = decided.kinds, decided.refused
+    kinds, refusal = decided.kinds, decided.refused
     if refusal is not None:
         pool.report(name, "policy", f"{refusal.setting} refuses it: {refusal.reason.strip()}")
         return
     if decided.warnings != event.warnings:
         pool.report(name, "policy", f"its warnings are {event.warnings}, and should be {decided.warnings}")
-    after, after_columns = merged(found, ad, before, event.count)
-    for attribute in dict.fromkeys(one for kind in found for one in kind.outcome.changes):
+    after, after_columns = merged(kinds, ad, before, event.count)
+    for attribute in dict.fromkeys(change for kind in kinds for change in kind.outcome.changes):
         if attribute.lower() in _NOT_COMPARED:
             continue
-        there = columns.get(attribute, [event.ad.get(attribute, "undefined")])
+        values = columns.get(attribute, [event.ad.get(attribute, "undefined")])
         here = after_columns.get(attribute, [after.get(attribute, "undefined")])
-        if list(there) != list(here) and {*there} != {*here}:
-            pool.report(name, "policy", f"{attribute} = {there[0]}, and its transforms make it {here[0]}")
-    expected = [done for done, _ in transformed(found)]
-    for one, event_ in zip_longest(expected, changed):
-        if one is None or event_ is None or any(getattr(event_, name) != said for name, said in _fields(one).items()):
-            told = (one or event_).transform
-            pool.report(name, "policy", f"what {told} did to it is told otherwise than it came to be")
+        if list(values) != list(here) and {*values} != {*here}:
+            pool.report(name, "policy", f"{attribute} = {values[0]}, and its transforms make it {here[0]}")
+    expected = [done for done, _ in transformed(kinds)]
+    for done, event_ in zip_longest(expected, changed):
+        if done is None or event_ is None or any(getattr(event_, key) != value for key, value in _fields(done).items()):
+            transform = (done or event_).transform
+            pool.report(name, "policy", f"its record of what {transform} did differs from what the transform does")
             return
 
 
-def _fields(one: Transformed) -> Mapping[str, object]:
-    """What the event of a transform is to say."""
-    return asdict(one)
+def _fields(change: Transformed) -> Mapping[str, object]:
+    """Return the fields that the event of a transform should have."""
+    return asdict(change)
 
 
 def settle_submissions(pool: JudgedPool) -> None:
@@ -139,18 +139,18 @@ def _undone(
     ad: e.Ad, columns: Columns, changed: Sequence[e.JobsTransformed], count: int
 ) -> tuple[e.Ad, dict[str, Sequence[str]]]:
     """What was submitted, before these transforms."""
-    ad, found = dict(ad), dict(columns)
+    ad, undone = dict(ad), dict(columns)
     for event in reversed(changed):
         alike = event.procs == ((0, count - 1),)
         for name, text in event.before.items():
             if alike:
-                found.pop(name, None)
+                undone.pop(name, None)
                 ad[name] = text
             else:
-                _put(ad, found, name, event, [text] * count, count)
+                _put(ad, undone, name, event, [text] * count, count)
         for name, texts in unpack(event.columns_before).items():
-            _put(ad, found, name, event, texts, count)
-    return {name: text for name, text in ad.items() if text}, found
+            _put(ad, undone, name, event, texts, count)
+    return {name: text for name, text in ad.items() if text}, undone
 
 
 def _put(

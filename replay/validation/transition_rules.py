@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
 
 
 def _outcome(row: str) -> Outcome:
-    rows, _, told = row.partition(" | ")
-    return Outcome(tuple(rows.split()), {"told": True, "not told": False}.get(told))
+    rows, _, code = row.partition(" | ")
+    return Outcome(tuple(rows.split()), {"told": True, "not told": False}.get(code))
 
 
 OUTCOMES: Final = {tuple(ends.split()): _outcome(row) for ends, row in _TABLES["outcomes"].items()}

@@ -150,8 +150,8 @@ def audit_native_log(log: EventStore, name: str = "") -> Audit:
     """Audit a native log. The stores check its seal. `name` stands for the file in findings."""
     audit = Audit()
     verdict = ValidationResult()
-    for one in validate(log.read(), verdict):
-        audit.violations.append(AuditFinding(one.thing, one.rule, one.words, one.at, name, one.position, one.story))
+    for v in validate(log.read(), verdict):
+        audit.violations.append(AuditFinding(v.thing, v.rule, v.words, v.at, name, v.position, v.story))
     audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = verdict.began, verdict.ended
     count_transitions(audit, verdict.steps)

@@ -34,8 +34,8 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
     """Tell how the jobs of a cluster fared until the instant `at` (None: now): the counts, then what the answers say of
     the first job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
-    found = outcomes(log, cluster, at)
-    if not found.status:
+    results = outcomes(log, cluster, at)
+    if not results.status:
         refused = refusal((*log.read_stream("evidence"), *events), cluster) if events else None
         if refused is not None:
             return refused
@@ -44,26 +44,25 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
             f"the log has no cluster {cluster}{when}: `poolbook q` and `poolbook history` list the jobs that it has"
         )
         raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else listed)
-    position, last = max(
-        events, key=lambda one: one[1].at, default=(0, None)
-    )  # those of an import stand as they were read
-    facts = {"cluster": str(cluster), "jobs": counted(len(found.status), "job"), "counts": counts([found])}
+    # An import has its events in the order of reading.
+    position, last = max(events, key=lambda event: event[1].at, default=(0, None))
+    facts = {"cluster": str(cluster), "jobs": counted(len(results.status), "job"), "counts": counts([results])}
     cause, stimulus = (last.cause, last.stimulus) if last else ("reported", "")
     head = Sentence(last.at if last else at or 0, position, "cluster", facts, cause, stimulus)
-    firsts = _of_the_first(log, cluster, found, at, zone)
-    steps = [*_missing(log, events, found, at, zone), *(one.lines[0] for one in firsts), *_more_of(firsts)]
+    firsts = _of_the_first(log, cluster, results, at, zone)
+    steps = [*_missing(log, events, results, at, zone), *(each.lines[0] for each in firsts), *_more_of(firsts)]
     advice = firsts[0].lines[-1] if firsts and firsts[0].lines[-1].code in ADVICE else None
-    return answer(head, steps, advice, [sentence for one in firsts for sentence in one.life])
+    return answer(head, steps, advice, [sentence for each in firsts for sentence in each.life])
 
 
 def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
     """Yield the lines of answers behind their first ones that are no advice: one of each answer, then the next ones."""
-    for lines in zip_longest(*(one.lines[1:] for one in answers)):
+    for lines in zip_longest(*(each.lines[1:] for each in answers)):
         yield from (line for line in lines if line is not None and line.code not in ADVICE)
 
 
 def _missing(
-    log: EventStore, events: Sequence[e.LoggedEvent], found: Outcomes, at: int | None, zone: tzinfo
+    log: EventStore, events: Sequence[e.LoggedEvent], results: Outcomes, at: int | None, zone: tzinfo
 ) -> Iterator[Sentence]:
     """That records are missing, if jobs may have come to their ends there: every log that tells of the cluster lacks
     something behind what it has of them last."""
@@ -78,7 +77,7 @@ def _missing(
         chain = places.chain(gap.stimulus)
         dark[chain] = max(dark.get(chain, 0), gap.until or EVER)
     light = min(dark.values(), default=0)
-    unknown = [proc for proc, status in found.status.items() if status in _OPEN and last.get(proc, 0) < light]
+    unknown = [proc for proc, status in results.status.items() if status in _OPEN and last.get(proc, 0) < light]
     behind = [gap for gap in gaps if (gap.until or EVER) > min((last.get(proc, 0) for proc in unknown), default=EVER)]
     if not behind:
         return
@@ -89,10 +88,10 @@ def _missing(
     yield Sentence(since, 0, "ends_unknown", {"when": when, "ends": ends}, behind[0].cause, behind[0].stimulus, names)
 
 
-def _of_the_first(log: EventStore, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
+def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
     """Answer for the first job of each kind that somebody may want to do something about."""
-    kinds = ("failed", "held", *([] if found.first("running") is not None else ["idle"]))
-    procs = (found.first(status) for status in kinds)
+    kinds = ("failed", "held", *([] if results.first("running") is not None else ["idle"]))
+    procs = (results.first(status) for status in kinds)
     return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
 
 
@@ -111,7 +110,7 @@ def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
 
 
 def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
-    found = Outcomes()
+    results = Outcomes()
     records: dict[int, list[Record]] = {}
     told = [one for one in single_entries(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
     for position, event in sorted(told, key=lambda one: one[1].at):
@@ -120,18 +119,18 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
         record = record_of(position, event)
         records.setdefault(event.proc, []).append(record)
         if isinstance(event, e.JobLogged):
-            _take(found, event.proc, record)
-    _take_runs(log, cluster, at, found, records)
+            _take(results, event.proc, record)
+    _take_runs(log, cluster, at, results, records)
     for proc, ad in ads_of_cluster(log, "history", cluster):
-        left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
-        if found.status.get(proc) not in _OVER and (at is None or left <= at):
-            _take_ad(found, proc, ad)
+        departed = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
+        if results.status.get(proc) not in _OVER and (at is None or departed <= at):
+            _take_ad(results, proc, ad)
     for proc, ad in ads_of_queue(log, cluster, at).items():
-        if proc not in found.status or (found.status[proc] in _OPEN and ad.has_left):
-            _take_ad(found, proc, ad)
+        if proc not in results.status or (results.status[proc] in _OPEN and ad.has_left):
+            _take_ad(results, proc, ad)
     reported = {event.proc for _, event in told if isinstance(event, e.JobReported) and event.proc >= 0}
-    found.set(sorted(reported - found.status.keys()), UNTOLD)
-    return found
+    results.set(sorted(reported - results.status.keys()), UNTOLD)
+    return results
 
 
 _BECOMES = {"0": "idle", "1": "running", "4": "idle", "7": "idle", "9": "removed", "10": "suspended", "11": "running",
@@ -139,47 +138,47 @@ _BECOMES = {"0": "idle", "1": "running", "4": "idle", "7": "idle", "9": "removed
 """What a job is after an entry of its log."""
 
 
-def _take(found: Outcomes, proc: int, record: Record) -> None:
+def _take(results: Outcomes, proc: int, record: Record) -> None:
     facts = record.facts
     if record.what == "5":
         code, signal = facts.get("code", ""), facts.get("signal", "")
-        found.end(proc, Ended(_number(code), _number(signal)))
+        results.end(proc, Ended(_number(code), _number(signal)))
     elif record.what == "12":
         hold = HoldReason(facts.get("code", ""), facts.get("subcode", ""), facts.get("reason", ""))
-        found.set((proc,), "held", hold)
+        results.set((proc,), "held", hold)
     elif record.what in _BECOMES:
-        found.set((proc,), _BECOMES[record.what])
+        results.set((proc,), _BECOMES[record.what])
 
 
 def _take_runs(
-    log: EventStore, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]]
+    log: EventStore, cluster: int, at: int | None, results: Outcomes, records: dict[int, list[Record]]
 ) -> None:
     """Take the runs of which the jobs' own logs do not have the beginning or the end. A job with such a log runs from
     the entry of its beginning, and not from when its shadow was started."""
-    if not set(_OPEN) & set(found.status.values()):
+    if not set(_OPEN) & set(results.status.values()):
         return
     for run in job_runs(log, cluster, None, at):
         proc = JobId.parse(run.job).proc
-        logged = [one for one in records.get(proc, ()) if isinstance(one.event, e.JobLogged)]
-        runs = found.status.get(proc) in ("running", "suspended")
-        last = max((one.at for one in logged if not runs or one.what == BEGIN), default=0)
-        starting = any(one.what == "shadow_began" and one.at == run.began for one in records.get(proc, ()))
+        logged = [record for record in records.get(proc, ()) if isinstance(record.event, e.JobLogged)]
+        runs = results.status.get(proc) in ("running", "suspended")
+        last = max((record.at for record in logged if not runs or record.what == BEGIN), default=0)
+        starting = any(record.what == "shadow_began" and record.at == run.began for record in records.get(proc, ()))
         if logged and starting and run.outcome == RUNNING:
             continue
-        if found.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last if runs else run.began > last):
-            found.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNTOLD))
+        if results.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last if runs else run.began > last):
+            results.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNTOLD))
 
 
 def _number(text: str) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() else None
 
 
-def _take_ad(found: Outcomes, proc: int, ad: JobAd) -> None:
+def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     """Take what the history, or the schedd's table, says last of a job."""
     status = _NAMES.get(ad.number("JobStatus"), UNTOLD)
     if status == "completed":
         by_signal = ad.text("ExitBySignal").lower() == "true"
-        found.end(proc, Ended(None, ad.number("ExitSignal")) if by_signal else Ended(ad.number("ExitCode")))
+        results.end(proc, Ended(None, ad.number("ExitSignal")) if by_signal else Ended(ad.number("ExitCode")))
         return
     hold = HoldReason(*(ad.text(name) for name in ("HoldReasonCode", "HoldReasonSubCode", "HoldReason")))
-    found.set((proc,), status, hold if status == "held" else None)
+    results.set((proc,), status, hold if status == "held" else None)

@@ -104,23 +104,23 @@ _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing",
 
 def missing_steps(life: ImportedJob, records: Sequence[Record]) -> Iterator[Record]:
     """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
-    told = {one.event.stimulus: one.position for record in records for one in (record, *record.others)}
+    positions = {one.event.stimulus: one.position for record in records for one in (record, *record.others)}
     seen = [life.ended_by(one) for one in records if one.what in _BY_SHADOW]
     begun = [(one.at, one.facts.get("slot", "")) for one in records if one.what in (BEGIN, "shadow_began")]
     for run, later in zip_longest(life.runs, life.runs[1:]):
         near = range(run.began - CLOSE, max(run.began, run.ended) + CLOSE)
         if run.slot and not any(at in near and slot in ("", run.slot) for at, slot in begun):
-            yield _step(life, BEGUN, run.began, run.begun, run.slot, told)
-        known = not told.keys().isdisjoint(run.ends) or any(run is one for one in seen)
-        if (run.slot or run.begun in told) and run.outcome != GOES_ON and not known:
+            yield _step(life, BEGUN, run.began, run.begun, run.slot, positions)
+        known = not positions.keys().isdisjoint(run.ends) or any(run is one for one in seen)
+        if (run.slot or run.begun in positions) and run.outcome != GOES_ON and not known:
             place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
             place = place if run.ends else later.begun if later is not None else run.begun
-            yield _step(life, OVER, run.ended, place, run.slot, told)
+            yield _step(life, OVER, run.ended, place, run.slot, positions)
 
 
-def _step(life: ImportedJob, what: str, at: int, stimulus: str, slot: str, told: Mapping[str, int]) -> Record:
+def _step(life: ImportedJob, what: str, at: int, stimulus: str, slot: str, positions: Mapping[str, int]) -> Record:
     places = {one.stimulus: position for position, one in reversed(life.slots.records(slot))}
-    places |= {ad.stimulus: ad.position for ad in reversed(life.ads)} | dict(told)
+    places |= {ad.stimulus: ad.position for ad in reversed(life.ads)} | dict(positions)
     position = places.get(stimulus, 0)
     event = e.JobReported(at, "reported", stimulus, *life.job, what, {"slot": slot})
     return Record(position, event, what, event.facts)
@@ -141,11 +141,11 @@ def read_ads(life: ImportedJob) -> None:
             life.becomes("idle", sentence)
     if not life.began and not life.logged:
         _runs_of_ads(life)
-    kept = [ad for ad in life.ads if ad.has_left]
-    if kept and life.status not in HAS_LEFT:
-        _left(life, kept[-1])
+    gone = [ad for ad in life.ads if ad.has_left]
+    if gone and life.status not in HAS_LEFT:
+        _left(life, gone[-1])
     shown = [ad for ad in life.ads if ad.kind in LISTS and (life.at is None or ad.at <= life.at)]
-    if shown and not kept and life.last < shown[-1].at:
+    if shown and not gone and life.last < shown[-1].at:
         _shown(life, shown[-1])
     _cool_down(life)
 
@@ -201,9 +201,9 @@ def _cool_down(life: ImportedJob) -> None:
     """Tell until when an idle job cools down after what put it there."""
     if life.status != "idle" or life.since is None:
         return
-    told = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in life.ads if not ad.has_left]
-    told += cool_downs(life.slots.log, life.job, life.at)
-    until, place = max(told, key=lambda one: (one[0], one[1].position), default=(0, Place(0, 0, "")))
+    instants = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in life.ads if not ad.has_left]
+    instants += cool_downs(life.slots.log, life.job, life.at)
+    until, place = max(instants, key=lambda one: (one[0], one[1].position), default=(0, Place(0, 0, "")))
     if until > life.since.at:
         facts = {"until": instant(until, life.zone)}
         life.cools = life.tell(place._replace(at=life.since.at), "cools_down", **facts)
@@ -290,23 +290,23 @@ class AccessPoints:
         return name == self.chosen or name not in self.chains.values()
 
 
-def access_points(told: list[e.LoggedEvent], job: Job, places: PlaceNames) -> AccessPoints | None:
+def access_points(events: list[e.LoggedEvent], job: Job, places: PlaceNames) -> AccessPoints | None:
     """Find the access points that have a job of a number; None if there is one at most."""
     submitted = [
         (event.at, host_of(job_event_log.facts(0, event.text).get("host", "")), places.chain(event.stimulus))
-        for _, event in told
+        for _, event in events
         if isinstance(event, e.JobLogged) and event.number == 0 and event.proc == job[1]
     ]
     chains = {chain: host for _, host, chain in submitted if host}
     if len(set(chains.values())) < 2:
         return None
-    found = AccessPoints(places, chains, min(submitted)[1], set())
-    for _, event in told:
+    points = AccessPoints(places, chains, min(submitted)[1], set())
+    for _, event in events:
         if (
             isinstance(event, e.JobReported)
             and event.proc == job[1]
             and event.said == "shadow_began"
-            and found.has(event)
+            and points.has(event)
         ):
-            found.slots.add(event.facts.get("slot", ""))
-    return found
+            points.slots.add(event.facts.get("slot", ""))
+    return points

@@ -71,13 +71,13 @@ def on_evicted(life: ImportedJob, record: Record) -> None:
     failed, life.failed = life.failed, ""  # the access point may have given it another slot in the same second
     why, also = life.why(run, record.at)
     why |= life.cause(run, why)
-    said, known = facts.get("reason", ""), not why.keys().isdisjoint(("why", "next", "died"))
+    text, known = facts.get("reason", ""), not why.keys().isdisjoint(("why", "next", "died"))
     code = code_words(facts.get("reason_code", ""))
-    if (said or code) and not (known and said.startswith(SAYS_NOTHING)):
-        why["said" if known else "log"] = f"{said or 'no reason'}{f' ({code})' if code else ''}"
+    if (text or code) and not (known and text.startswith(SAYS_NOTHING)):
+        why["said" if known else "log"] = f"{text or 'no reason'}{f' ({code})' if code else ''}"
     slot = (run.slot if run is not None else "") or failed or life.slot or "its slot"
-    told = "requeued" if facts.get("requeued") == "true" else "evicted"
-    life.becomes(IDLE, life.say_of(run, record, told, *also, slot=slot, ran=life.after(record.at), **why))
+    sentence = "requeued" if facts.get("requeued") == "true" else "evicted"
+    life.becomes(IDLE, life.say_of(run, record, sentence, *also, slot=slot, ran=life.after(record.at), **why))
 
 
 def on_ended(life: ImportedJob, record: Record) -> None:
@@ -90,16 +90,16 @@ def on_ended(life: ImportedJob, record: Record) -> None:
         + _history_disagrees(life, how)
     )
     facts = {"ran": life.after(record.at) if life.slot else "", "slot": life.last_slot(), "how": how or "no exit code"}
-    places = [one.stimulus for one in seen]
+    places = [ending.stimulus for ending in seen]
     sentence = life.tell(record, "exited", *places, used=_usage(record, life.size), also=also, **facts)
     life.becomes("completed", sentence)
 
 
 def _differing_endings(life: ImportedJob, seen: Iterable[Record], how: str) -> str:
-    """What its shadow and its starter say otherwise of how it ended."""
-    said = [(one, one.ending) for one in seen]
+    """Return how its shadow and its starter differ about its ending."""
+    endings = [(record.stimulus, record.ending) for record in seen]
     return "".join(
-        f"; but {life.places.name(one.stimulus)} says {theirs}" for one, theirs in said if how and theirs != how
+        f"; but {life.places.name(stimulus)} says {theirs}" for stimulus, theirs in endings if how and theirs != how
     )
 
 
@@ -137,8 +137,8 @@ def _stopped(
 ) -> None:
     near = [event for _, event in moved if abs(event.at - record.at) <= 5 * SECOND]
     event = next((event for event in near if event.reason), None)
-    said = event.reason.rstrip(".") if event else ""
-    facts = {"why": meaning(said) or said, "said": said, "slot": life.slot}
+    reason = event.reason.rstrip(".") if event else ""
+    facts = {"why": meaning(reason) or reason, "said": reason, "slot": life.slot}
     life.becomes(status, life.tell(record, code, *([event.stimulus] if event else []), **facts))
 
 
@@ -154,9 +154,9 @@ def _gave_up(life: ImportedJob, record: Record, code: str) -> None:
     """Tell that its shadow ended its run; the daemon that died says more than what the shadow wrote."""
     run, reason = life.ended_by(record), record.facts.get("reason", "")
     why, also = life.why(run, record.at)
-    told = also if "died" in why else []
+    places = also if "died" in why else []
     facts = {"ran": life.after(record.at), "reason": reason}
-    life.becomes(IDLE, life.say_of(run, record, code, *told, died=why.get("died"), **facts))
+    life.becomes(IDLE, life.say_of(run, record, code, *places, died=why.get("died"), **facts))
 
 
 def on_disconnected(life: ImportedJob, record: Record) -> None:
@@ -211,13 +211,13 @@ def _usage(record: Record, size: Record | None) -> str:
 
 def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
     """What other sources of the same entry say otherwise of the facts with these names."""
-    said = ""
+    text = ""
     for other in record.others:
         theirs = {name: other.facts[name] for name in names if name in other.facts}
         if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
             words = ", ".join(f"{name} {value}" for name, value in theirs.items())
-            said += f"; but {places.name(other.stimulus) or 'another record'} says {words}"
-    return said
+            text += f"; but {places.name(other.stimulus) or 'another record'} says {words}"
+    return text
 
 
 def before(life: ImportedJob, record: Record) -> None:
@@ -255,8 +255,8 @@ def _tell_fruitless_matches(life: ImportedJob) -> None:
     matches = [match for match in matches if match not in own]
     for sort in sort_fruitless_matches(matches, life.slots, life.zone):
         last, begun = sort.records[-1], sort.begun
-        at = max([last.at, *(one.at for one in begun)])  # those who ran there began later
-        stimuli = (sort.records[0].event.stimulus, last.stimulus, *(one.stimulus for one in begun))
+        at = max([last.at, *(job.at for job in begun)])  # the jobs that ran there began later
+        stimuli = (sort.records[0].event.stimulus, last.stimulus, *(job.stimulus for job in begun))
         life.tell(Place(at, last.position, last.stimulus), sort.code, *stimuli, **sort.facts)
 
 

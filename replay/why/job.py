@@ -40,14 +40,14 @@ def why_job(
     ``events`` are the log's, or those that ``job_events`` selects. Raises ``UnknownThingError``.
     """
     life = OwnJob(cluster, proc, zone)
-    told = list(until(events, at))
-    for position, event in told:
+    known = list(until(events, at))
+    for position, event in known:
         life.context.note(position, event)
-    life.causes = {run.position: run.cause for run in own_runs(told) if run.outcome == EVICTED}
-    for position, event in told:
+    life.causes = {run.position: run.cause for run in own_runs(known) if run.outcome == EVICTED}
+    for position, event in known:
         life.read(position, event)
     if life.submitted is None:
-        refused = refusal(told, cluster)
+        refused = refusal(known, cluster)
         if refused is not None:
             return refused
         raise UnknownThingError(
@@ -55,15 +55,15 @@ def why_job(
             "`poolbook q` and `poolbook history` list those that it has"
         )
     if life.status == IDLE:
-        situation = _waits(life, NextCycle(lambda: told))
+        situation = _waits(life, NextCycle(lambda: known))
     else:
         situation = _SITUATIONS.get(life.status, _is_over)(life)
     cycles = [step for step in situation.steps if step.code == "refused"]
     chain = sorted([*life.chain, *cycles], key=lambda sentence: sentence.position)
     about = {"slot": life.on or life.match, **situation.about}
-    found = life.answer(situation._replace(about=about), chain)
-    lines = (found.lines[0], *life.transformed, *found.lines[1:])
-    return attrs.evolve(found, lines=lines if life.transformed else found.lines)
+    result = life.answer(situation._replace(about=about), chain)
+    lines = (result.lines[0], *life.transformed, *result.lines[1:])
+    return attrs.evolve(result, lines=lines if life.transformed else result.lines)
 
 
 class Judged(NamedTuple):
@@ -85,15 +85,15 @@ def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle:
     life = OwnJob(cluster, proc, UTC)
     for position, event in events:
         life.read(position, event)
-    found = life.refusals.last_of(life.name, life.ad)
-    if found is None:
+    last = life.refusals.last_of(life.name, life.ad)
+    if last is None:
         return Judged(None, life.matched_at)
-    refusal = found[1].at, found[2]
+    refusal = last[1].at, last[2]
     if life.status != IDLE:
         return Judged(refusal, life.matched_at)
     now, reason = life.refusals.now(life.name, life.ad, next_cycle)
     limits = [] if reason is None else next_cycle.limits(reason)
-    same = reason is not None and is_same(found[2], reason)
+    same = reason is not None and is_same(last[2], reason)
     none = _fits_nowhere(life, reason, next_cycle)
     lacking = no_slot(none) if none is not None and lacks_attribute(none) else ""
     return Judged(refusal, life.matched_at, "", limits, "" if same else now, reason, lacking)
@@ -148,13 +148,13 @@ def _still_running(life: OwnJob) -> list[Sentence]:
         if life.signalled is not None:
             return [life.now("told_at", slot=life.run.slot, when=instant(life.signalled.at, life.zone))]
         return [life.now("not_ended", slot=life.run.slot)]
-    found = []
+    sentences = []
     if life.end is not None and life.end.position != since.position:
-        found.append(life.now("last_gone", when=instant(life.end.at, life.zone)))
+        sentences.append(life.now("last_gone", when=instant(life.end.at, life.zone)))
     if not life.gone and life.status in HAS_LEFT:
-        wanted = next((text for name, text in life.ad.items() if name.lower() == "leavejobinqueue"), "")
-        found.append(life.now("stays", yet="" if wanted else "yet", text=wanted))
-    return found
+        condition = next((text for name, text in life.ad.items() if name.lower() == "leavejobinqueue"), "")
+        sentences.append(life.now("stays", yet="" if condition else "yet", text=condition))
+    return sentences
 
 
 def _waits(life: OwnJob, next_cycle: NextCycle) -> Situation:
@@ -203,8 +203,8 @@ def _is_deferred(life: OwnJob) -> Situation | None:
 def _retiring(life: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
     """Name the slot that it would get but for the retirement time of the job there."""
     refused = life.refusals.last_of(life.name, life.ad)
-    found = None if refused is None else next_cycle.retiring_slot(refused[1], life.name)
-    return [] if found is None else [life.now("others_retire", slot=found[0], until=instant(found[1], life.zone))]
+    slot = None if refused is None else next_cycle.retiring_slot(refused[1], life.name)
+    return [] if slot is None else [life.now("others_retire", slot=slot[0], until=instant(slot[1], life.zone))]
 
 
 def _is_refused(life: OwnJob, refused: Refused, next_cycle: NextCycle, before: list[Sentence]) -> Situation:
@@ -253,7 +253,7 @@ def _runs(life: OwnJob) -> Situation:
         steps.append(life.now("moving", way=life.moving.way, when=when))
     elif life.executing is None:
         steps.append(life.now("not_begun", slot=life.run.slot))
-    matched = [one for one in life.chain if one.code in _GIVEN and one.at <= life.run.at]
+    matched = [sentence for sentence in life.chain if sentence.code in _GIVEN and sentence.at <= life.run.at]
     steps += [_since(life), *matched[-1:]] if _since(life).code != "started" else [*matched[-1:], _since(life)]
     if life.measured is not None:
         cpu = interval(life.measured.user_cpu + life.measured.system_cpu)

@@ -75,13 +75,13 @@ class JobLife:
 
     def done_to_it(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
         """Return the code and the facts of a hold, release or removal with a reason: who did it, if that is known."""
-        runs = sum(one.code in _STARTS for one in self.chain)
+        runs = sum(sentence.code in _STARTS for sentence in self.chain)
         facts = {"runs": counted(runs, "run") if runs and code == "removed" else ""}
         match = _BY_USER.fullmatch(reason)
         if match is None:
             return code, {**facts, "reason": reason}
-        said = {name: text or "" for name, text in match.groupdict().items()}
-        return f"{code}_by_user", {**facts, **said}
+        groups = {name: text or "" for name, text in match.groupdict().items()}
+        return f"{code}_by_user", {**facts, **groups}
 
     def answer(self, situation: Situation, chain: Sequence[Sentence]) -> Answer:
         since = self.since or self.chain[-1]
@@ -95,26 +95,26 @@ class JobLife:
     def _evictions(self, since: Sentence) -> Iterable[Sentence]:
         """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
         often each cause occurred."""
-        found = [one.in_hindsight for one in self.chain if one.code in _EVICTIONS and one.facts.get("did") != "ended"]
-        found = [one for one in found if since.at - one.at > 2 * SECOND]  # one at that instant is that step itself
-        if not found:
+        evictions = [s.in_hindsight for s in self.chain if s.code in _EVICTIONS and s.facts.get("did") != "ended"]
+        evictions = [s for s in evictions if since.at - s.at > 2 * SECOND]  # one at that instant is that step itself
+        if not evictions:
             return
-        causes = [_cause(one) for one in found]
+        causes = [_cause(sentence) for sentence in evictions]
         short = _LONGEST // min(len(set(causes)), _LISTED)
-        if len(found) == 1:
+        if len(evictions) == 1:
             listed = [f"because {cut(causes[0], _LONGEST)}"]
-        elif len(found) <= _LISTED:
+        elif len(evictions) <= _LISTED:
             listed = [
-                f"at {instant(one.at, self.zone).split()[-1]} because {cut(cause, _LONGEST // len(found))}"
-                for one, cause in zip(found, causes, strict=True)
+                f"at {instant(sentence.at, self.zone).split()[-1]} because {cut(cause, _LONGEST // len(evictions))}"
+                for sentence, cause in zip(evictions, causes, strict=True)
             ]
         else:
             counts = Counter(causes).most_common(_LISTED)
             often = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
             listed = [f"{times}because {cut(cause, short)}" for times, (cause, _) in zip(often, counts, strict=True)]
-        facts = {"times": _times(len(found)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
-        facts["last" if len(found) > 1 else "on"] = instant(found[-1].at, self.zone)
-        yield self.beside(found[-1], "evicted_before", **facts)
+        facts = {"times": _times(len(evictions)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
+        facts["last" if len(evictions) > 1 else "on"] = instant(evictions[-1].at, self.zone)
+        yield self.beside(evictions[-1], "evicted_before", **facts)
 
 
 def _cause(eviction: Sentence) -> str:

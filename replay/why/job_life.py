@@ -57,13 +57,13 @@ class ImportedJob(JobLife):
         self.submitted = False
         self.last = 0  #: the instant of the last record
 
-    def gather(self, told: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
+    def gather(self, events: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
         """Take in what is known of it and of the jobs of its cluster (``told``) before its records are read."""
-        self.matches, self.ads, self.seen = Matches(told), ads, ends_seen(records)
-        first, last = min((one.at for one in records), default=0), max((one.at for one in records), default=EVER)
+        self.matches, self.ads, self.seen = Matches(events), ads, ends_seen(records)
+        first, last = min((part.at for part in records), default=0), max((part.at for part in records), default=EVER)
         self.others = MatchesOfSlots(self.slots.log, self.places, first, last)  # of other clusters' jobs, too
         logged = [record for record in records if isinstance(record.event, e.JobLogged)]
-        self.own = {one.event.stimulus for record in logged for one in (record, *record.others)}
+        self.own = {part.event.stimulus for record in logged for part in (record, *record.others)}
 
     @property
     def logged(self) -> bool:
@@ -88,8 +88,8 @@ class ImportedJob(JobLife):
             later |= known
             if fact.position not in self.reported_positions:
                 self.reported_positions.add(fact.position)
-                told = {"slot": said.get("slot", self.slot), name: known[name]}
-                others.append(self.cited(fact, _LATER[name], *fact.stimuli, **told))
+                values = {"slot": said.get("slot", self.slot), name: known[name]}
+                others.append(self.cited(fact, _LATER[name], *fact.stimuli, **values))
         sentence = evolve(self.cited(of, code, *also, **said), cause=cause, later=later)
         self.chain += [sentence, *others]
         return sentence
@@ -105,8 +105,8 @@ class ImportedJob(JobLife):
 
     def user(self) -> tuple[str, list[str]]:
         """Whose it is: as the ads say, with the place of that, else as daemons call the user."""
-        told = ((user, [ad.stimulus]) for ad in self.ads if (user := ad.text("User") or ad.text("Owner")))
-        return next(told, (self.called or "A user", []))
+        users = ((user, [ad.stimulus]) for ad in self.ads if (user := ad.text("User") or ad.text("Owner")))
+        return next(users, (self.called or "A user", []))
 
     def tell_match_of(self, slot: str, at: int) -> None:
         """Tell of the match that led to a run on a slot, unless that was told."""
@@ -123,8 +123,8 @@ class ImportedJob(JobLife):
 
     def users(self) -> list[str]:
         """Under which names the negotiator may know whose it is."""
-        told = (ad.text(name) for ad in self.ads for name in ("User", "Owner", "AccountingGroup", "AcctGroup"))
-        return list(dict.fromkeys(filter(None, [self.called, *told])))
+        names = (ad.text(name) for ad in self.ads for name in ("User", "Owner", "AccountingGroup", "AcctGroup"))
+        return list(dict.fromkeys(filter(None, [self.called, *names])))
 
     def tell_match(self, match: Record) -> None:
         event = match.event
@@ -134,7 +134,7 @@ class ImportedJob(JobLife):
 
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports; None if it reports no run's."""
-        places = {one.event.stimulus for one in (record, *record.others)}
+        places = {part.event.stimulus for part in (record, *record.others)}
         named = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
         near = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
         return named or min(near, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None)
@@ -148,8 +148,8 @@ class ImportedJob(JobLife):
         if run is None or run.outcome == COMPLETED:
             return {}, []
         moves = self.slots.run(run.slot, self.name, run.began) if run.slot else []
-        said, also = self.slots.eviction(min(run.ended, at), moves)
-        facts: dict[str, Fact] = {**said, "next": self.slots.next_job(run.slot, self.name, run.ended, moves)}
+        eviction, also = self.slots.eviction(min(run.ended, at), moves)
+        facts: dict[str, Fact] = {**eviction, "next": self.slots.next_job(run.slot, self.name, run.ended, moves)}
         if not run.cause.weak and run.death is None and ended_by_protocol(moves, run.ended):
             facts.pop("why", None)  # its log has the cause, its slot's that the access point ended it
         facts["died"] = run.death
@@ -190,8 +190,8 @@ class ImportedJob(JobLife):
         """The slot of its last run: where it runs, else what its ad says; empty if that is not known."""
         if self.status in ON_SLOT:
             return self.slot
-        left = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)
-        return next(filter(None, left), "")
+        hosts = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)
+        return next(filter(None, hosts), "")
 
     def begin_run(self, slot: str, at: int, over: str = "run_over") -> None:
         """Begin a run on a slot; `over`: the words for its end, if its slot's log alone tells that."""

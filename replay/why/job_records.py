@@ -101,9 +101,9 @@ class JobAd:
 
     def number(self, name: str) -> int:
         """An attribute that is a number, rounded down; 0 if it is none."""
-        found = attributes(self.kept.text, (name,)).get(name, "")
+        text = attributes(self.kept.text, (name,)).get(name, "")
         try:
-            return int(float(found))
+            return int(float(text))
         except (ValueError, OverflowError):
             return 0
 
@@ -153,10 +153,10 @@ def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Re
 
 def once(chains: Sequence[list[Record]]) -> list[Record]:
     """The records of all chains; what one has that another had already is one of its ``others``."""
-    found: list[Record] = []
+    distinct: list[Record] = []
     for chain in chains:
         before: dict[str, list[Record]] = {}
-        for record in found:
+        for record in distinct:
             before.setdefault(_key(record), []).append(record)
         for record in chain:
             alike = [known for known in before.get(_key(record), ()) if abs(known.at - record.at) <= APART]
@@ -165,8 +165,8 @@ def once(chains: Sequence[list[Record]]) -> list[Record]:
                 before[_key(record)].remove(known)
                 known.others.append(record)
             else:
-                found.append(record)
-    return sorted(found, key=lambda record: (record.at, record.position))
+                distinct.append(record)
+    return sorted(distinct, key=lambda record: (record.at, record.position))
 
 
 def _key(record: Record) -> str:
@@ -177,17 +177,17 @@ def _key(record: Record) -> str:
 def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
     """Entries in their order, and daemons' reports among them: what precedes a run before the run of that second, what
     follows a run behind its end."""
-    found: list[Record] = []
+    ordered: list[Record] = []
     waiting = deque(_by_cause(reports))
     runs = False
     for entry in entries:
         while waiting and _before(waiting[0], entry, runs):
             report = waiting.popleft()
             runs = runs or (report.what == "shadow_began" and bool(report.facts.get("slot")))
-            found.append(report)
-        found.append(entry)
+            ordered.append(report)
+        ordered.append(entry)
         runs = entry.what == BEGIN or (runs and int(entry.what) not in ENDS - {int(ERROR)})
-    return [*found, *waiting]
+    return [*ordered, *waiting]
 
 
 def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
@@ -209,7 +209,7 @@ def _awaits_shadow(name: str, sources: Mapping[str, Iterable[Record]]) -> bool:
     """Return True if another source has yet to report that the shadow began of which this source reports next."""
     shadow = next(iter(sources[name])).facts.get("shadow", "")
     later = (report for other, reports in sources.items() if other != name for report in reports)
-    return bool(shadow) and any(one.what == "shadow_began" and one.facts.get("shadow") == shadow for one in later)
+    return bool(shadow) and any(r.what == "shadow_began" and r.facts.get("shadow") == shadow for r in later)
 
 
 _RANKS: Final = {
@@ -266,20 +266,20 @@ def ads_of_queue(log: EventStore, cluster: int, at: int | None, only: int | None
         if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
             continue
         own = [operation for operation in event.operations if _is_of_cluster(operation[1], cluster, only)]
-        told = tuple(operation for operation in own if operation[0] not in (DESTROY_AD, LOG_SEQUENCE))
-        if told:
-            table.take(replace(event, operations=told))
+        changes = tuple(operation for operation in own if operation[0] not in (DESTROY_AD, LOG_SEQUENCE))
+        if changes:
+            table.take(replace(event, operations=changes))
         for _, key, _, _ in own:
             if key != cluster_key(cluster):
                 written[int(key.partition(".")[2])] = position, event
-    found: dict[int, JobAd] = {}
+    ads: dict[int, JobAd] = {}
     for ad in jobs_of(table):
         proc = int(ad["ProcId"])
         if proc in written:
             position, event = written[proc]
             text = "\n".join(f"{attribute} = {value}" for attribute, value in ad.items())
-            found[proc] = JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))
-    return found
+            ads[proc] = JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))
+    return ads
 
 
 def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int, Place]]:
@@ -312,24 +312,24 @@ def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
 
 
 def ends_seen(records: Iterable[Record]) -> list[Record]:
-    """The records of shadows and starters of how a job's process ended by itself."""
-    return [one for one in records if one.what in ("terminated", "process_ended") and "told" not in one.facts]
+    """Return the records of shadows and starters about the exit of a job's process that no signal ended."""
+    return [r for r in records if r.what in ("terminated", "process_ended") and "told" not in r.facts]
 
 
 def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
     """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
     schedd's table's."""
-    found = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
-    found = [ad for ad in found if at is None or ad.when("QDate") <= at]
-    return found if records or found else list(ads_of_queue(log, job[0], at, job[1]).values())
+    ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
+    ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
+    return ads if records or ads else list(ads_of_queue(log, job[0], at, job[1]).values())
 
 
 def gaps_of(log: EventStore, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
     """Where the sources of some records lack others."""
     places = (place_of(each.event.stimulus) for record in records for each in (record, *record.others))
-    found: list[tuple[int, e.SourceGap]] = []
+    gaps: list[tuple[int, e.SourceGap]] = []
     for source in sorted({place.source for place in places if place is not None}):
         for position, event in log.read_stream(f"source/{source}"):
             if isinstance(event, e.SourceGap):
-                found.append((position, event))
-    return found
+                gaps.append((position, event))
+    return gaps

@@ -37,7 +37,7 @@ def parent_of(slot: str) -> str:
 class Matches:
     """The matches of a cluster's jobs, and the runs that they led to."""
 
-    def __init__(self, told: Sequence[e.LoggedEvent]) -> None:
+    def __init__(self, events: Sequence[e.LoggedEvent]) -> None:
         self.last_rejected: Record | None = None  #: the last time that the negotiator had nothing for one of them
         self._of: dict[str, list[Record]] = {}
         self._runs: dict[str, list[int]] = {}
@@ -45,7 +45,7 @@ class Matches:
         """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
         self._free: dict[str, int] = {}  #: slot -> when one of them left it last
         matched: dict[int, dict[str, list[Record]]] = {}
-        for position, event in told:
+        for position, event in events:
             if not isinstance(event, e.JobReported):
                 continue
             if event.said == "rejected" and (self.last_rejected is None or self.last_rejected.at <= event.at):
@@ -58,11 +58,11 @@ class Matches:
             for match in once(list(sources.values())):
                 self._of.setdefault(match.facts.get("slot", ""), []).append(match)
         if self._of:
-            self._join([event for _, event in told])
+            self._join([event for _, event in events])
 
-    def _join(self, told: Sequence[e.Event]) -> None:
+    def _join(self, events: Sequence[e.Event]) -> None:
         """Find for each run its match: each leads to one run, or those that the leftovers of its slot give."""
-        of_jobs = [event for event in told if isinstance(event, e.JobLogged | e.JobReported)]
+        of_jobs = [event for event in events if isinstance(event, e.JobLogged | e.JobReported)]
         before: dict[tuple[int, str], e.Event] = {}
         led: set[int] = set()
         on: dict[int, str] = {}
@@ -101,7 +101,7 @@ class Matches:
     def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
         """The last match of a slot, rather one that led to no other run, and rather one that names the job itself,
         which alone may be a little later, by another clock. A slot that was there at a match was not carved by it."""
-        found = [
+        matches = [
             match
             for name in {slot, parent_of(slot)}
             for match in self._of.get(name, ())
@@ -111,7 +111,7 @@ class Matches:
             and (match.event.proc == proc or match.at // SECOND <= at // SECOND)
         ]
         return max(
-            found,
+            matches,
             key=lambda match: (
                 match.position not in led,
                 match.at // SECOND,
@@ -151,19 +151,19 @@ class MatchesOfSlots:
         """The matches of a slot, or of that from which it is carved, not long before an instant, the last one first."""
         if self._of is None:
             self._of = self._read()
-        found = [match for name in {slot, parent_of(slot)} for match in self._of.get(name, ())]
-        found = [match for match in found if at - SOON <= match.at <= at + APART]
-        return sorted(found, key=lambda match: (match.at, match.position), reverse=True)
+        matches = [match for name in {slot, parent_of(slot)} for match in self._of.get(name, ())]
+        matches = [match for match in matches if at - SOON <= match.at <= at + APART]
+        return sorted(matches, key=lambda match: (match.at, match.position), reverse=True)
 
     def _read(self) -> dict[str, list[Record]]:
         chains: list[list[Record]] = []
         for kind in ("matchlog", "negotiatorlog"):  # the negotiator writes of a match in both
-            told = records_between(self.log, self.places, kind, self.since - SOON, self.until + APART)
-            chains.append([record_of(p, event) for p, event in told if is_match(event)])
-        found: dict[str, list[Record]] = {}
+            records = records_between(self.log, self.places, kind, self.since - SOON, self.until + APART)
+            chains.append([record_of(p, event) for p, event in records if is_match(event)])
+        by_slot: dict[str, list[Record]] = {}
         for match in once(chains):
-            found.setdefault(match.facts.get("slot", ""), []).append(match)
-        return found
+            by_slot.setdefault(match.facts.get("slot", ""), []).append(match)
+        return by_slot
 
     def before_run(self, slots: SlotRecords, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
         """The match by which a job's run began on a slot at an instant: the last of its user, if the slot was given to
@@ -213,16 +213,16 @@ def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: 
         begun, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")
         others = begun is not None and "" not in (user, begun.user) and user != begun.user
         sorts["nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"].append((record, begun))
-    for code, found in ((code, found) for code, found in sorts.items() if found):
-        matches = [record for record, _ in found]
+    for code, sort in ((code, sort) for code, sort in sorts.items() if sort):
+        matches = [record for record, _ in sort]
         runs: dict[str, Begun] = {}
-        for _, begun in found:
+        for _, begun in sort:
             if begun is not None:
                 runs.setdefault(begun.job + f" of {begun.user}" * (code == "others_ran"), begun)
         facts = {
             "slots": _some([record.facts.get("slot", "a slot") for record in matches]),
-            "times": f"{counted(len(found), 'time')} until {instant(matches[-1].at, zone)}" if len(found) > 1 else "",
-            "preempted": preempted(matches[0].facts) if len(found) == 1 else "",
+            "times": f"{counted(len(sort), 'time')} until {instant(matches[-1].at, zone)}" if len(sort) > 1 else "",
+            "preempted": preempted(matches[0].facts) if len(matches) == 1 else "",
             "jobs": f"{'job' if len(runs) == 1 else 'jobs'} {_some([*runs])}",
         }
         yield FruitlessMatches(code, facts, matches, [*runs.values()][:_MOST])

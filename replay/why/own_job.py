@@ -120,8 +120,8 @@ class OwnJob(JobLife):
         if self.run is None or self.run.slot != event.slot:
             return
         decided, last = self.context.decided(event), self.chain[-1]
-        told = event.stimulus == last.stimulus and last not in self.waits.values()
-        if not decided and not (event.cause in WANTED and not told):
+        known = event.stimulus == last.stimulus and last not in self.waits.values()
+        if not decided and not (event.cause in WANTED and not known):
             return
         same = last is self.since and (last.stimulus, last.cause) == (event.stimulus, event.cause)
         facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided}
@@ -140,14 +140,14 @@ class OwnJob(JobLife):
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
-            said = self.say(position, event, code, slot=event.slot)
+            sentence = self.say(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
             why = preferred(reason, f"job {event.job}")
-            said = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=why)
+            sentence = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=why)
         else:
             return
-        self.waits[event.claim] = said
+        self.waits[event.claim] = sentence
 
     def slot_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.holders[event.slot] = event.submitter
@@ -185,8 +185,8 @@ class OwnJob(JobLife):
             return
         self.status = event.target.lower()
         self.gone = event.left and self.status in HAS_LEFT and self.run is None
-        said = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
-        facts = {"why": self.context.words(event), "reason": "; ".join(filter(None, said)), "target": event.target}
+        reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
+        facts = {"why": self.context.words(event), "reason": "; ".join(filter(None, reasons)), "target": event.target}
         if event.changes.get("HoldReason"):
             facts |= _hold_reason(event.changes)
         code = _BECAME.get(event.target, "became")

@@ -55,8 +55,8 @@ def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
     held = [(_of_claim(slot, one), one.limits) for slot in state.slots.values() for one in (slot.claim, slot.waiting)
             if one is not None]  # fmt: skip
     held += [(str(JobId(*job)), one.limits) for jobs in state.matches.values() for job, one in jobs.items()]
-    found = [(holder, one.units) for holder, limits in held for one in requested_amounts(limits) if one.name == name]
-    return sorted(found, key=lambda one: _order(one[0]))
+    holders = [(holder, one.units) for holder, limits in held for one in requested_amounts(limits) if one.name == name]
+    return sorted(holders, key=lambda holder: _order(holder[0]))
 
 
 def _of_claim(slot: Slot, claim: Claim) -> str:
@@ -74,7 +74,7 @@ def _order(holder: str) -> tuple[int, int, int, str]:
 
 def _told_limits(reason: e.Unmatched, state: State) -> list[str]:
     """Tell of each limit that was reached how much there is and who holds it: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
-    return [_told(one, _holders(state, one.name)) for one in reason.reached]
+    return [_told(limit, _holders(state, limit.name)) for limit in reason.reached]
 
 
 def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
@@ -125,8 +125,8 @@ class NextCycle:
         job that it has may run (microseconds); None if there is none."""
         state = self._state
         slots = PublishedSlots(state, Caches(), state.at, _context(state, last))
-        left = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
-        if not left:
+        retiring = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
+        if not retiring:
             return None
         early = copy(state)
         early.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
@@ -137,7 +137,7 @@ class NextCycle:
             if match.job == job
             for slot in (match.slot, *match.preempts)
         ]
-        return next(((name, state.at + left[name]) for name in names if name in left), None)
+        return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
 
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
         context = _context(state, last)
@@ -200,10 +200,10 @@ class Refusals:
 
     def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Refused | None:
         """Tell why a job with this ad got nothing, then and now; None if no cycle refused it or its like."""
-        found = self.last_of(job, ad)
-        if found is None:
+        last = self.last_of(job, ad)
+        if last is None:
             return None
-        position, event, reason = found
+        position, event, reason = last
         reason = _of_the_only_submitter(event, reason)
         concerns_limit = reason.reached and reason.limit in ("", CONCURRENCY)
         facts = {
@@ -231,22 +231,22 @@ class Refusals:
             return ROOM, None
         refusals = evolve(self, known={})
         refusals.note(0, held)
-        found = refusals.last_of(job, ad)
-        if found is None:
+        refusal = refusals.last_of(job, ad)
+        if refusal is None:
             return OTHERS, None
-        reason = _of_the_only_submitter(held, found[2])
+        reason = _of_the_only_submitter(held, refusal[2])
         return in_short(reason, next_cycle.limits(reason)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
         significant, submitted = _significant(ad), self._submitted.get(JobId.parse(job).cluster)
         mine = ("", submitted.submitter if submitted is not None else "")
-        found = [
+        refusals = [
             known
             for known in self._known.values()
             if known[2].job == job or (known[2].submitter in mine and self._alike(known[2], significant))
         ]
-        return max(found, key=lambda known: known[0], default=None)
+        return max(refusals, key=lambda known: known[0], default=None)
 
     def _alike(self, reason: e.Unmatched, significant: dict[str, str]) -> bool:
         number, _, proc = reason.job.partition(".")

@@ -12,17 +12,17 @@ _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag")
 def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
     """Return what ``why_job`` needs for any job of a cluster, in order: what the next cycle would decide depends on
     everything."""
-    found = dict(log.read_stream(f"cluster/{cluster}"))
+    events = dict(log.read_stream(f"cluster/{cluster}"))
     for stream in _SHARED:
-        found.update(log.read_stream(stream))
-    cycles = [event for event in found.values() if isinstance(event, e.CycleHeld)]
+        events.update(log.read_stream(stream))
+    cycles = [event for event in events.values() if isinstance(event, e.CycleHeld)]
     if any(cycle.unmatched for cycle in cycles):
         return list(log.read())
-    slots = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
+    slots = {event.slot for event in events.values() if isinstance(event, e.JobActivated)}
     slots |= {match.slot for cycle in cycles for match in cycle.matches if JobId.parse(match.job).cluster == cluster}
     for slot in slots:
-        found.update(log.read_stream(f"slot/{slot}"))
-    return sorted(found.items())
+        events.update(log.read_stream(f"slot/{slot}"))
+    return sorted(events.items())
 
 
 def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
@@ -30,10 +30,10 @@ def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
     cycle before its last claim."""
     own = list(log.read_stream(f"slot/{slot}"))
     begin = _before_the_last_claim(own)
-    found = {position: event for position, event in own if position <= begin}
-    found.update(log.read_stream("negotiator"))
-    found.update(log.read(begin))
-    return sorted(found.items())
+    events = {position: event for position, event in own if position <= begin}
+    events.update(log.read_stream("negotiator"))
+    events.update(log.read(begin))
+    return sorted(events.items())
 
 
 def _before_the_last_claim(own: list[e.LoggedEvent]) -> int:

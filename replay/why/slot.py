@@ -56,10 +56,10 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     ``events`` are the log's, or those that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
     life = SlotLife(name, zone)
-    told = list(until(events, at))
-    for position, event in told:
+    known = list(until(events, at))
+    for position, event in known:
         life.context.note(position, event)
-    for position, event in told:
+    for position, event in known:
         life.read(position, event)
     if life.since is None:
         raise UnknownThingError(
@@ -73,18 +73,18 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
     """Tell the same of a slot of a real pool, as its records leave it. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
     life = SlotLife(name, zone, places)
-    told = [*SlotRecords(log, at).records(name)]
-    if not told:
+    records = [*SlotRecords(log, at).records(name)]
+    if not records:
         raise UnknownThingError(unknown_slot(log, name, at, zone))
     life.machine = next(
-        (event.machine for _, event in told if isinstance(event, e.SlotCreated)), name.partition("@")[2]
+        (event.machine for _, event in records if isinstance(event, e.SlotCreated)), name.partition("@")[2]
     )
     daemons = [
-        one
-        for one in until(log.read_stream(f"machine/{life.machine}"), at)
-        if isinstance(one[1], e.DaemonReported) and one[1].daemon == "startd"
+        machine_event
+        for machine_event in until(log.read_stream(f"machine/{life.machine}"), at)
+        if isinstance(machine_event[1], e.DaemonReported) and machine_event[1].daemon == "startd"
     ]
-    for position, event in _by_cause([*told, *daemons]):
+    for position, event in _by_cause([*records, *daemons]):
         life.read(position, event)
     life.tell_match(log)
     if not life.chain:
@@ -133,9 +133,9 @@ class SlotLife:
     def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add a sentence on an event to the chain, with the place of the record if it is one."""
         place = self.places.name(event.stimulus) if self.places is not None else ""
-        said = {name: text.rstrip(".") if place else text for name, text in facts.items()}
+        texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
         places = (place,) if place else ()
-        self.chain.append(Sentence(event.at, position, code, said, event.cause, event.stimulus, places))
+        self.chain.append(Sentence(event.at, position, code, texts, event.cause, event.stimulus, places))
         return self.chain[-1]
 
     def why(self, event: e.Event) -> str:
@@ -297,18 +297,18 @@ class SlotLife:
             self.first_job = self.first_job or self.job
         text = REPORTS.get(event.said, "")
         if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
-            kept = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
-            more = ", ".join(f"{name} {host_of(value)}" for name, value in kept.items())
+            rest = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
+            more = ", ".join(f"{name} {host_of(value)}" for name, value in rest.items())
             words = text.format_map(defaultdict(lambda: "(unknown)", facts))
             self.say(position, event, "log_reported", words=words, facts=more)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said not in ("began", "ended", "died") or self.is_gone:
             return
-        said = (
+        texts = (
             value if name == "how" else f"{name} {value}" for name, value in event.facts.items() if name != _ORPHANED
         )
-        facts = {"facts": ", ".join(dict.fromkeys(said))}  # where nothing else says how it ended, its status does
+        facts = {"facts": ", ".join(dict.fromkeys(texts))}  # where nothing else says how it ended, its status does
         if event.facts.get(_ORPHANED):
             facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
         sentence = self.say(position, event, f"startd_{event.said}", **facts)
@@ -322,9 +322,9 @@ class SlotLife:
         job, cluster = self.first_job, self.first_job.partition(".")[0]
         if not self.claimed or not cluster.isdecimal() or self.places is None:
             return
-        found = MatchesOfSlots(log, self.places, self.claimed, self.claimed).before(self.name, self.claimed)
-        own = [match for match in found if match.event.cluster == int(cluster)]
-        match = next(iter(own or [match for match in found if match.facts.get("user") == self.first_user]), None)
+        matches = MatchesOfSlots(log, self.places, self.claimed, self.claimed).before(self.name, self.claimed)
+        own = [match for match in matches if match.event.cluster == int(cluster)]
+        match = next(iter(own or [match for match in matches if match.facts.get("user") == self.first_user]), None)
         if match is None:
             return
         position, event = match.position, match.event
@@ -349,9 +349,9 @@ class SlotLife:
         can = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
         about = {"slot": self.name, "machine": self.machine, "job": self.job}
         about |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
-        said = advise(advice or ("see_status" if self.is_gone else can), head, **about)
+        sentences = advise(advice or ("see_status" if self.is_gone else can), head, **about)
         chain = [*self.chain, *self.last_change]
-        return answer(head, steps, said, self._shortened(chain) if self.places is not None else chain)
+        return answer(head, steps, sentences, self._shortened(chain) if self.places is not None else chain)
 
     def _head(self, since: Sentence) -> Sentence:
         """Say where it is since a sentence's event."""
@@ -375,23 +375,23 @@ class SlotLife:
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
         """Tell what the defragmentation decided last, if it left the slot's machine alone."""
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
-        if self.machine in {one.machine for one in choices if not one.refused}:
+        if self.machine in {choice.machine for choice in choices if not choice.refused}:
             return []
         done = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
         facts = {"seen": defrag_words.poll_sentence(poll), "done": done, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
 
 
-def _by_cause(told: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
+def _by_cause(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
     """Records in order of time, those of one second in the order of their causes: that an access point gave the slot
     back stands before the move that says so, and else behind all that the startd did in that second."""
-    in_time = sorted(told, key=lambda one: (one[1].at, one[0]))
-    for _, alike in groupby(in_time, lambda one: one[1].at // SECOND):
+    in_time = sorted(events, key=lambda record: (record[1].at, record[0]))
+    for _, alike in groupby(in_time, lambda record: record[1].at // SECOND):
         given_back: list[e.LoggedEvent] = []
         others: list[e.LoggedEvent] = []
-        for one in alike:
-            is_release = isinstance(one[1], e.SlotReported) and one[1].said == "released"
-            (given_back if is_release else others).append(one)
+        for position, event in alike:
+            is_release = isinstance(event, e.SlotReported) and event.said == "released"
+            (given_back if is_release else others).append((position, event))
         at = next((number for number, (_, event) in enumerate(others) if _was_released(event)), len(others))
         yield from (*others[:at], *given_back, *others[at:])
 

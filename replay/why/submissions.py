@@ -21,8 +21,8 @@ def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int
             break
         place += last - first + 1
     after, before = dict(event.changes), dict(event.before)
-    for found, columns in ((after, event.columns), (before, event.columns_before)):
-        found |= {name: texts[place] for name, texts in unpack(columns).items() if place < len(texts)}
+    for values, columns in ((after, event.columns), (before, event.columns_before)):
+        values |= {name: texts[place] for name, texts in unpack(columns).items() if place < len(texts)}
     changes = [_change(name, before.get(name, ""), text) for name, text in after.items() if text]
     facts = {
         "job": f"{cluster}.{proc}",
@@ -41,9 +41,9 @@ def _change(name: str, before: str, after: str) -> str:
 
 def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
     """Why a submission never came into the queue; None: the schedd did not refuse it."""
-    told = list(events)
-    notes = {position: event for position, event in told if isinstance(event, e.EvaluationRecorded)}
-    for position, event in told:
+    known = list(events)
+    notes = {position: event for position, event in known if isinstance(event, e.EvaluationRecorded)}
+    for position, event in known:
         if isinstance(event, e.SubmissionRefused) and event.cluster == cluster:
             note = notes.get(event.evidence)
             read = "" if note is None else ", ".join(f"{name} = {text}" for name, text in note.read.items())

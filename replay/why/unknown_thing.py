@@ -40,8 +40,8 @@ def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
         columns = index(event)
         yield from zip(columns.wholes("cluster"), columns.wholes("proc"), strict=True)
     elif isinstance(event, e.TableWritten) and event.kind == "queue":
-        found = (_KEY.fullmatch(key) for _, key, _, _ in event.operations)
-        yield from ((int(key[1]), int(key[2])) for key in found if key)
+        keys = (_KEY.fullmatch(key) for _, key, _, _ in event.operations)
+        yield from ((int(key[1]), int(key[2])) for key in keys if key)
 
 
 def _range(names: list[str], one: str = "", many: str = "") -> str:
