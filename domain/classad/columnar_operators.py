@@ -125,7 +125,7 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, marks
 
 
 def _total(evaluation: Columnar, node: Expression, side: str) -> bool:
-    """Tell whether array operations alone give a node a value in every slot, so that laziness is not needed."""
+    """Return whether array operations alone give a node a value in every slot, so that laziness is not needed."""
     pending = [node]
     while pending:
         here = pending.pop()
@@ -309,7 +309,7 @@ def _returning(value: Any) -> Callable[[Any, Any], Any]:
 
 
 def _open_list(node: Expression) -> bool:
-    """Tell whether a node is a list literal of which no member is a list or an ad."""
+    """Return whether a node is a list literal of which no member is a list or an ad."""
     if not isinstance(node, ListExpression):
         return False
     plain = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)

@@ -129,5 +129,5 @@ def distinct(
 
 
 def _refers(vector: Vector) -> bool:
-    """Tell whether cells are lists or times, which live no longer than the evaluation that made them."""
+    """Return whether cells are lists or times, which live no longer than the evaluation that made them."""
     return bool((vector.kind == OTHER).any()) if vector.mixed else vector.kind == OTHER

@@ -278,7 +278,7 @@ _declare_membership("stringlistisubsetmatch", folded=True, subset=True)
 
 @lazy("stringlistsintersect", 2, 3, needs=Needs.ARGUMENTS)
 def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Tell whether two string lists share an item. Items keep their blanks, if blanks are no separators."""
+    """Return whether two string lists share an item. Items keep their blanks, if blanks are no separators."""
     try:
         values = [argument(env, ad) for argument in arguments]
     except EvaluationFailed:

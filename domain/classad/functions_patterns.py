@@ -72,7 +72,7 @@ def matches(env: Environment, pattern: str, text: str, options: str) -> Any:
 
 
 def is_pattern(pattern: str, options: str = "") -> bool:
-    """Tell whether a text is a regular expression."""
+    """Return whether a text is a regular expression."""
     return _compiled(pattern, options) is not None
 
 
@@ -96,7 +96,7 @@ def matched_groups(pattern: str, text: str, options: str = "") -> list[str] | No
 
 
 def matches_something(env: Environment, pattern: str, text: str) -> bool:
-    """Tell whether a pattern is found in a text, without case, with a match that is not empty."""
+    """Return whether a pattern is found in a text, without case, with a match that is not empty."""
     return matches(env, "(*NOTEMPTY)" + pattern, text, "i") is True
 
 

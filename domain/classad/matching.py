@@ -10,12 +10,12 @@ from .values import EvaluationFailed, truth
 
 
 def accepts(value: Any) -> bool:
-    """Tell whether a value of Requirements accepts: true, or a number other than 0."""
+    """Return whether a value of Requirements accepts: true, or a number other than 0."""
     return truth(value) is True
 
 
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
-    """Tell whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
+    """Return whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
 
     :raises ContextError: for what the context does not have; any other failed evaluation is no match.
     """
@@ -29,5 +29,5 @@ def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = Non
 
 
 def symmetric_match(a: ClassAd, b: ClassAd, context: Context | None = None) -> bool:
-    """Tell whether two ads accept each other."""
+    """Return whether two ads accept each other."""
     return requirements_met(a, b, context) and requirements_met(b, a, context)

@@ -212,7 +212,7 @@ _LONGEST = 1000
 
 
 def _constant(node: Expression, budget: Environment) -> bool:
-    """Tell whether a node means the same everywhere: literals, lists of them, and computations on them."""
+    """Return whether a node means the same everywhere: literals, lists of them, and computations on them."""
     pending = [node]
     while pending:
         here = pending.pop()
@@ -275,7 +275,7 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
 
 
 def _ends(operand: Expression, decisive: bool) -> bool:
-    """Tell whether nothing after this operand can matter, whatever precedes it: (x && false) && y is x && false."""
+    """Return whether nothing after this operand can matter, whatever precedes it: (x && false) && y is x && false."""
     return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 
@@ -283,7 +283,7 @@ _CONDITIONS = frozenset({"&&", "||", "<", "<=", ">", ">=", "==", "!=", "is", "is
 
 
 def _is_condition(node: Expression) -> bool:
-    """Tell whether a node's value can only be true, false, undefined or an error."""
+    """Return whether a node's value can only be true, false, undefined or an error."""
     while isinstance(node, Parentheses):
         node = node.inner
     return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")

@@ -299,12 +299,12 @@ class SlotColumns:
         return names
 
     def lacks(self, key: str) -> bool:
-        """Tell whether no slot has an attribute of that name."""
+        """Return whether no slot has an attribute of that name."""
         column = self.columns.get(key)
         return column is None or (type(column.kinds) is int and column.kinds == ABSENT)
 
     def has(self, key: str) -> bool:
-        """Tell whether every slot has an attribute of that name."""
+        """Return whether every slot has an attribute of that name."""
         column = self.columns.get(key)
         if column is None:
             return False
@@ -312,7 +312,7 @@ class SlotColumns:
         return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
 
     def plain_scopes(self, job: ClassAd) -> bool:
-        """Tell whether MY and TARGET mean the job and the slots: no ad has an attribute of that name."""
+        """Return whether MY and TARGET mean the job and the slots: no ad has an attribute of that name."""
         return not any(name in self.columns or job._find(name) is not None for name in ("my", "target"))
 
     def keep_mask(self, key: Any, depends: dict[str, int], mask: Mask) -> None:

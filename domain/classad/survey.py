@@ -37,7 +37,7 @@ LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
 def strays(expression: Expression, has: Callable[[str], object]) -> bool:
-    """Tell whether an expression cannot be split because its parts depend on what was evaluated before them.
+    """Return whether an expression cannot be split because its parts depend on what was evaluated before them.
 
     So it is where a call of ``LEAVERS`` may leave the ad of the expression, which has the attributes ``has``; with
     random numbers; and where only the whole tells whether it is too tall.

@@ -98,7 +98,7 @@ def time_evaluator_of(expression: Expression) -> Evaluator:
 
 
 def _leaves(expression: Expression) -> bool:
-    """Tell whether a part of an expression may change where later names are looked up (see ``LEAVERS``)."""
+    """Return whether a part of an expression may change where later names are looked up (see ``LEAVERS``)."""
     pending = [expression]
     while pending:
         node = pending.pop()
@@ -338,7 +338,7 @@ UNTOLD = frozenset({"random", "eval"})
 
 
 def sees_the_clock(env: Environment, moving: Container[str], expression: Expression, known: set[str]) -> bool:
-    """Tell whether an expression may depend on the time; every name is looked up in both ads, whatever its scope.
+    """Return whether an expression may depend on the time; every name is looked up in both ads, whatever its scope.
 
     :param known: names that were looked at before and do not depend on the time; where it returns False, more of them
     """

@@ -126,7 +126,7 @@ def value_at(f: Any, now: int) -> Any:
 
 
 def is_identical(a: Any, b: Any) -> bool:
-    """Tell whether two values are the same to any expression: by type, a real zero by its sign too."""
+    """Return whether two values are the same to any expression: by type, a real zero by its sign too."""
     if type(a) is not type(b) or type(a) is Exceptional:
         return a is b
     if type(a) is float and a == 0.0 == b:

@@ -230,7 +230,7 @@ def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | Non
 
 
 def _direction(op: str, a: Any, b: Any) -> bool | None:
-    """Tell whether the result of an operation rises; None where it may go both ways."""
+    """Return whether the result of an operation rises; None where it may go both ways."""
     ways = [f.rising if type(f) in TIME_FUNCTIONS else None for f in (a, b)]
     if op in ("+", "-"):
         if op == "-" and ways[1] is not None:
@@ -246,6 +246,6 @@ def _direction(op: str, a: Any, b: Any) -> bool | None:
 
 
 def _small_product(a: Any, b: Any, now: int) -> bool:
-    """Tell whether a function times a constant stays far from where 64 bits wrap."""
+    """Return whether a function times a constant stays far from where 64 bits wrap."""
     f, factor = (a, b) if type(a) in TIME_FUNCTIONS else (b, a)
     return all(abs(float(f.at(t)) * factor) < MOST_VALUE for t in (now, f.until - 1))

@@ -132,7 +132,7 @@ def string_of(token: str, old: bool) -> str:
 
 
 def ends(token: str, old: bool) -> bool:
-    """Tell whether a string has its closing quote."""
+    """Return whether a string has its closing quote."""
     if len(token) < 2 or token[-1] != token[0]:
         return False
     inside = token[1:-1]

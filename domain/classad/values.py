@@ -215,7 +215,7 @@ def truth(value: Any) -> bool | None:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is an integer, a real or a boolean."""
+    """Return whether a value is an integer, a real or a boolean."""
     kind = type(value)
     return kind is int or kind is float or kind is bool
 

@@ -37,12 +37,12 @@ class Vector:
 
     @property
     def constant(self) -> bool:
-        """Tell whether all cells are the same value."""
+        """Return whether all cells are the same value."""
         return not isinstance(self.kind, np.ndarray) and not isinstance(self.data, np.ndarray)
 
     @property
     def mixed(self) -> bool:
-        """Tell whether each cell has a kind of its own."""
+        """Return whether each cell has a kind of its own."""
         return isinstance(self.kind, np.ndarray)
 
 

@@ -86,7 +86,7 @@ class Configuration:
         return None if key is None else self._values.lookup(key)
 
     def defined(self, name: str) -> bool:
-        """Tell whether a setting has a value that is not empty, as ``if defined NAME`` asks."""
+        """Return whether a setting has a value that is not empty, as ``if defined NAME`` asks."""
         return bool(self.raw(name))
 
     def source(self, name: str) -> SettingSource:

@@ -61,6 +61,6 @@ def without_prefix(name: str) -> str:
 
 
 def is_expression(name: str) -> bool:
-    """Tell whether a setting is a policy expression, also of one slot, a type of slots, or the vanilla universe."""
+    """Return whether a setting is a policy expression, also of one slot, a type of slots, or the vanilla universe."""
     bare = without_prefix(name).lower()
     return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_EXPRESSIONS_OF_EACH_RESOURCE)

@@ -94,7 +94,7 @@ class Values(Macros):
 
 
 def _same(default: str, value: str) -> bool:
-    """Tell whether a value is the default's; an empty default equals nothing."""
+    """Return whether a value is the default's; an empty default equals nothing."""
     if not default:
         return False
     return default == value or (default.lower() in ("true", "false") and default.lower() == value.lower())

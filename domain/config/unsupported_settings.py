@@ -48,7 +48,7 @@ def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
 
 
 def _lists_other_daemons(key: str, values: Values) -> bool:
-    """Tell whether this is a DAEMON_LIST that asks for other daemons than a pool here has."""
+    """Return whether this is a DAEMON_LIST that asks for other daemons than a pool here has."""
     return without_prefix(key).upper() == DAEMON_LIST and not is_followed(_expanded(values, key))
 
 
@@ -136,12 +136,12 @@ def _shortened(names: list[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def is_supported(name: str) -> bool:
-    """Tell whether a setting has HTCondor's effect here, whatever daemon or slot its prefix names."""
+    """Return whether a setting has HTCondor's effect here, whatever daemon or slot its prefix names."""
     return is_limit(name) or any(follower(spelling) is not None for spelling in _spellings(name))
 
 
 def is_limit(name: str) -> bool:
-    """Tell whether a setting is the concurrency limit of a resource that a site names."""
+    """Return whether a setting is the concurrency limit of a resource that a site names."""
     return name.lower().endswith(LIMIT_SUFFIX) and not is_known(name)
 
 

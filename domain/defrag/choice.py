@@ -1,6 +1,6 @@
 """One poll's decision: of which machines the drain is canceled, and which machines are drained.
 
-The order is the reference's (``Defrag::poll``): all machines are looked at once; drains are canceled whatever else
+The order is HTCondor's (``Defrag::poll``): all machines are looked at once; drains are canceled whatever else
 holds; then every limit is asked, and last the machines are taken by their rank. A function of the ads, of what the
 state has of the polls before, and of the policy.
 """
@@ -23,7 +23,7 @@ from .drain_candidates import CandidateSlot, Questions, number, ranked
 
 # What drains have cost the pool: AvgDrainingBadput and AvgDrainingUnclaimed, parts of the time of its cores.
 #
-# As the reference averages them (``Defrag::queryDrainingCost``): over the ads with SlotID 1 that tell of a cost, so
+# As HTCondor averages them (``Defrag::queryDrainingCost``): over the ads with SlotID 1 that tell of a cost, so
 # that a machine counts once more for each dynamic slot of its first slot, and one that no drain has cost anything not
 # at all.
 
@@ -74,7 +74,7 @@ def averages(costs: Iterable[Cost]) -> dict[str, float]:
 
 # How many machines a poll may drain: a rate per hour, as whole numbers of machines.
 #
-# The reference divides the rate into whole machines for each poll, what is left of it into whole machines for each
+# HTCondor divides the rate into whole machines for each poll, what is left of it into whole machines for each
 # hour, and the rest into whole machines for each day, rounded. The hour's and the day's are drained by the first poll
 # in an hour or a day, and fewer if that comes late. Hours and days are those of UTC.
 #
@@ -82,7 +82,7 @@ def averages(costs: Iterable[Cost]) -> dict[str, float]:
 # reconfigured or polled late: what the settings in force allow, less what was drained in the hour and the day.
 
 _SLACK: Final = 0.00001
-"""What the reference adds to a rate before it takes the whole machines of it."""
+"""What HTCondor adds to a rate before it takes the whole machines of it."""
 
 
 class Rates(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..config import Configuration
 
 _ALSO: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
-"""The manual's name of a setting that the reference calls otherwise; the reference's counts where both are set."""
+"""The manual's name of a setting that HTCondor calls otherwise; HTCondor's counts where both are set."""
 
 
 @frozen
@@ -72,7 +72,7 @@ def followed(configuration: Configuration) -> Ad:
 
 
 def _daemon_name(configuration: Configuration) -> str:
-    """Return the name as the reference makes it (``build_valid_daemon_name``). Unless one is set, it is that of the
+    """Return the name as HTCondor makes it (``build_valid_daemon_name``). Unless one is set, it is that of the
     daemon in DAEMON_LIST, which HTCondor's master gives it as its local name."""
     name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
     if name.lower() in (host.lower(), host.lower().partition(".")[0]):

@@ -41,7 +41,7 @@ class CandidateSlot(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A question to slots, under the name of its setting; ``text`` has the reference's conditions besides."""
+    """A question to slots, under the name of its setting; ``text`` has HTCondor's conditions besides."""
 
     name: str
     text: str
@@ -63,7 +63,7 @@ class Asked(Struct, frozen=True):
 
 
 class Questions(Struct, frozen=True):
-    """The questions of a policy, as the reference puts them to the collector."""
+    """The questions of a policy, as HTCondor puts them to the collector."""
 
     draining: Asked
     whole: Asked
@@ -140,7 +140,7 @@ def number(slot: CandidateSlot, name: str, context: Context) -> int:
 def published(state: Manager, slots: SlotAds, expressions: Questions, everything: bool) -> list[CandidateSlot]:
     """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
     which they are taken if they are alike: first those of machines that were never drained or whose last drain began
-    earliest, then by their births. (The reference draws lots there.)
+    earliest, then by their births. (HTCondor draws lots there.)
     """
     names = _names(expressions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
     whole = bool(names & MAKES_NAMES)

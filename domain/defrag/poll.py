@@ -25,7 +25,7 @@ from .defrag_settings import DefragPolicy, policy_in_force
 from .drain_candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
 
 COMPLETION: Final = "resume"
-"""What follows a drain when it is complete: the reference asks for DRAIN_RESUME_ON_COMPLETION."""
+"""What follows a drain when it is complete: HTCondor asks for DRAIN_RESUME_ON_COMPLETION."""
 
 Why = Callable[[str], tuple[int, str, str]]
 """What every event begins with, for a cause."""

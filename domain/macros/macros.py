@@ -228,7 +228,7 @@ class Macros:
         return "".join(out)
 
     def _is_kept(self, before: str, macro: str) -> bool:
-        """Tell whether a value that ends in a dollar turns the macro right behind it into a ``$$`` one."""
+        """Return whether a value that ends in a dollar turns the macro right behind it into a ``$$`` one."""
         dollars = len(before) - len(before.rstrip("$"))
         first = next(iter(macros_in("$" * dollars + macro, self._function_names)), None)
         return dollars > 0 and (first is None or first.start != dollars)

@@ -2,7 +2,7 @@
 
 Of one submitter's jobs those with the higher PreJobPrio1 go first, then PreJobPrio2, JobPrio, PostJobPrio1,
 PostJobPrio2, then the earlier ones. What is no whole number comes last (JobPrio counts as 0 then). Source: the manual,
-"Negotiation", and the reference's order where a trace shows it.
+"Negotiation", and HTCondor's order where a trace shows it.
 
 The order is kept, not made: whoever looks takes in the jobs that have changed since (``State.job_changes``), each of
 which costs the logarithm of the queue's length. Of a submitter's jobs those that are alike stand in one line, so that
@@ -379,7 +379,7 @@ def room(state: Queue) -> float:
     may.
 
     Jobs count that run on slots or have been given one; those of the local universe do not. Lowering the limit ends no
-    job: claims are given up as their jobs end. Source: canSpawnShadow (schedd.cpp) of the reference.
+    job: claims are given up as their jobs end. Source: canSpawnShadow (schedd.cpp) of HTCondor.
     """
     most = limit(state.settings, "MAX_JOBS_RUNNING")
     if most is None:

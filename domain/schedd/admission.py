@@ -1,7 +1,7 @@
-"""Whether a submission comes into the queue, and as what: limits of the queue, transforms, submit requirements.
+"""The decision whether a submission is accepted, and what is queued: queue limits, transforms, submit requirements.
 
-What was decided is written down with its evidence. A refusal uses up the submission's number, as in HTCondor, and is
-found under it.
+Decisions are logged with their evidence. A refusal uses up the submission's cluster number, as in HTCondor, and is
+logged under it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .submit_policy import AlikeJobs, Columns, Judge, SubmitRefusal, TransformSt
 
 
 class Admitted(Struct, frozen=True):
-    """What the queue gets of a submission. ``tell`` writes down what transforms did, once nothing else refuses it."""
+    """An accepted submission. ``tell`` logs what the transforms did, once nothing else can refuse it."""
 
     command: Submit
     columns: Columns
-    warnings: tuple[str, ...] = ()  #: what its user is warned of
+    warnings: tuple[str, ...] = ()  #: warnings for its user
     tell: Callable[[], None] = lambda: None
 
 
@@ -42,7 +42,7 @@ COMMIT = "Failed to commit job submission into the queue."
 
 
 def admit(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Admitted | None:
-    """What the queue gets of a submission, and what its user is warned of; None: it is refused, and is answered."""
+    """Return what is queued of a submission, and the warnings for its user; None: it was refused and answered."""
     state = draft.state
     most = exceeded(state, command.user, 0 if makes_factory(command.ad) else command.count)
     if most is not None:
@@ -87,9 +87,9 @@ def _judged(draft: Draft[AccessPoint], command: Submit, number: int, columns: Co
 def judge_of(
     state: AccessPoint, host: Ad, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns
 ) -> Judge:
-    """Who decides about the jobs of a submission, by the settings in force.
+    """Return the judge of a submission's jobs, by the settings in force.
 
-    :param host: the ad of the machine on which the pool is
+    :param host: the ad of the pool's machine
     :param now: the instant, in microseconds
     """
     first = {name: texts[0] for name, texts in columns.items()}
@@ -112,11 +112,11 @@ def judge_of(
     )
 
 
-# What is written down
+# Events
 
 
 class Transformed(Struct, frozen=True):
-    """What a transform did to the jobs of a submission that it was for: the fields of `JobsTransformed`."""
+    """What a transform did to the jobs that it applied to: the fields of `JobsTransformed`."""
 
     transform: str
     procs: Procs
@@ -128,7 +128,7 @@ class Transformed(Struct, frozen=True):
 
 
 def transformed(kinds: Sequence[AlikeJobs]) -> Iterator[tuple[Transformed, Applied]]:
-    """What each transform did, in their order, and what it evaluated for the first of its jobs."""
+    """Yield what each transform did, in their order, and what it evaluated for the first of its jobs."""
     for name in dict.fromkeys(step.done.name for kind in kinds for step in kind.outcome.applied):
         steps = [(kind.procs, step) for kind in kinds for step in kind.outcome.applied if step.done.name == name]
         yield _of_steps(name, steps), steps[0][1].done

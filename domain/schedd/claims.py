@@ -1,8 +1,8 @@
-"""The access point's side of a claim: made for a match, activated for one job after the other, given up.
+"""The access point's side of a claim: made for a match, activated for one job after the other, released.
 
-When a job has ended, the claim is activated for the next one of the same submitter that fits, or else released. A slot
-that somebody has is waited for. What the slot makes of it, and when its owner's policy ends it, is the execution
-point's (``startd``).
+When a job ends, the claim is activated for the submitter's next job that fits, or else released. A claim on a claimed
+slot waits for the slot. The execution point (``startd``) decides when a claim starts, and when the owner's policy ends
+it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from .local_jobs import start_local_jobs
 
 
 def claim_all(draft: Draft[AccessPoint]) -> None:
-    """Do all that the access point does by itself for the jobs that wait."""
+    """Start idle jobs on their matches and claims, and without a slot."""
     claim_matches(draft)
     start_local_jobs(draft)
 
 
 def claim_matches(draft: Draft[AccessPoint]) -> None:
-    """Claim each slot that was matched, and activate the claim for its job; where the slot is claimed, the claim may
-    wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
+    """Claim each matched slot, and activate the claim for its job; if the slot is claimed, the new claim may wait. A
+    match is void if its job is no longer idle (transition 8). Then activate the claims that have waited."""
     state = draft.state
     matches = [(name, *one) for name, jobs in state.matches.items() for one in jobs.items()]
     for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
@@ -70,7 +70,7 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
 
 
 def _waits(state: AccessPoint, number: int, proc: int) -> Cluster | None:
-    """Return the cluster of a job that waits, with nothing left of an earlier run; None if it does not."""
+    """Return the cluster of an idle job without an earlier run's processes; None if the job is not idle."""
     cluster = state.clusters.get(number)
     if cluster is None or proc not in cluster or (number, proc) in state.by_job:
         return None
@@ -90,8 +90,8 @@ def begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> 
 
 
 def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
-    """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log. Return False if
-    the slot cannot fill in what the job's ad asks for: it is held."""
+    """Start a job on a claimed, idle slot. Its processes start because the event is in the log. Return False if the
+    slot cannot substitute the ``$$()`` of the job's ad: the job is held."""
     expanded = expanded_by(draft, lambda: _slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
@@ -103,8 +103,8 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
 
 
 def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) -> None:
-    """The last process of the slot's job, of this cluster, is gone: the slot goes on, and if it is still claimed and
-    idle then, so does its holder: with its next job there, or without ``reuses`` by giving the claim up."""
+    """Continue after the last process of the slot's job, of this cluster, has ended. If the slot is still claimed and
+    idle then, start the claim's next job, or without ``reuses`` release the claim."""
     draft.send(StarterReported(draft.stimulus, slot))
     draft.send(StarterGone(draft.stimulus, slot))
     seen = draft.send(ShowSlot(slot))
@@ -116,14 +116,14 @@ def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) 
 
 
 def _goes_on(draft: Draft[AccessPoint], slot: str) -> bool:
-    """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
+    """Return whether the pool's own access point holds the slot, and not for a job that has not begun yet."""
     state = draft.state
     return slot in state.claims and slot not in state.claim_ready and not state.is_earmarked(slot)
 
 
 def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
-    """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
-    cluster of the job that it had; that one of another fits is noted with its evidence."""
+    """Start the submitter's next job that fits on an idle claimed slot, or release the claim. `before`: the cluster of
+    the previous job; if the next job is of another one, the match is logged with its evidence."""
     over = room(draft.state) <= 0
     while candidate := None if over else _next(draft, slot):
         cluster, proc, job, signature = candidate
@@ -140,8 +140,8 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
 
 
 def _next(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
-    """Return the next job of the claim's submitter that fits, with its ad and what makes it like others; None: there is
-    none, or no job begins there any more."""
+    """Return the next job of the claim's submitter that fits, with its ad and signature; None: there is none, or the
+    slot starts no more jobs."""
     seen, submitter = _slot(draft, slot), draft.state.claims[slot].submitter
     if not seen.starts_jobs:
         return None
@@ -156,20 +156,20 @@ def _next(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[
     return None
 
 
-# Ending what runs
+# Ending runs
 
 
 def stop(
     draft: Draft[AccessPoint], activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None
 ) -> None:
-    """The claim's holder ends its job and keeps the claim: softly, unless the job wants no grace. A suspended job is
-    let go on for it. ``evidence`` and ``vacated``: see ``JobSignalled``."""
+    """End a claim's job and keep the claim: softly, unless the job wants no grace. A suspended job is continued for
+    it. ``evidence`` and ``vacated``: see ``JobSignalled``."""
     how = "soft" if _wants_grace(draft, activation) else "hard"
     signal(draft, activation, how, cause, evidence, vacated, resumes=True)
 
 
 def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Whether a job that is held or removed is first told to end by its kill signal: WantGracefulRemoval, or else
+    """Return whether a held or removed job first gets its soft kill signal: WantGracefulRemoval, or else
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
     wants = expression(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
@@ -187,8 +187,8 @@ def signal(
     resumes: bool = False,
     again: bool = False,
 ) -> None:
-    """Tell a job's processes to end. Once told softly, they are not told so again, unless ``again``. A job without a
-    slot is told by the access point itself."""
+    """Signal a job's processes to end. A soft signal is not repeated, unless ``again``. The access point itself signals
+    a job without a slot."""
     if not draft.state.clusters[activation.cluster].local:
         draft.send(
             DeactivateClaim(
@@ -205,8 +205,8 @@ def signal(
 
 
 def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
-    """A slot's job was suspended, or continued: its status follows. One whose process is still to be started is
-    suspended when it begins (``deferred_starts``)."""
+    """Change the status of a slot's job that was suspended or continued. A job whose process has not started yet is
+    suspended when it starts (``deferred_starts``)."""
     cluster = draft.state.clusters[message.cluster]
     run = draft.state.by_job.get((message.cluster, message.proc))
     if cluster.status_of(message.proc) == message.source and (run is None or not run.deferred):
@@ -215,8 +215,8 @@ def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
 
 
 def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
-    """Hold a job with the machine owner's reason, unless a transform of its own or a cool-down may spare it the hold at
-    its end: then return what its ad will record about the eviction."""
+    """Hold a job with the machine owner's reason. If the job's own transform or a cool-down may replace the hold at the
+    end of the run, instead return what its ad will record about the eviction."""
     cluster, proc = draft.state.clusters[message.cluster], message.proc
     status = cluster.status_of(proc)
     if status not in RUNS:
@@ -227,21 +227,21 @@ def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
     return None
 
 
-# The access point's own matching: whether one of its jobs fits a slot that it has claimed already
+# The access point's own matching: whether a job fits a slot that is already claimed
 
 _FITS_KEPT = 10_000
 _CONSIDERS_LIMITS = "CLAIM_RECYCLING_CONSIDER_LIMITS"
 
 
 class _Fits(dict[tuple[Signature, str, int, int], bool]):
-    """By the job's signature, the slot's name and version, and the second."""
+    """Answers by the job's signature, the slot's name and version, and the second."""
 
 
 def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
-    """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second, and the
-    job's ad is not put together for it.
+    """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second, without
+    building the job's ad.
 
-    :param version: another one when the slot's own ad has changed
+    :param version: the version of the slot's own ad
     """
     answers = draft.caches.of(_Fits)
     key = (signature, slot, version, draft.now // 1_000_000)
@@ -257,8 +257,8 @@ def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], C
 def takes_the_same(
     draft: Draft[AccessPoint], slot: str, limits: str, job: Callable[[], ClassAd], signature: Signature
 ) -> bool:
-    """Return whether a job takes of concurrency limits what the slot's claim holds: else the claim is none for it. As
-    in the reference, the text has to be the same (CLAIM_RECYCLING_CONSIDER_LIMITS).
+    """Return whether a job takes the concurrency limits that the slot's claim holds: otherwise it cannot reuse the
+    claim. As in HTCondor, the texts are compared (CLAIM_RECYCLING_CONSIDER_LIMITS).
 
     :param limits: the ConcurrencyLimits of the job's ad
     """

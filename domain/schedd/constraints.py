@@ -13,16 +13,16 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 
 MANY = 500
-"""Jobs from which on a condition is evaluated by columns: it takes 50 ms to load what does that."""
+"""The number of jobs from which on a condition is evaluated by columns: loading that code takes 50 ms."""
 _A_FEW = 200
-"""Jobs that are asked between two pauses."""
+"""The number of jobs that are evaluated between two pauses."""
 Jobs = Sequence[tuple[Cluster, list[int]]]
-"""Clusters, each with those of its processes that are meant."""
+"""Clusters, each with some of its processes."""
 
 
 class NeedsPreEvaluation(Exception):
-    """So many jobs have to be asked one by one that others would wait too long: ask them ahead of the decision, little
-    by little (``AskedAhead.ask``). Nothing was decided."""
+    """Too many jobs must be evaluated one by one in a decision: evaluate them before it, in parts (``AskedAhead.ask``).
+    Nothing was decided."""
 
     def __init__(self, condition: Expression, jobs: Jobs, context: Context) -> None:
         super().__init__(condition, jobs, context)
@@ -30,14 +30,14 @@ class NeedsPreEvaluation(Exception):
 
 
 class AskedAhead(Struct):
-    """What jobs have said of one condition before it is decided about them."""
+    """The values of a condition for jobs that were evaluated before the decision."""
 
-    context: Context  #: the instant at which they were asked
+    context: Context  #: the context of the evaluation, with its instant
     _said: dict[int, dict[int, bool]] = field(default_factory=dict)
 
     def ask(self, first: NeedsPreEvaluation) -> Iterator[None]:
-        """Ask the jobs that have said nothing yet, and pause after a few milliseconds again and again. Meanwhile the
-        state may go on; a job that has left is passed over."""
+        """Evaluate the condition for the remaining jobs, and yield every few milliseconds. The state may change
+        meanwhile; jobs that have left the queue are skipped."""
         context = self.context.replace(allowance=Allowance("the constraint"))
         for cluster, procs in first.jobs:
             answers = self._said.setdefault(cluster.id, {})
@@ -48,36 +48,35 @@ class AskedAhead(Struct):
                 yield
 
     def forget(self, cluster: int, procs: Sequence[tuple[int, int]]) -> None:
-        """Something happened to these jobs: what they said does not count any more."""
+        """Forget the values for these jobs: something happened to them."""
         answers = self._said.get(cluster, {})
         for first, last in procs if answers else ():
             for proc in range(first, last + 1):
                 answers.pop(proc, None)
 
     def of(self, cluster: int) -> dict[int, bool]:
-        """Return what a cluster's jobs have said."""
+        """Return the known values for a cluster's jobs."""
         return self._said.get(cluster, {})
 
 
 class EvaluationBudget(Struct):
-    """How many jobs a decision asks one by one at most, and what they have said ahead of it. It is kept in a pool's
-    ``Caches``: an empty one asks any number."""
+    """How many jobs a decision may evaluate one by one, and the values computed before it. It is kept in a pool's
+    ``Caches``: an empty one has no maximum."""
 
     most: int | None = None
     ahead: AskedAhead | None = None
 
     def take(self, other: EvaluationBudget) -> None:
-        """Be as this one."""
+        """Copy the fields of another budget."""
         self.most, self.ahead = other.most, other.ahead
 
 
 def select_matching(
     condition: Expression, jobs: Jobs, context: Context, patience: EvaluationBudget | None = None
 ) -> list[list[int]]:
-    """Return, for each of these clusters, those of its processes that meet the condition: it is true of them, or a
-    number other than 0.
+    """Return, for each of these clusters, the processes for which the condition is true, or a number other than 0.
 
-    :raises NeedsPreEvaluation: more of them have to be asked one by one than ``patience`` is for
+    :raises NeedsPreEvaluation: more jobs must be evaluated one by one than ``patience`` permits
     """
     if sum(len(procs) for _, procs in jobs) >= MANY:
         from . import job_constraints
@@ -92,7 +91,7 @@ def select_matching(
         if new > patience.most:
             raise NeedsPreEvaluation(condition, jobs, context)
     if ahead is not None:
-        context = ahead.context  # all are asked as of one instant
+        context = ahead.context  # all are evaluated as of one instant
     return [_one_by_one(condition, *each, known, context) for each, known in zip(jobs, answers, strict=True)]
 
 
@@ -104,8 +103,8 @@ def _one_by_one(
 
 
 def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]]:
-    """The ads of those of these processes that are in the queue. Each is chained to one that all share which went the
-    same way: to make a whole ad takes longer than most conditions."""
+    """Yield the ads of the processes that are in the queue. Each is chained to an ad that jobs with the same history
+    share: building a complete ad takes longer than most conditions."""
     shared: dict[int, tuple[ClassAd, tuple[str, ...]]] = {}
     for proc in procs:
         if proc not in cluster:
@@ -126,8 +125,8 @@ def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]
 
 
 def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
-    """What the ads of all jobs have in common that went the same way as this one, and the names of those attributes
-    that each has of its own."""
+    """Return the common ad of all jobs with the same history as this one, and the names of the attributes that differ
+    between them."""
     changes = cluster.changes(proc)
     changed = {name.lower() for name, text in changes.items() if text}
     names = cluster.variants.names
@@ -137,7 +136,7 @@ def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
 
 
 def meets(condition: Expression, job: ClassAd, context: Context) -> bool:
-    """Tell the same of one job, by its ad."""
+    """Return whether one job, given by its ad, meets the condition."""
     try:
         value = condition.evaluate(job, None, context)
     except EvaluationError:

@@ -1,12 +1,12 @@
-"""The cool-down of a job whose run ended before the job was done: it does not run again for so many seconds.
+"""The cool-down of a job whose run ended before the job was done: for some seconds it does not run again.
 
-The access point's SYSTEM_ON_VACATE_COOL_DOWN says for how many, in the ad of the job (``job_processes`` says after
-which runs); SYSTEM_COOLDOWN_DURATION is the least. A job of the scheduler universe rests for
-SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds instead when it has exited with another code than 0. The ad then has
-JobCoolDownExpiration, the last second in which the job rests, and NumJobCoolDowns.
+SYSTEM_ON_VACATE_COOL_DOWN, evaluated in the job's ad, gives the number of seconds (``job_processes`` decides after
+which runs). SYSTEM_COOLDOWN_DURATION is the minimum. A scheduler universe job cools down for
+SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds instead, after an exit code other than 0. The ad then has
+JobCoolDownExpiration, the last second of the cool-down, and NumJobCoolDowns.
 
 Source: the manual's SYSTEM_ON_VACATE_COOL_DOWN; Scheduler::setJobCoolDown, scheduler_univ_job_exit and jobIsRunnable
-(schedd.cpp, qmgmt.cpp) of the reference.
+(schedd.cpp, qmgmt.cpp) of HTCondor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..units import SECOND
 
 
 def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
-    """Return the end of a run with the cool-down that follows on it; None if none does."""
+    """Return the end of a run with its cool-down; None if it has none."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _after_failure(draft, cluster, exited)
     setting = expression(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
@@ -49,7 +49,7 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
 
 
 def _after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
-    """Return the end of a scheduler universe job's run with the cool-down that follows on its code."""
+    """Return the end of a scheduler universe job's run with the cool-down for its exit code."""
     seconds = seconds_of(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
     spared = expression(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:

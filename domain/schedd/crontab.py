@@ -4,7 +4,7 @@ Five fields, minute, hour, day of month, month and day of week, each name values
 each with a step. A job begins in the first minute, from the next one on, that fits all of them; of the days, those that
 either of their two fields names, as long as that one does not name all. Times are those of the access point's zone.
 
-Source: the manual's "CronTab Scheduling"; where it is silent, the reference (condor_crontab.cpp), as recorded from a
+Source: the manual's "CronTab Scheduling"; where it is silent, HTCondor (condor_crontab.cpp), as recorded from a
 real pool. Two surprises of it: a step takes its multiples, so that 11-50/7 begins with 14, and a number out of its
 range, as 61 for a minute, is a ``*``.
 """
@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 
 
 class InvalidCronTab(ValueError):
-    """A schedule that makes no sense; its words are the reference's, where that has any."""
+    """A schedule that makes no sense; its words are HTCondor's, where that has any."""
 
 
 class CronTab(Struct, frozen=True):

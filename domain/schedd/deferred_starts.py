@@ -1,4 +1,4 @@
-"""Activated jobs whose processes wait for their time: they are started, have missed it, or are told to end."""
+"""Activated jobs whose processes wait for their deferral time: they start, miss it, or are evicted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VACATED: Final = {"VacateReason": '""', "VacateReasonCode": "0", "VacateReasonS
 
 
 def deferral_over(draft: Draft[AccessPoint], activation: Activation) -> None:
-    """The time of a job has come. On a suspended slot its process is started, and suspended at once."""
+    """Start a job's process at its time. On a suspended slot, it is suspended immediately."""
     if _missed(draft, activation):
         _hold(draft, activation)
         return
@@ -33,8 +33,8 @@ def deferral_over(draft: Draft[AccessPoint], activation: Activation) -> None:
 
 
 def _missed(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Tell whether a job has missed its time: it was past when the job was activated, or nobody was there to start it,
-    and its window is past too. While the pool is there it starts the job, however late."""
+    """Return whether a job has missed its time: the time was past when the job was activated, or the pool was down and
+    the window is past too. A running pool starts the job, however late."""
     if activation.deferred < activation.began:
         return True
     if draft.state.served_since <= activation.deferred:
@@ -45,7 +45,7 @@ def _missed(draft: Draft[AccessPoint], activation: Activation) -> bool:
 
 
 def _hold(draft: Draft[AccessPoint], activation: Activation) -> None:
-    """Hold a job that has missed its time. As with the real starter, its ad says that it was begun."""
+    """Hold a job that has missed its time. As with HTCondor's starter, its ad says that it was started."""
     cluster = draft.state.clusters[activation.cluster]
     if not cluster.local:
         draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
@@ -60,7 +60,7 @@ def _hold(draft: Draft[AccessPoint], activation: Activation) -> None:
 
 
 def end_told(draft: Draft[AccessPoint]) -> None:
-    """Jobs that wait for their time were told to end: there is no process to hear it, so they have."""
+    """End signalled jobs that wait for their time: they have no process that could end."""
     for signalled in [event for event in draft.events if isinstance(event, JobSignalled)]:
         activation = draft.state.by_job.get((signalled.cluster, signalled.proc))
         if activation is not None and activation.deferred:

@@ -4,7 +4,7 @@ So a job that used more memory than it had asked for asks for more, and waits ag
 TransformOnEvict names them in their order; the attribute TransformBody_NAME has the lines of one. The first that
 changes a request which slots are matched by is the last, and the hold is left out. What the others changed stays.
 
-Source: Scheduler::shadowExitCode and TransformOnEvict (schedd.cpp) of the reference.
+Source: Scheduler::shadowExitCode and TransformOnEvict (schedd.cpp) of HTCondor.
 """
 
 from __future__ import annotations

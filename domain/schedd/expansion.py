@@ -1,7 +1,7 @@
 """``$$(Name)``, ``$$(Name:default)`` and ``$$([expression])`` in a job's ad, which its slot fills in when it begins.
 
 What was found is kept in the ad, as MATCH_Name and MATCH_EXP_Attribute; the attribute itself stays as it was submitted.
-Source: the manual's "Substitutions and macros" (Submitting a Job), and dollarDollarExpand (qmgmt.cpp) of the reference.
+Source: the manual's "Substitutions and macros" (Submitting a Job), and dollarDollarExpand (qmgmt.cpp) of HTCondor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CannotExpandError(Exception):
 
 
 def asks(ad: Mapping[str, str]) -> bool:
-    """Tell whether any attribute has something to fill in."""
+    """Return whether any attribute has something to fill in."""
     return any("$$(" in text for text in ad.values())
 
 

@@ -2,7 +2,7 @@
 
 A cluster with a JobMaterializeLimit or a JobMaterializeMaxIdle has one. It makes the next jobs whenever fewer than the
 limit are in the queue, and fewer than the other of them wait or are held. Source: the manual's "Submitting Lots of
-Jobs"; the reference's MaterializeJobs and CheckMaterializePolicyExpression (qmgmt.cpp).
+Jobs"; HTCondor's MaterializeJobs and CheckMaterializePolicyExpression (qmgmt.cpp).
 """
 
 from __future__ import annotations

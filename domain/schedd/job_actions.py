@@ -1,4 +1,4 @@
-"""Hold, release and remove jobs, whoever decides it: a user (``job_commands``) or a policy (``periodic_policy``)."""
+"""Hold, release and remove jobs, for a user (``job_commands``) or a policy (``periodic_policy``)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
 SPOOLING = "16"
-"""The HoldReasonCode of jobs whose input files are on their way: no policy is evaluated for them, and no user releases
-them."""
+"""The HoldReasonCode of jobs whose input files are being spooled: no policy is evaluated for them, and no user can
+release them."""
 HOLDS_BY_SHADOW = 3
-"""How often a shadow writes the hold of a policy into the job's ad: when the policy fires, and twice more as it ends
-the run (in HTCondor also each time that the policy is asked until the process is gone)."""
+"""How many times a shadow records a policy's hold in the job's ad: when the policy fires, and twice as it ends the run
+(in HTCondor also at each evaluation until the process has ended)."""
 
 
 class ActionReason(Struct, frozen=True):
-    """Why something is done with jobs: the cause, where the log has what decided it, and what the ads of those that run
-    will say of their end, where that does not follow from what is done."""
+    """Why an action is done: the cause, the evidence's position in the log, and the vacate reason for running jobs'
+    ads, if it does not follow from the action."""
 
     cause: str
     evidence: int = 0
@@ -41,7 +41,7 @@ def hold(
 
 
 def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
-    """Release held jobs for this reason, an expression. Those with a schedule are given their next time."""
+    """Release held jobs for this reason, an expression. Set the next time of jobs with a schedule."""
     for held, group in _by_hold(cluster, procs).items():
         changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
         changes |= dict.fromkeys(OF_A_HOLD, "")
@@ -54,8 +54,7 @@ def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reaso
 
 
 def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
-    """The jobs by why they are held. Those that went the same way are held for the same reason, unless the submission
-    says so of each."""
+    """Group the jobs by hold reason. Jobs with the same history share it, unless the submission gave each its own."""
     groups: dict[tuple[str, ...], list[int]] = {}
     shared: dict[int, list[int]] = {}
     together = cluster.variants.names.isdisjoint(OF_A_HOLD)
@@ -70,7 +69,7 @@ def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[i
 
 
 def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
-    """Return whether any of the jobs may have a schedule (``cron_minute`` and its like)."""
+    """Return whether any of the jobs may have a schedule (``cron_minute`` and related commands)."""
     names = [name for name in ATTRIBUTES if cluster.is_uniform(name)]
     return len(names) < len(ATTRIBUTES) or any(cluster.requested_value(procs[0], name) for name in names)
 
@@ -85,7 +84,7 @@ def remove(
 
 
 def stop_all(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
-    """Tell the processes of those of the jobs that run to end."""
+    """Stop the processes of the running jobs among these."""
     state = draft.state
     for activation in [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]:
         stop(draft, activation, why.cause, why.evidence, why.vacated)

@@ -1,6 +1,6 @@
-"""What users do with jobs: hold, release, remove, vacate, suspend, continue.
+"""Users' commands for jobs: hold, release, remove, vacate, suspend, continue.
 
-A command over many jobs is one event for each group of them in the same status. Each job that the command does not
+A command for many jobs is logged as one event per group of jobs with the same status. A job that the command does not
 apply to keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all.
 """
 
@@ -38,7 +38,7 @@ from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
 HELD_BY_USER = 1
 PROTECTED_HOLD_CODES = ("1", SPOOLING)
-"""HoldReasonCodes of jobs that cannot be held again: by users, and until their input files are there."""
+"""HoldReasonCodes of jobs that cannot be held again: held by users, or until their input files are spooled."""
 
 
 # Selecting
@@ -100,7 +100,7 @@ def allowed(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
 
 
 def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
-    """Do with each selected job what the command says, and answer what became of each."""
+    """Execute the command for each selected job, and answer with the result for each."""
     statuses, rule = _RULES[type(command)]
     outcomes = missing(draft, command.selection)
     chosen = selected(draft, command.selection)
@@ -130,7 +130,7 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
 
 
 def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:
-    """Do with the clusters' factories what a hold, a release or a removal of their jobs means for them."""
+    """Pause, resume or end the clusters' factories for a hold, a release or a removal of their jobs."""
     from .factories import move, selected_factories
 
     verb = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
@@ -191,7 +191,7 @@ def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _Jobs) -> bool:
 
 
 def is_firm(cluster: Cluster, proc: int) -> bool:
-    """Return whether a held job is held by a user, or for its input: a hold by a user makes no other hold of it."""
+    """Return whether a job is held by a user, or for its input files: a user's hold does not change such a hold."""
     return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
@@ -212,7 +212,7 @@ def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
 
 
 def _spent(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
-    """Those of the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users release them."""
+    """Return the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users can release them."""
     most = limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     if most is None or most < 0 or user in super_users(draft.state.settings):
         return []
@@ -226,8 +226,8 @@ def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool
 
 
 def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
-    """Do not wait for jobs that are being removed: what runs of them is killed, and of which nothing runs, those leave
-    the queue whatever their LeaveJobInQueue says."""
+    """Do not wait for removed jobs: kill their processes. Jobs without processes leave the queue, whatever their
+    LeaveJobInQueue is."""
     if not jobs.running:
         draft.move_jobs(jobs.cluster, ranges(jobs.procs), "remove_x", "user_remove", jobs.status, {})
         return True
@@ -237,8 +237,8 @@ def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> 
 
 
 def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _Jobs) -> bool:
-    """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim. HTCondor's
-    schedd rejects this for suspended jobs."""
+    """Vacate jobs without retirement time: condor_vacate_job deactivates the claim. HTCondor's schedd rejects this for
+    suspended jobs."""
     for proc in jobs.procs:
         activation = draft.state.by_job[jobs.cluster.id, proc]
         if not jobs.cluster.local:
@@ -257,9 +257,9 @@ def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bo
 
 
 def _pause(draft: Draft[AccessPoint], jobs: _Jobs, pairs: tuple[str, ...], resume: bool) -> bool:
-    """Suspend or continue the slots of these jobs, if all of them are where that can be."""
+    """Suspend or continue the slots of these jobs, if all of them are in a suitable state."""
     if jobs.cluster.local:
-        return False  # without a slot there is nobody to suspend it
+        return False  # without a slot no startd can suspend it
     slots = [draft.state.by_job[jobs.cluster.id, proc].slot for proc in jobs.procs]
     seen = (draft.send(ShowSlot(slot)) for slot in slots)
     if any(slot is None or slot.state_activity not in pairs for slot in seen):

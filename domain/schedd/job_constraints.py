@@ -1,8 +1,8 @@
 """A constraint over many jobs, evaluated by columns.
 
-Jobs are the rows of a table that has only the attributes which the constraint leads to. Of these ClusterId, ProcId and
-JobStatus come from the queue's own arrays; what jobs share is looked up once for all of them that went the same way
-(``state.cluster``). A constraint that makes names as it is evaluated may read anything: it is asked job by job.
+Jobs are the rows of a table with the attributes that the constraint reads, directly or not. ClusterId, ProcId and
+JobStatus come from the queue's own arrays. Shared attributes are looked up once for all jobs with the same history
+(``state.cluster``). A constraint that makes names as it is evaluated may read anything: it is evaluated job by job.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Cell = tuple[int, int]
 _NOBODY = ClassAd()
 _ABSENT: Cell = (ABSENT, 0)
 _ROWS = 200_000
-"""Jobs that are looked at together, at most, unless one cluster has more."""
+"""The maximum number of jobs in one table, unless one cluster has more."""
 _DIGITS = 18
 """So many digits are a number that fits into a column."""
 _FEW = 16
-"""Jobs that are gone through as they are."""
+"""Up to this number, jobs are processed one by one."""
 _FIRST = np.zeros(1, np.int64)
 _BEYOND = MAKES_NAMES | LEAVERS
-"""Functions that may read what nobody names."""
+"""Functions that may read attributes that the constraint does not name."""
 
 
 def _statuses(rows: _Rows) -> Integers:
@@ -59,8 +59,8 @@ _OWN: Mapping[str, Callable[[_Rows], Integers]] = {
 def select_matching(
     constraint: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context
 ) -> list[list[int]] | None:
-    """Return, for each of these clusters, those of its processes that meet the constraint; None: it has to be asked job
-    by job."""
+    """Return, for each of these clusters, the processes that meet the constraint; None: it has to be evaluated job by
+    job."""
     selected: list[list[int]] = []
     for _, several in groupby(_numbered(jobs), key=lambda one: one[0]):
         part = [job for _, job in several]
@@ -76,7 +76,7 @@ def select_matching(
 
 
 def _numbered(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, tuple[Cluster, list[int]]]]:
-    """The clusters, each with the number of the part that it is looked at in."""
+    """Yield the clusters, each with the number of its table."""
     number = rows = 0
     for job in jobs:
         if rows and rows + len(job[1]) > _ROWS:
@@ -99,7 +99,7 @@ class _Rows:
         self._spelled: dict[tuple[str, ...], dict[str, list[str]]] = {}
 
     def lead(self, constraint: Expression) -> bool:
-        """Have a column for all that the constraint leads to; false: that cannot be told beforehand."""
+        """Add a column for each attribute that the constraint may read; false: that is not known beforehand."""
         known: set[str] = set()
         pending = [constraint]
         while pending:
@@ -113,7 +113,7 @@ class _Rows:
         return True
 
     def _fill(self, name: str) -> None:
-        """Have a column for one attribute, whose name is in small letters."""
+        """Add a column for one attribute, whose name is in small letters."""
         own = _OWN.get(name)
         if own is not None:
             self.table.assign(name, INTEGER, own(self))
@@ -132,7 +132,7 @@ class _Rows:
         self.table.assign(name, kinds, payloads)
 
     def _spellings(self, cluster: Cluster, name: str) -> list[str]:
-        """How the submission of a cluster writes an attribute."""
+        """Return the spellings of an attribute in a cluster's submission."""
         form = (*cluster.ad, *sorted(cluster.variants.names)) if cluster.variants.names else tuple(cluster.ad)
         known = self._spelled.get(form)
         if known is None:
@@ -142,8 +142,8 @@ class _Rows:
         return known.get(name, [])
 
     def _shared(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
-        """The cell of one attribute that all of a cluster's jobs have, ``proc`` being one of them; None: they differ,
-        or may."""
+        """Return the cell of one attribute that all of a cluster's jobs share (``proc`` is one of them); None: they
+        may differ."""
         if len(cluster.members) > 1 and (len(cluster.members) > _FEW or sum(map(bool, cluster.members)) != 1):
             return None
         changes = cluster.changes(proc) if len(cluster.members) > 1 else {}
@@ -153,7 +153,7 @@ class _Rows:
         return self._last([changes.get(each, cluster.ad.get(each, "")) for each in spelled])
 
     def _spelled_by(self, cluster: Cluster, name: str, changes: Mapping[str, str]) -> list[str]:
-        """How the submission of a cluster, and what has happened to jobs since, write an attribute."""
+        """Return the spellings of an attribute in a cluster's submission and in later changes of its jobs."""
         given = self._spellings(cluster, name)
         further = [each for each in changes if each not in given and each.lower() == name]
         return [*given, *further] if further else given
@@ -178,13 +178,13 @@ class _Rows:
                 kinds[row], payloads[row] = self._last(own)
 
     def _columns(self, cluster: Cluster) -> dict[str, list[str]]:
-        """What differs between a cluster's jobs since the submission."""
+        """Return the attributes that differ between a cluster's jobs since the submission."""
         if self._unpacked[0] is not cluster:
             self._unpacked = cluster, unpack(cluster.variants.chunks)
         return self._unpacked[1]
 
     def _last(self, texts: list[str]) -> Cell:
-        """What an ad has of one attribute that several spellings set, one after the other; empty ones set nothing."""
+        """Return an ad's cell of one attribute that several spellings set, one after the other; empty ones do not."""
         for text in reversed(texts):
             cell = self._cell(text)
             if cell != _ABSENT:
@@ -192,7 +192,7 @@ class _Rows:
         return _ABSENT
 
     def _cell(self, text: str) -> Cell:
-        """What an attribute's text is in the table."""
+        """Return the cell of an attribute's text."""
         cell = self._cells.get(text)
         if cell is None:
             if len(text) <= _DIGITS and text.isdecimal() and text.isascii():

@@ -1,9 +1,9 @@
-"""When jobs may begin: their deferral times, and the schedules (``crontab``) that give them those.
+"""When jobs may begin: their deferral times, and the schedules (``crontab``) that set them.
 
-A deferred job is matched from ScheddInterval and DeferralPrepTime before its time on, as its Requirements say. On its
-slot it waits, Running, for the time; a job that comes later than its DeferralWindow allows is held.
+By its Requirements, a deferred job can be matched from ScheddInterval and DeferralPrepTime before its time on. On its
+slot it waits for the time, with status Running. A job that is later than its DeferralWindow allows is held.
 
-Source: the manual's "Time Scheduling for Job Execution"; the reference's Scheduler::calculateCronTabSchedule and
+Source: the manual's "Time Scheduling for Job Execution"; HTCondor's Scheduler::calculateCronTabSchedule and
 Starter::jobWaitUntilExecuteTime.
 """
 
@@ -34,9 +34,9 @@ from .crontab import ATTRIBUTES, InvalidCronTab, crontab
 from .waiting_claims import withdraw_better_matches
 
 NO_TIME: Final = 1
-"""The deferral of an activation whose DeferralTime is no time: the first instant there is, which it has missed."""
+"""The deferral of an activation with an invalid DeferralTime: the first instant, which is always missed."""
 INVALID_CRON_SETTINGS: Final = "25"
-"""HoldReasonCode of a job whose schedule makes no sense."""
+"""HoldReasonCode of a job with an invalid schedule."""
 
 
 # Schedules
@@ -47,8 +47,8 @@ def has_schedule(cluster: Cluster, proc: int) -> bool:
 
 
 def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) -> None:
-    """Give those of these jobs, which are Idle, that have a schedule their next time to begin, and hold them if it
-    makes no sense. A better match that waits for one of them is withdrawn: it is for another time."""
+    """Set the next time of these idle jobs if they have a schedule, and hold them if the schedule is invalid. A better
+    match that waits for one of them is withdrawn: it is for another time."""
     groups: dict[tuple[str | None, ...], list[int]] = {}
     alike = bool(procs) and all(cluster.is_uniform(name) for name in ATTRIBUTES)
     if alike:
@@ -86,7 +86,7 @@ def _held(error: str, holds: int) -> Ad:
 
 
 def _texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str | None, ...]:
-    """The texts of a job's schedule. What is no string counts as not given."""
+    """Return the texts of a job's schedule. A value that is not a string counts as missing."""
     return tuple(_string(draft, cluster, proc, cluster.requested_value(proc, name)) for name in ATTRIBUTES)
 
 
@@ -105,8 +105,7 @@ def _string(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: str) -
 
 
 def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
-    """Read the schedules of those of these jobs again that are Idle and whose time is past with its window, or of all
-    that are Idle."""
+    """Read the schedules of these idle jobs again if their time and window are past, or of all idle jobs."""
     for number, several in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:
@@ -118,24 +117,24 @@ def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
 
 
 def is_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
-    """Tell whether a job has no time to begin, or one that is past with its window."""
+    """Return whether a job has no time, or its time and window are past."""
     expires = expiry(ad_of(cluster.attributes(proc)), draft.context)
     return expires is None or draft.now // SECOND > expires
 
 
 def expiry(ad: ClassAd, context: Context) -> int | None:
-    """The last second in which a job with this ad may begin; None: its DeferralTime is none."""
+    """Return the last second in which a job with this ad may begin; None: its DeferralTime is not valid."""
     time = whole_of(ad, DEFERRAL_TIME, context)
     return None if time is None else time + max(0, window(ad, context))
 
 
 def window(ad: ClassAd, context: Context) -> int:
-    """How many seconds after its time a job may still begin."""
+    """Return how many seconds after its time a job may still begin."""
     return whole_of(ad, "DeferralWindow", context) or 0
 
 
 def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
-    """Return what an attribute comes to as a whole number; None: it comes to none."""
+    """Return an attribute's value as an integer; None: it is not a number."""
     meaning = ad.get(name)
     return None if meaning is None else integer(meaning, ad, None, context)
 
@@ -144,8 +143,8 @@ def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
 
 
 def deferral(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
-    """Return until when the start of a job's process is deferred if it is activated now, in microseconds; 0: it is not.
-    What is past has been missed."""
+    """Return until when the start of a job's process is deferred if it is activated now, in microseconds; 0: not
+    deferred. A time in the past has been missed."""
     return deferral_at(cluster, proc, draft.now, draft.context.timezone)
 
 
@@ -166,13 +165,13 @@ def deferral_at(cluster: Cluster, proc: int, at: int, zone: tzinfo) -> int:
 
 
 class Sleep(Struct, frozen=True):
-    """A job cannot be matched before ``until``, in seconds, whatever slots there are; None: not by the time alone."""
+    """A job cannot be matched with any slot before ``until``, in seconds; None: not by the time alone."""
 
     until: int | None
 
 
 def sleeps(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
-    """Return for how long a job cannot be matched whatever slots there are; None: it may be.
+    """Return for how long a job cannot be matched with any slot; None: it can be.
 
     :param now: in microseconds
     """
@@ -181,8 +180,8 @@ def sleeps(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
 
 
 def asleep(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
-    """Return for how long a part of these Requirements, of a job with this ad, is not true that reads nothing of slots;
-    None: there is none."""
+    """Return for how long a clause of these Requirements that reads no slot is false for a job with this ad; None:
+    there is none."""
     second = now // SECOND
     context = Context(now=second, seed=second, timezone=zone)
     false = [part for part in timed_parts(requirements) if not _holds(part, ad, context)]
@@ -194,7 +193,7 @@ def asleep(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | No
 
 
 def _holds(part: Expression, ad: ClassAd, context: Context) -> bool:
-    """Tell whether a part of Requirements is true, or may be with a slot."""
+    """Return whether a clause of Requirements is true, or may be true with a slot."""
     try:
         if part.references(ad).external:
             return True
@@ -205,7 +204,7 @@ def _holds(part: Expression, ad: ClassAd, context: Context) -> bool:
 
 @lru_cache(1000)
 def timed_parts(requirements: str) -> tuple[Expression, ...]:
-    """The parts of a conjunction that name the clock."""
+    """Return the clauses of a conjunction that name the clock."""
     if "time" not in requirements.lower():
         return ()
     condition = expression(requirements)
@@ -218,6 +217,6 @@ def _names_clock(part: Expression) -> bool:
 
 
 def names_read(requirements: str, ad: ClassAd) -> Iterable[str]:
-    """The attributes of a job with this ad that those parts read, and that say until when it may begin."""
+    """Return the attributes of a job that these clauses read, and those that limit when it may begin."""
     read = {name for part in timed_parts(requirements) for name in references_found(part, ad).internal}
     return read | {"Requirements", "DeferralWindow", *ATTRIBUTES}

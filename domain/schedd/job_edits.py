@@ -1,7 +1,7 @@
 """Users edit jobs: condor_qedit, condor_prio.
 
-Everybody edits own jobs, super users of the queue all. What may be edited is asked before anything is changed
-Source: ModifyAttrCheck and SetAttributeByConstraint (qmgmt.cpp) of the reference.
+Users edit their own jobs, queue super users all. All attributes are checked before anything is changed.
+Source: ModifyAttrCheck and SetAttributeByConstraint (qmgmt.cpp) of HTCondor.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .job_commands import allowed, constraint_of, missing, outcomes_of, selected
 from .submitted_job import text_in
 from .waiting_claims import withdraw_better_matches
 
-# Who may set which attribute of a job: as it is submitted, and afterwards.
+# Who may set which attribute of a job, at submission and later.
 #
-# Immutable attributes stay as they were submitted; protected ones may be edited by a super user of the queue alone;
-# secure ones are the schedd's, and attempts to set them are passed over. Beyond HTCondor's, what a job's life changes
-# is the pool's own to write, and for whom a job counts is said once.
+# Immutable attributes stay as submitted. Only queue super users edit protected attributes. Only the schedd sets secure
+# attributes; attempts to set them are ignored. In addition to HTCondor's rules, only the pool writes the attributes
+# that change during a job's life, and a job's submitter is fixed at submission.
 #
-# Source: ModifyAttrCheck and SetAttribute (qmgmt.cpp) of the reference; its lists of attributes (param_info.in).
+# Source: ModifyAttrCheck and SetAttribute (qmgmt.cpp) of HTCondor; its lists of attributes (param_info.in).
 
 IMMUTABLE: Final = "immutable"
 PROTECTED: Final = "protected"
@@ -46,13 +46,13 @@ _LISTS: Final = {
 }
 _GROUP: Final = "accountinggroup"
 OWN: Final = LIVED | KEPT | {"globaljobid"}
-"""The attributes, in small letters, that the pool alone writes."""
+"""The attributes, in small letters, that only the pool writes."""
 IDENTITY: Final = frozenset({"clusterid", "procid", "owner", "user"})
-"""Those that no configuration lets be edited."""
+"""The attributes that cannot be edited in any configuration."""
 
 
 def guard(name: str, settings: Mapping[str, str]) -> str:
-    """What an attribute is by the settings: immutable, protected or secure; empty: none of them."""
+    """Return the guard of an attribute by the settings: immutable, protected or secure; empty: none."""
     return _guards(tuple(settings.get(each, default) for each, default in GUARDED.items())).get(name.lower(), "")
 
 
@@ -68,7 +68,7 @@ def _guards(lists: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super: bool) -> str:
-    """Why a user may not edit an attribute of a job in the queue, in condor_qedit's words; empty: the user may."""
+    """Return why a user may not edit an attribute of a queued job, in condor_qedit's words; empty: the user may."""
     key = name.lower()
     kind = IMMUTABLE if key in IDENTITY else guard(name, settings)
     if kind in (IMMUTABLE, SECURE):
@@ -84,13 +84,13 @@ def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super:
 
 
 def unsettable(settings: Mapping[str, str]) -> frozenset[str]:
-    """The attributes, in small letters, that a job may not set of itself: those that its owner may not edit."""
+    """Return the attributes, in small letters, that a job may not set: those that its owner may not edit."""
     guarded = _guards(tuple(settings.get(each, default) for each, default in GUARDED.items()))
     return OWN | IDENTITY | {_GROUP} | guarded.keys()
 
 
 def ignores_secure(settings: Mapping[str, str]) -> bool:
-    """Whether attempts to set secure attributes are passed over."""
+    """Return whether attempts to set secure attributes are ignored."""
     return settings.get("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", "true").strip().lower() != "false"
 
 
@@ -98,8 +98,8 @@ _IDENTITY: Final = ("Owner", "User", "ClusterId")
 
 
 def may_be_submitted(changes: Ad, ad: ClassAd, settings: Mapping[str, str]) -> Ad | None:
-    """What transforms may set of a job on its way into the queue; None: they set what nobody may, and the submission
-    fails."""
+    """Return the changes by transforms that a submitted job may have; None: they set a forbidden attribute, and the
+    submission fails."""
     same = {name.lower(): text_in(ad, name) for name in _IDENTITY}
     kept: Ad = {}
     for name, text in changes.items():
@@ -155,7 +155,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
 
 def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:
-    """Change what the jobs will say that are still to come, where whole clusters are edited."""
+    """Edit the jobs that factories have not made yet, if whole clusters are edited."""
     from .factories import move, selected_factories
 
     outcomes: list[ActionResult] = []
@@ -202,7 +202,7 @@ def _edits(command: Edit, cluster: Cluster, procs: list[int]) -> list[tuple[Ad, 
 
 
 def _sum(text: str, more: str) -> str:
-    """Two numbers' sum; for what is no plain number, the sum as an expression."""
+    """Return the sum of two numbers; if one is not a plain number, the sum as an expression."""
     try:
         return str(int(text) + int(more))
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a job's own policy says: whether it is done when it has ended by itself, and whether it stays in the queue then.
+"""A job's own policy at its end: whether it is done when it has exited, and whether it stays in the queue then.
 
-As in the reference's UserPolicy (user_job_policy.cpp), OnExitHold is asked first, then OnExitRemove. Only a true
+As in HTCondor's UserPolicy (user_job_policy.cpp), OnExitHold is evaluated before OnExitRemove. Only a true
 OnExitHold holds the job, only a false OnExitRemove sends it back, only a true LeaveJobInQueue keeps it.
 """
 
@@ -32,8 +32,8 @@ LEAVE = "LeaveJobInQueue"
 
 
 class PolicyValue(Struct, frozen=True):
-    """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
-    as the reference prints it. ``evidence``: where the log has what it read, 0 if that is nothing."""
+    """The value of a job's policy expression. ``truth`` None: neither true nor false. ``text``: the expression, as
+    HTCondor prints it. ``evidence``: the position in the log of what it read, 0 if nothing."""
 
     truth: bool | None
     text: str
@@ -41,7 +41,7 @@ class PolicyValue(Struct, frozen=True):
 
 
 def constant(text: str) -> PolicyValue | None:
-    """The answer of a text that reads nothing; None if it has to be evaluated."""
+    """Return the value of a constant text; None: it has to be evaluated."""
     meaning = expression(text)
     if not isinstance(meaning, Literal):
         return None
@@ -53,8 +53,8 @@ def constant(text: str) -> PolicyValue | None:
 def _answer(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]
 ) -> PolicyValue:
-    """What an expression of a job's policy comes to, ``default`` if the job has none. ``ad`` is the job's, made only
-    where the expression reads anything."""
+    """Return the value of a job's policy expression, ``default`` if the job has none. ``ad`` returns the job's ad, and
+    is only called if the expression reads anything."""
     text = cluster.requested_value(proc, name)
     if not text:
         return PolicyValue(default, "")
@@ -62,7 +62,7 @@ def _answer(
 
 
 def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
-    """Evaluate an expression of a job's policy in its ad, and write down what it read."""
+    """Evaluate a job's policy expression in its ad, and log what it read."""
     meaning = expression(text)
     if meaning is None:
         return PolicyValue(None, text)
@@ -78,7 +78,7 @@ def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> Policy
 
 
 class ExitDecision(Struct, frozen=True):
-    """By which row a job goes on that has ended by itself, with the changes of its ad and the evidence."""
+    """The transition of a job that has exited, with the changes of its ad and the evidence."""
 
     row: str = "complete"
     changes: Ad = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ExitDecision(Struct, frozen=True):
 
 
 def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> ExitDecision:
-    """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
+    """Evaluate the policy of a job that has exited."""
     ad = cache(lambda: ad_of(at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
     if concerns(draft.state, cluster):
         decision = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
@@ -104,12 +104,12 @@ def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> Ex
 
 
 def _words(name: str, answer: PolicyValue) -> str:
-    """Return the reason as the reference words it."""
+    """Return the reason in HTCondor's words."""
     return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
 
 
 def _hold(draft: Draft[AccessPoint], held: PolicyValue, ad: ClassAd) -> ExitDecision:
-    """Return the hold that follows; the job may say its reason and its subcode."""
+    """Return the hold; the job's ad may give its reason and its subcode."""
     reason, code = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if code is None else integer(code, ad, None, draft.context)
     changes = {
@@ -127,15 +127,15 @@ def _evaluated(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:
         return None
 
 
-# Behind its end
+# After its end
 
 
 def constant_wish(cluster: Cluster, proc: int) -> PolicyValue | None:
-    """Return whether a job that has come to its end stays in the queue, where that need not be evaluated."""
+    """Return whether a job that has ended stays in the queue, if its LeaveJobInQueue is constant."""
     text = cluster.requested_value(proc, LEAVE)
     return constant(text) if text else PolicyValue(False, "")
 
 
 def stays(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> PolicyValue:
-    """Return whether a job that has come to its end stays in the queue."""
+    """Return whether a job that has ended stays in the queue."""
     return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

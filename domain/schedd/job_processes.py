@@ -1,7 +1,7 @@
-"""What jobs' processes do: begin, use resources, end.
+"""Jobs' processes: their start, use of resources, and end.
 
-How an activation ended decides the row by which the job goes on: see the table in ``_verdict``, and ``continue_job``
-for what may change that. A job that was held or removed while it ran keeps that status.
+The end of an activation decides the job's next transition: see the table in ``_verdict``, and ``continue_job`` for what
+may change it. A job that was held or removed while it ran keeps that status.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from .job_deferral import schedule
 from .job_edits import unsettable
 from .job_policy import at_end
 
-# How a job goes on when its run is over: the only way back to Idle for a job that ran.
+# How a job continues after a run: only here does a job that ran become idle again.
 #
-# Every end of a run comes here, whatever caused it. A transform of the job (``evict_transforms``) may replace a hold.
-# A cool-down (``cool_down``) follows each run that another run is to follow, and replaces a hold for a reason that the
-# execution point or the shadow reported with a code. Other holds are *final*: those by a policy at the end of the run,
-# those for which the access point itself finds the reason, and those by the starter of a local job (JOB_SHOULD_HOLD).
+# Every end of a run is handled here, whatever its cause. The job's own transform (``evict_transforms``) may replace a
+# hold. A cool-down (``cool_down``) comes after each run that another run is to follow, and replaces a hold whose reason
+# the execution point or the shadow reported with a code. Other holds are *final*: holds by a policy at the end of the
+# run, holds for a reason that the access point itself found, and holds by a local job's starter (JOB_SHOULD_HOLD).
 #
-# Source: Scheduler::shadowExitCode (schedd.cpp) of the reference.
+# Source: Scheduler::shadowExitCode (schedd.cpp) of HTCondor.
 
 AGAIN = frozenset({"evict", "requeue"})
 """The rows after which a job runs again."""
 
 
 def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, row: str) -> JobExited:
-    """Return the end of a run with the row by which its job goes on, and all that its ad says of that.
+    """Return the end of a run with its job's transition and the changes of its ad.
 
     :param exited: the end, without a row
-    :param row: what follows unless the job's policy, its transforms or a cool-down decide otherwise; empty if the job
-        was held or removed before
+    :param row: the transition unless the job's policy, its transforms or a cool-down change it; empty if the job was
+        held or removed before
     """
     if row == "complete":
         ending = at_end(draft, cluster, exited)
@@ -94,11 +94,11 @@ def _spared(exited: JobExited) -> JobExited:
 
 
 VACATES_BY_SHADOW = 2
-"""How often a shadow writes the eviction of a job that a policy holds into its ad."""
+"""How many times a shadow records the eviction in the ad of a job that a policy holds."""
 
 
 def transferred(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
-    """Note how far the transfer of a job's files is. What the log has already is told again after a restart."""
+    """Log the progress of a job's file transfer. After a restart, the report may repeat what the log has."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None:
         return
@@ -106,7 +106,7 @@ def transferred(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
     cause = "activated" if stimulus.way == "input" else "exited"
     step, before = TRANSFER_STEPS.index(stimulus.way), TRANSFER_STEPS.index(activation.transfer)
     if stimulus.number > activation.checkpoints and before == step + 1:
-        before = step - 1  # the next one of several
+        before = step - 1  # the next of several checkpoints
     if before < step:
         draft.emit(JobTransferBegan(*draft.why(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
     if stimulus.ended and before <= step:
@@ -119,7 +119,7 @@ def transferred(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
 def started(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.executing:
-        return  # told twice: it stands in the log already
+        return  # reported twice: the log has it
     draft.emit(
         JobExecuting(
             *draft.why("activated"),
@@ -145,13 +145,13 @@ def measured(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
 
 
 def chirped(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
-    """A job set attributes of its own, or wrote into its log. What its owner may not edit, it may not set."""
+    """Log the attributes that a job set, and its log notes. A job may only set what its owner may edit."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.cluster not in draft.state.clusters:
         return
     new = [write for write in stimulus.writes if write[0] > activation.chirped]
     if not new:
-        return  # told again: it stands in the log already
+        return  # reported again: the log has it
     refused = unsettable(draft.state.settings)
     proc, cluster = activation.proc, draft.state.clusters[activation.cluster]
     spelled = {name.lower(): name for name in (*cluster.ad, *cluster.variants.names, *cluster.changes(proc))}
@@ -174,14 +174,14 @@ def chirped(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
 
 
 MEASURED_EVERY = 300_000_000
-"""Microseconds after which a measurement is written down although nothing changed but CPU time, as HTCondor's queue is
-told every five minutes."""
+"""Microseconds after which a measurement is logged even if only CPU time changed: HTCondor updates its queue every five
+minutes."""
 NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
-"""A size has changed when it did so by more than a tenth, and by more than a MiB."""
+"""A size counts as changed by more than a tenth, and more than a MiB."""
 
 
 def _notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
-    """Whether a measurement says something: the first, one in which a size has changed, or one after a long time."""
+    """Return whether to log a measurement: the first one, one with a changed size, or one after a long time."""
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
     cluster = draft.state.clusters[activation.cluster]
@@ -194,7 +194,7 @@ def _notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationM
 
 
 def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
-    """The last process of an activation is gone: the job's status follows, then the slot goes on."""
+    """Change the job's status after the last process of an activation has ended, then let the slot continue."""
     state = draft.state
     activation = state.activations.get(stimulus.key)
     if activation is None:
@@ -204,7 +204,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
     begins_unseen = not (activation.executing or activation.deferred or activation.transfer)
     if begins_unseen and outcome in ("exited", "evicted"):
-        # Its begin was never told: the pool was dead while it began and ended.
+        # Its start was never reported: the pool was down while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
     leaving = "" if cluster.local else draft.send(EndJob(activation.slot))
     exited = JobExited(
@@ -229,28 +229,28 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
 
 
 def _machines_fault(end: ActivationEnded) -> bool:
-    """Return whether the job could not be started, or its files not be moved, for a reason that lies with the machine:
-    another one would not fare better there."""
+    """Return whether the machine is the reason why the job did not start, or why its files were not transferred:
+    another job would fail there too."""
     if end.hold_code in TRANSFERS:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
 
 
 def _held_at_its_end(activation: Activation, end: ActivationEnded) -> bool:
-    """Return whether a run ends because the machine has such jobs held, and the hold comes with its end."""
+    """Return whether a run ends because the machine's policy holds the job at the end of the run."""
     by_machine = activation.vacated.get("VacateReasonCode") == str(HELD_BY_STARTD)
     return by_machine and activation.stopped <= end.at
 
 
 def _hold_in(vacated: Ad) -> Ad:
-    """The hold that an eviction by the machine is."""
+    """Return the hold for an eviction by the machine."""
     return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
 def _vacated(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
 ) -> Ad:
-    """What the job's ad says of why it was vacated. ``leaving``: the cause for which its claim was about to end."""
+    """Return the vacate reason for the job's ad. ``leaving``: the cause for which its claim was about to end."""
     if activation.vacated and exited.outcome == "evicted":
         return activation.vacated
     return vacate_reason(_why(draft, activation, end, exited, leaving))
@@ -269,11 +269,11 @@ def _why(
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")
-    if status in RUNS or cause:  # the eviction came first, whatever has become of the job since
+    if status in RUNS or cause:  # the eviction came first, whatever the job's status is now
         return EVICTIONS.get(cause) or EVICTIONS.get(leaving) or UNSPECIFIED
     if status == "Removed":
         return Why(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
-    of = "" if status == "Held" else "Last"  # or it was released again since
+    of = "" if status == "Held" else "Last"  # else it was released since
     code, subcode = (parse_whole(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
     return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
@@ -281,8 +281,8 @@ def _why(
 def _verdict(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, status: str
 ) -> tuple[str, str, str, Ad]:
-    """Outcome, cause, the row of the job's table and the changes of its ad."""
-    overtaken = status not in RUNS  # a user was first: held, removed, or held and released again
+    """Return outcome, cause, the row of the job's table and the changes of its ad."""
+    overtaken = status not in RUNS  # a user acted first: held, removed, or held and released the job
     held = {
         "HoldReason": quoted(end.hold_reason),
         "HoldReasonCode": str(end.hold_code),

@@ -1,4 +1,4 @@
-"""What is submitted comes into the queue: checked, numbered, and one event, however many jobs it is."""
+"""Submissions: check them, number them, and log each as one event, for any number of jobs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .crontab import ATTRIBUTES
 from .factories import LIMIT, makes_factory
 from .policy_kinds import attributes_read, kinds
 
-# For whom a submission counts: by default its user, else what AccountingGroup says (``accounting_group``,
-# ``accounting_group_user`` and ``nice_user`` in a submit description), each with the pool's UID_DOMAIN behind it.
+# The submitter of a submission: its user by default, else AccountingGroup (``accounting_group``,
+# ``accounting_group_user`` and ``nice_user`` in a submit description), both followed by the pool's UID_DOMAIN.
 #
-# As in the reference, a string counts and everything else does not: an AccountingGroup that is a number, empty or
-# undefined leaves the job its user's. All jobs of a cluster count for one submitter, from their submission on.
+# As in HTCondor, only a string has an effect: with an AccountingGroup that is a number, empty or undefined, the user is
+# the submitter. All jobs of a cluster have one submitter, from their submission on.
 
 GROUP = "AccountingGroup"
 _STRING = re.compile(r"\"[^\"\\]*\"")
@@ -36,9 +36,9 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def submitter_of(draft: Draft[AccessPoint], command: Submit, columns: Mapping[str, Sequence[str]]) -> str:
-    """Who the jobs of a submission count for.
+    """Return the submitter of a submission's jobs.
 
-    :raises Refusal: they do not all count for the same, or the name is none
+    :raises Refusal: the jobs have different submitters, or the name is invalid
     """
     domain = draft.state.uid_domain
     user = f"{command.user}@{domain}"
@@ -54,7 +54,7 @@ def submitter_of(draft: Draft[AccessPoint], command: Submit, columns: Mapping[st
 
 
 def _texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """What AccountingGroup is in the jobs; ClassAds ask for no capitals."""
+    """Return the values of AccountingGroup in the jobs; attribute names ignore case."""
     for name, column in columns.items():
         if name.lower() == GROUP.lower():
             return column
@@ -62,7 +62,7 @@ def _texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[st
 
 
 def _named(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
-    """The name that an AccountingGroup yields; empty: none."""
+    """Return the name in an AccountingGroup; empty: none."""
     if _STRING.fullmatch(text):
         value: object = unquoted(text)
     elif (meaning := expression(text) if text else None) is None:
@@ -86,7 +86,7 @@ def _named(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mappi
     return value
 
 
-# Hold what is submitted with more input than it may move: more than its MaxTransferInputMB, or in its absence than the
+# Jobs with too much input are held at submission: more than their MaxTransferInputMB, or if that is missing, than the
 # access point's MAX_TRANSFER_INPUT_MB, which may read the job's ad.
 #
 # Source: the manual's "Submit Description File Commands" (max_transfer_input_mb) and "Configuration Macros"; the
@@ -97,7 +97,7 @@ _CODE = "32"  #: HoldReasonCode MaxTransferInputSizeExceeded
 
 
 def hold_too_large(draft: Draft[AccessPoint], cluster: Cluster) -> None:
-    """Hold those jobs of a new cluster that are idle and too large."""
+    """Hold the idle jobs of a new cluster that have too much input."""
     setting = draft.state.settings.get("MAX_TRANSFER_INPUT_MB", "")
     procs = [proc for proc in cluster.procs() if cluster.status_of(proc) == "Idle"]
     if not procs:
@@ -110,7 +110,7 @@ def hold_too_large(draft: Draft[AccessPoint], cluster: Cluster) -> None:
 
 
 def _too_large(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
-    """Return the changes of an ad that say why the job is held; none: it is not."""
+    """Return the changes of a job's ad if it is held; empty: it is not."""
     ad = ad_of(cluster.attributes(proc))
     expressions = (expression(text) for text in (_OWN, setting, _SIZE))
     own, of_all, size = (None if each is None else integer(each, ad, None, draft.context) for each in expressions)
@@ -122,7 +122,7 @@ def _too_large(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: 
 
 
 NUMBERS_GIVEN_OUT = 10_000
-"""Numbers of clusters that may have been given out at one time and not yet used."""
+"""How many cluster numbers may be given out and unused at one time."""
 
 
 def submit(draft: Draft[AccessPoint], command: Submit) -> None:
@@ -184,7 +184,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
 
 
 def _limited(ad: Ad, count: int) -> Ad:
-    """The ad of a cluster with a factory: without a limit of its own, that is the number of jobs."""
+    """Return the ad of a cluster with a factory; its limit is the number of jobs by default."""
     limit = next((text for name, text in ad.items() if name.lower() == LIMIT.lower()), "0")
     given = limit.strip().lstrip("-")
     none = given.isdecimal() and (int(given) == 0 or limit.strip().startswith("-"))
@@ -195,14 +195,14 @@ def _limited(ad: Ad, count: int) -> Ad:
 _MOST = "maxtransferinputmb"
 _OF_A_SCHEDULE = frozenset(map(str.lower, ATTRIBUTES))
 _OF_THE_SUBMITTER = frozenset({"owner", "user"})
-"""Attributes that say who has submitted a job: the pool's to write, not the job's."""
+"""Attributes that name the job's user: the pool writes them, not the job."""
 _INITIALLY_HELD = {"InitialJobStatus": "5"}
 _ON_HOLD = "15"
 """HoldReasonCode of a job that its submission holds."""
 
 
 def _first_hold(ad: Ad) -> Ad:
-    """What the ads of jobs say that all are held from the start."""
+    """Return the changes of the ads of jobs that are all held from the start."""
     changes: Ad = {}
     code = ad.get("HoldReasonCode", "0")
     count_hold(changes, ad, code)
@@ -212,8 +212,8 @@ def _first_hold(ad: Ad) -> Ad:
 def _held_from_the_start(
     command: Submit, columns: Mapping[str, Sequence[str]]
 ) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
-    """The ad and the columns of what is submitted, and the jobs that are to be held at once where only some are: by
-    what their ads say of the hold."""
+    """Return the ad and the columns of a submission, and the jobs to hold immediately if only some are, grouped by the
+    hold attributes of their ads."""
     if "JobStatus" not in columns:
         return command.ad, command.columns, []
     ad = {name: text for name, text in command.ad.items() if name not in OF_A_HOLD}
@@ -229,15 +229,15 @@ def _held_from_the_start(
     return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
 
 
-# Texts that need no parser to be known as expressions: numbers and strings without an escape.
+# Texts that are expressions without parsing them: numbers and strings without an escape.
 _PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _check(command: Submit) -> Mapping[str, Sequence[str]]:
-    """What differs between the jobs. Ads that are none are refused: whatever is in the log must be readable for ever.
+    """Return the attributes that differ between the jobs. Invalid ads are refused: the log must always be readable.
 
-    :raises Refusal: a name or a text that no ad can have, or columns that do not fit the number of jobs
+    :raises Refusal: an invalid name or text, or columns that do not have one value per job
     """
     try:
         columns = unpack(command.columns)
@@ -262,8 +262,8 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
 
 
 def warnings_text(warnings: Sequence[str], dialect: str) -> str:
-    """What the user is told of warnings, without the heading: the last one, as the manual has it; all of them, the last
-    one first, as HTCondor 25 writes its stack of errors."""
+    """Return the warnings for the user, without the heading: in the manual's dialect the last one; in HTCondor 25's all
+    of them, the last one first."""
     if not warnings:
         return ""
     if dialect_named(dialect).tells_last_warning_alone:
@@ -272,6 +272,6 @@ def warnings_text(warnings: Sequence[str], dialect: str) -> str:
 
 
 def heading(dialect: str) -> str:
-    """What stands before warnings."""
+    """Return the line before warnings."""
     plural = "" if dialect_named(dialect).tells_last_warning_alone else "(s)"
     return f"Committed job submission into the queue with the following warning{plural}:"

@@ -1,12 +1,12 @@
 """Job transforms: what the schedd changes in jobs as they are submitted.
 
-A transform is lines that are executed from top to bottom: ``SET``, ``DEFAULT``, ``EVALSET``, ``EVALMACRO``, ``COPY``,
-``RENAME``, ``DELETE``, macros (``x = value``) and conditions. Macros are those of configurations and submit
-descriptions; ``$(MY.Attr)`` is an attribute of the job, and what neither the transforms nor the job have is looked up
-in the configuration. A statement whose expression is none is left out, as in the reference; a line that is no statement
+A transform is a list of lines that are executed from top to bottom: ``SET``, ``DEFAULT``, ``EVALSET``, ``EVALMACRO``,
+``COPY``, ``RENAME``, ``DELETE``, macros (``x = value``) and conditions. Macros work as in configurations and submit
+descriptions. ``$(MY.Attr)`` is an attribute of the job; other names are looked up in the transforms, then in the
+configuration. A statement whose expression is none is left out, as in HTCondor; a line that is no statement
 makes the submission fail.
 
-Source: xform_utils.cpp and job_transforms.cpp of the reference, and what a real pool made of the same transforms.
+Source: xform_utils.cpp and job_transforms.cpp of HTCondor, and what a real pool made of the same transforms.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class TransformError(PoolbookError):
 
 
 class Transform(Struct, frozen=True):
-    """A transform as it was read."""
+    """A parsed transform."""
 
     name: str
-    requirements: str  #: which jobs it is for, as an expression (empty: all)
+    requirements: str  #: an expression that selects its jobs (empty: all)
     lines: tuple[str, ...]
 
     def is_for(self, job: SubmittedJob, context: Context) -> bool:
-        """Whether the transform's REQUIREMENTS are true of the job; undefined is not, nor is a string."""
+        """Return whether the transform's REQUIREMENTS are true for the job; undefined or a string is not true."""
         if not self.requirements:
             return True
         requirements = expression(self.requirements)
@@ -54,7 +54,7 @@ class Transform(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True):
-    """An expression that a transform asked: what for, its text, its value, what it read."""
+    """An expression that a transform evaluated: its purpose, its text, its value, what it read."""
 
     what: str
     text: str
@@ -81,13 +81,13 @@ VARIABLES: Final[Mapping[str, str]] = {
     "iterating": "0",
     "latematerialization": "0",
 }
-"""The macros that every transform has."""
+"""The predefined macros of every transform."""
 
 
 def read_transform(name: str, text: str) -> Transform:
-    """Take out of a transform's lines what is about it as a whole.
+    """Parse a transform: take NAME, REQUIREMENTS and the like out of its lines.
 
-    :raises TransformError: its REQUIREMENTS are no expression, or a line is no statement
+    :raises TransformError: its REQUIREMENTS are not a valid expression, or a line is not a statement
     """
     requirements, lines, tag = "", list[str](), ""
     for line in _logical(text):
@@ -116,7 +116,7 @@ def read_transform(name: str, text: str) -> Transform:
 
 @lru_cache(maxsize=4096)
 def _meaning(text: str) -> Expression | None:
-    """The expression that a text of a transform is; None: none."""
+    """Parse the text of an expression; None: it is not valid."""
     try:
         return read_expression(text)
     except ClassAdSyntaxError:
@@ -130,7 +130,7 @@ def _logical(text: str) -> Iterator[str]:
 
 
 class TransformMacros(Macros):
-    """The macros of a job's transforms: all see what those before them defined."""
+    """The macros of a job's transforms: each transform sees what the earlier ones defined."""
 
     def __init__(self, job: SubmittedJob, configured: Mapping[str, str], context: Context) -> None:
         super().__init__({**configured, **VARIABLES}, FUNCTIONS, {})
@@ -143,7 +143,7 @@ class TransformMacros(Macros):
         return None if meaning is None else _unquoted(unparse_old(meaning))
 
     def value(self, name: str) -> str | None:
-        """A macro's value; an attribute of the job is evaluated, which is what functions take."""
+        """Return a macro's value; an attribute of the job is evaluated, as functions need it."""
         key = name.strip().lower()
         if not key.startswith("my."):
             return super().value(name)
@@ -153,7 +153,7 @@ class TransformMacros(Macros):
         return None if meaning is None else _unquoted(unparsed(self.job.evaluated(meaning, self._context)))
 
     def changed(self) -> None:
-        """An attribute of the job has changed."""
+        """Forget known values after a change of the job."""
         self._known.clear()
 
 
@@ -165,10 +165,10 @@ def _unquoted(text: str) -> str:
 def apply(
     transform: Transform, job: SubmittedJob, macros: TransformMacros, context: Context, *, note: bool = True
 ) -> Applied:
-    """Change a job as a transform says.
+    """Apply a transform to a job.
 
-    :param note: tell what was evaluated, which takes longer than the rest
-    :raises TransformError: a line is no statement
+    :param note: record what was evaluated, which takes longer than the rest
+    :raises TransformError: a line is not a statement
     """
     done = Applied(transform.name)
     if transform.requirements and note:
@@ -229,7 +229,7 @@ def _statement(line: str, step: _StatementTarget) -> None:
 
 
 def _first(rest: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
-    """The first argument, its flags if it is a regular expression, and the rest of the line."""
+    """Return the first argument, its flags if it is a regular expression, and the rest of the line."""
     if may_be_pattern and rest.startswith("/"):
         match = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", rest)
         if match is None:
@@ -259,7 +259,7 @@ def _default(step: _StatementTarget, name: str, flags: str | None, text: str) ->
 
 
 def _value(step: _StatementTarget, word: str, name: str, text: str) -> object:
-    """The value of an expression; None: it has none."""
+    """Return the value of an expression; None: it has none."""
     meaning = _meaning(text)
     if meaning is None:
         step.done.skipped.append(f"{word} {name} {text}: this is no expression")
@@ -341,8 +341,7 @@ _OF_PATTERNS: Final = frozenset({"COPY", "RENAME", "DELETE"})
 
 
 def faults(transform: Transform) -> Iterator[str]:
-    """What will not work in a transform, whatever the job: lines that are no statements, and expressions that are
-    none."""
+    """Yield what cannot work in a transform for any job: lines that are not statements, and invalid expressions."""
     tag = ""
     for line in transform.lines:
         assignment = _ASSIGNMENT.fullmatch(line)

@@ -1,7 +1,7 @@
-"""Leaving the queue: the last transition of a job, which then goes into the history.
+"""Leaving the queue: the last transition of a job, which then moves to the history.
 
-A job that is Completed or Removed leaves as soon as nothing of it runs, unless its LeaveJobInQueue is true. That is
-asked when it has come to its end, whenever it is edited or removed since, and again when the time may have changed it.
+A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. That is evaluated
+when the job ends, after each later edit or removal, and again when the time may have changed it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ..units import SECOND
 from .job_policy import LEAVE, constant_wish, stays
 
 ASKED_EVERY = 60 * SECOND
-"""How far apart two askings of one job are, if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
+"""The time between two evaluations of one job if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
 
 
 def staying(state: AccessPoint) -> Jobs:
-    """Return all jobs that have come to their end and are still in the queue."""
+    """Return all jobs that have ended and are still in the queue."""
     everything = ((cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.over)
     found = ((cluster.id, ranges(_over(state, cluster, procs))) for cluster, procs in everything)
     return tuple((number, procs) for number, procs in found if procs)
 
 
 def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
-    """Those of the jobs of which nothing runs, at their end and still in the queue."""
+    """Return the ended jobs without processes that are still in the queue."""
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
 
@@ -50,7 +50,7 @@ def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
 
 
 def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
-    """Let those of the jobs leave that no LeaveJobInQueue keeps."""
+    """Let the jobs leave that no LeaveJobInQueue keeps."""
     for number, procs in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:
@@ -60,7 +60,7 @@ def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
 
 
 def _leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
-    """Those of the jobs that no LeaveJobInQueue keeps, by their status and what the log has as evidence."""
+    """Return the jobs that no LeaveJobInQueue keeps, by their status and their evidence in the log."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
     same = constant_wish(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE) else None
     statuses = bytes(map(status.__getitem__, procs))
@@ -90,13 +90,13 @@ def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int 
 
 
 class StayingJobs:
-    """The agenda of the jobs that stay in the queue behind their end."""
+    """The agenda of the ended jobs that stay in the queue."""
 
     def __init__(self) -> None:
         self._agenda: Agenda[tuple[int, int]] = Agenda()
 
     def begin(self, state: AccessPoint, zone: tzinfo) -> None:
-        """Plan for a state that was folded. When each was asked last is not known: not before it came to its end."""
+        """Plan for a folded state. The last evaluation of each job is not known: it was not before the job's end."""
         allowance = Allowance(most=AHEAD)
         for number, procs in staying(state):
             cluster = state.clusters[number]
@@ -106,7 +106,7 @@ class StayingJobs:
                 self._agenda.note((number, proc), asked_again(cluster, proc, since, context))
 
     def asked(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
-        """Plan when those of the jobs that have just been asked are asked again that are still there."""
+        """Plan the next evaluation of the jobs that were just evaluated and are still in the queue."""
         context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(most=AHEAD))
         for number, procs in jobs:
             cluster = draft.state.clusters.get(number)
@@ -117,11 +117,11 @@ class StayingJobs:
                 self._agenda.note((number, proc), due)
 
     def next(self) -> int | None:
-        """Return the first instant at which a job is to be asked."""
+        """Return the first instant at which a job is due."""
         return self._agenda.next()
 
     def due(self, now: int) -> Jobs:
-        """Return the jobs that are to be asked by now."""
+        """Return the jobs that are due now."""
         due: dict[int, list[int]] = {}
         for number, proc in self._agenda.due(now):
             due.setdefault(number, []).append(proc)
@@ -137,7 +137,7 @@ Jobs = tuple[tuple[int, Procs], ...]
 
 
 def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
-    """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
+    """Return the jobs that may leave the queue after these events: they ended, or changed after their end."""
     jobs: dict[int, list[Procs]] = {}
     for event in events:
         ends = isinstance(event, JobsTransitioned) and event.target in TERMINAL

@@ -1,10 +1,10 @@
-"""Mail to a job's user: when it is due, to whom, and what it says (``mail_text``).
+"""Mail to a job's user: when it is due, its recipient, and its text (``mail_text``).
 
-``notification`` (JobNotification) says of what the user is told: of a job's end, of a hold or removal by a policy or
-for a failure, of its first start. What a user does to a job is told to nobody: in HTCondor the shadow sends these
-mails, and it does not hear of that.
+``notification`` (JobNotification) selects the occasions: a job's end, a hold or removal by a policy or for a failure,
+its first start. A user's own commands send no mail: in HTCondor the shadow sends these mails, and does not know of
+commands.
 
-Source: Email::shouldSend (email_cpp.cpp) of the reference and the manual's ``notification``; what a real pool of
+Source: Email::shouldSend (email_cpp.cpp) of HTCondor and the manual's ``notification``; what a real pool of
 version 25.14 sent.
 """
 
@@ -31,14 +31,14 @@ from .job_policy import HELD_BY_POLICY
 NEVER, ALWAYS, COMPLETE, ERROR, START = range(5)
 EXIT, HOLD, REMOVE, BEGIN = "exit", "put on hold", "removed", "start"
 _ASKED_FOR: Final = frozenset({1, HELD_BY_POLICY, 15})
-"""HoldReasonCodes of holds that are no failure: by a user, by the job's policy, by its submission."""
+"""HoldReasonCodes of holds that are not failures: by a user, by the job's policy, by its submission."""
 NOT_EXPANDED: Final = "not_expanded"
-"""The cause of a hold where a job was to begin, and its slot could not fill in what it asks for."""
+"""The cause of the hold of a job whose slot cannot substitute the ``$$()`` of its ad."""
 _BY_USERS: Final = frozenset({"user_hold", "user_remove"})
 
 
 class _Occasion(Struct, frozen=True):
-    """Something of which a job's user may be told. ``reason``: why it is held or removed."""
+    """An occasion for a mail to a job's user. ``reason``: why the job was held or removed."""
 
     what: str
     cluster: Cluster
@@ -47,7 +47,7 @@ class _Occasion(Struct, frozen=True):
 
 
 def notify(draft: Draft[AccessPoint]) -> None:
-    """Write down the mails that are due because of what has been decided."""
+    """Log the mails that are due after this decision."""
     for event in tuple(draft.events):
         for occasion in _occasions(draft, event):
             ad = ad_of(occasion.cluster.attributes(occasion.proc))
@@ -56,7 +56,7 @@ def notify(draft: Draft[AccessPoint]) -> None:
 
 
 def mail_handled(draft: Draft[AccessPoint], stimulus: MailHandled) -> None:
-    """Note that a mail was sent, or why it could not be: it is not sent again."""
+    """Log that a mail was sent, or why not: it is not sent again."""
     mail = draft.state.mails.get(stimulus.mail)
     if mail is not None:
         draft.emit(Mailed(*draft.why("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
@@ -88,7 +88,7 @@ def _reason(changes: dict[str, str], what: str) -> str:
 
 
 def _wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
-    """Whether the job's user is to be told."""
+    """Return whether the job's user wants this mail."""
 
     def number(name: str) -> int:
         meaning = ad.get(name)
@@ -120,7 +120,8 @@ def _due(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> None:
 
 
 def _addresses(draft: Draft[AccessPoint], ad: ClassAd) -> Iterator[str]:
-    """To whom a job's mail goes: NotifyUser, or its owner; with a domain behind the first that has none."""
+    """Return the recipient of a job's mail: NotifyUser, or the owner; a domain is added to the first name without
+    one."""
     names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
     settings = draft.state.settings
     if "@" not in names:

@@ -1,12 +1,13 @@
-"""What policies do to jobs while these wait, run or are held: the jobs' own, and the access point's for all jobs.
+"""Periodic policies of idle, running and held jobs: the jobs' own, and the access point's for all jobs.
 
-``POLICIES`` has them in the order in which HTCondor asks (UserPolicy::AnalyzePolicy, user_job_policy.cpp): of each job
-the first that is true, or a number other than 0, decides. What is undefined or an error decides nothing, but for a
-TimerRemove. A job's own PeriodicHold goes before the access point's SYSTEM_PERIODIC_HOLD, whose named expressions go in
-the order of SYSTEM_PERIODIC_HOLD_NAMES before the nameless one, and so for the others.
+``POLICIES`` has them in the order in which HTCondor evaluates them (UserPolicy::AnalyzePolicy, user_job_policy.cpp).
+For each job the first that is true, or a number other than 0, decides. Undefined or error decides nothing, except for
+TimerRemove. A job's PeriodicHold comes before the access point's SYSTEM_PERIODIC_HOLD, whose named expressions come in
+the order of SYSTEM_PERIODIC_HOLD_NAMES before the unnamed one; the others likewise.
 
-The access point asks of jobs that do not run, in passes over all of them (Scheduler::PeriodicExprHandler). Of each job
-that runs its shadow asks, from the begin of its process on (BaseUserPolicy::checkPeriodic). ``policy_times`` has when.
+The access point evaluates all jobs without processes periodically (Scheduler::PeriodicExprHandler). The shadow of a
+running job evaluates its policies from the start of its process on (BaseUserPolicy::checkPeriodic). ``policy_times``
+decides when.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all
 from .policy_kinds import attributes_read, kinds
 
 EVICT: Final = "evict"
-"""The row of a job that a policy vacates: it follows when its processes are gone."""
+"""The row of a job that a policy vacates: the transition comes when its processes have ended."""
 _ALL: Final = frozenset(STATUS_NUMBERS) - {"Removed"}
 _NOT_HELD: Final = _ALL - {"Held", "Completed"}
 _HELD: Final = frozenset({"Held"})
@@ -46,11 +47,11 @@ HELD_BY_USER: Final = "1"
 
 
 class Policy(Struct, frozen=True):
-    """What a job's attribute, or a setting of the access point's, may do to a job.
+    """What a job's attribute, or a setting of the access point, may do to a job.
 
-    ``code``: the HoldReasonCode or VacateReasonCode that follows. ``asks``: the expression, where the attribute is not
-    one itself but what that reads. ``words``: the reason, of ``name``, ``text`` and a limit's ``time``, unless the
-    attribute ``reason`` has another; ``subcode`` is the attribute of that.
+    ``code``: the resulting HoldReasonCode or VacateReasonCode. ``asks``: the expression, if the attribute is only an
+    operand of it. ``words``: the reason, with ``name``, ``text`` and a limit's ``time``, unless the attribute
+    ``reason`` has another; ``subcode`` is the attribute with the subcode.
     """
 
     cause: str
@@ -111,17 +112,17 @@ POLICIES: Final = (
     ),
     Policy("system_periodic_remove", "remove", _ALL, setting="SYSTEM_PERIODIC_REMOVE", words=_SYSTEM),
 )  # fmt: skip
-"""In the order in which they are asked."""
+"""The policies, in the order of evaluation."""
 BY_CAUSE: Final = {policy.cause: policy for policy in POLICIES}
 ATTRIBUTES: Final = tuple(dict.fromkeys(policy.attribute for policy in POLICIES if policy.attribute))
-"""The attributes by which jobs have such policies."""
+"""The job attributes with such policies."""
 _OWN_NAMES: Final = frozenset(name.lower() for name in ATTRIBUTES)
 _SYSTEMS: Final = tuple(policy for policy in POLICIES if policy.setting)
 _SETTINGS: Final = frozenset(f"{policy.setting}{end}" for policy in _SYSTEMS for end in ("", "_NAMES"))
 
 
 class Question(Struct, frozen=True):
-    """One expression of a policy. ``name``: the setting that has it, as SYSTEM_PERIODIC_HOLD_Large, or the attribute;
+    """One expression of a policy. ``name``: its setting, for example SYSTEM_PERIODIC_HOLD_Large, or its attribute;
     ``text``: the expression, of a setting or of ``Policy.asks``; empty: each job has its own."""
 
     policy: Policy
@@ -130,7 +131,7 @@ class Question(Struct, frozen=True):
 
 
 def questions(state: AccessPoint) -> list[Question]:
-    """All that is asked of jobs, in the order in which it is."""
+    """Return all policy expressions, in the order of evaluation."""
     policies: list[Question] = []
     for policy in POLICIES:
         if policy.attribute:
@@ -141,23 +142,23 @@ def questions(state: AccessPoint) -> list[Question]:
 
 
 def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
-    """The settings that have the expressions of one of the access point's policies, in the order of asking."""
+    """Return the settings with expressions of one access point policy, in the order of evaluation."""
     named = [f"{policy.setting}_{name}" for name in names_in(settings, f"{policy.setting}_NAMES")]
     return [name for name in (*named, policy.setting) if settings.get(name, "").strip()]
 
 
 def concerns(state: AccessPoint, cluster: Cluster) -> bool:
-    """Whether any policy is there for jobs of the cluster."""
+    """Return whether there is any policy for the cluster's jobs."""
     if cluster.has_any(_OWN_NAMES):
         return True
     return not _SETTINGS.isdisjoint(state.settings) and any(system_names(state.settings, policy) for policy in _SYSTEMS)
 
 
-# Whom a pass asks
+# Which jobs are evaluated
 
 
 class _Group(Struct, frozen=True):
-    """Jobs of one cluster in one status, of which the same is asked."""
+    """Jobs of one cluster in one status with the same policies to evaluate."""
 
     cluster: Cluster
     status: str
@@ -165,14 +166,14 @@ class _Group(Struct, frozen=True):
 
 
 def evaluate_job_policies(draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
-    """Ask the policies of jobs that do not run, by their clusters, and of single ones that do."""
+    """Evaluate the policies of jobs without processes, by cluster, and of single running jobs."""
     groups = [*_waiting(draft.state, stimulus.clusters), *_running(draft.state, stimulus.running)]
     for question in questions(draft.state):
         groups = list(_asked(draft, question, groups))
 
 
 def _waiting(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
-    """The jobs that do not run. Of the local universe the access point itself asks in any status."""
+    """Yield the jobs without processes. The access point itself evaluates local universe jobs in any status."""
     running: defaultdict[int, set[int]] = defaultdict(set)
     for number, proc in state.by_job:
         running[number].add(proc)
@@ -190,7 +191,7 @@ def _waiting(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
 
 
 def _running(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
-    """The jobs whose processes run, and are not being ended by a policy already: their shadow is gone then."""
+    """Yield the jobs with processes that no policy is already ending (their shadow no longer evaluates)."""
     for number, proc in jobs:
         activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
         if activation is not None and cluster is not None and activation.executing and not activation.vacated:
@@ -200,7 +201,7 @@ def _running(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_G
 
 
 def _asked(draft: Draft[AccessPoint], question: Question, groups: list[_Group]) -> Iterator[_Group]:
-    """Ask one question of all jobs that it concerns, and do what follows; those of which nothing does are asked on."""
+    """Evaluate one expression for all jobs that it applies to, and act on it; yield the jobs where it is not true."""
     by_text: dict[str, list[_Group]] = {}
     for group in groups:
         if group.status not in question.policy.statuses:
@@ -219,7 +220,7 @@ def _asked(draft: Draft[AccessPoint], question: Question, groups: list[_Group]) 
 
 
 def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
-    """The group by the texts that its jobs have for the question; empty: they have none."""
+    """Split the group by its jobs' texts of the expression; empty: they have none."""
     cluster, policy = group.cluster, question.policy
     if not policy.attribute:
         yield question.text, group
@@ -236,7 +237,7 @@ def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
 
 
 def _fired(draft: Draft[AccessPoint], question: Question, text: str, groups: list[_Group]) -> list[list[int]]:
-    """Those jobs of each group for which the expression holds, and to whom the policy may do what it does."""
+    """Return the jobs of each group for which the expression is true and the policy may act."""
     condition = expression(text) if text else None
     if condition is None:
         return [[] for _ in groups]
@@ -254,8 +255,8 @@ def _fired(draft: Draft[AccessPoint], question: Question, text: str, groups: lis
 
 
 def _bearing(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: list[int]) -> list[int]:
-    """Those of the jobs that bear it: jobs that are being told to end already are not vacated, those that a user holds
-    or that have been held SYSTEM_MAX_RELEASES times are not released, nothing is done while input is on its way."""
+    """Return the jobs that the policy may act on. Jobs that are already being ended are not vacated. Jobs that a user
+    holds, or that were held SYSTEM_MAX_RELEASES times, are not released. Jobs that wait for input files are skipped."""
     cluster = group.cluster
     if policy.row == EVICT:
         activations = ((proc, draft.state.by_job.get((cluster.id, proc))) for proc in procs)
@@ -275,12 +276,12 @@ def _bearing(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: li
 
 
 def policy_ad(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> ClassAd:
-    """A job's ad as its policy sees it: RemoteWallClockTime counts the run that goes on."""
+    """Return a job's ad for its policies: RemoteWallClockTime includes the current run."""
     return ad_of(with_run_time(cluster.attributes(proc), draft.now))
 
 
 def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
-    """The ad with what has passed of the run added to its RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
+    """Return the ad with the current run's time added to RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
     began = parse_whole(ad.get("ShadowBday", ""))
     if not began:
         return dict(ad)
@@ -291,11 +292,11 @@ def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
     return {**ad, "RemoteWallClockTime": repr(before + now // 1_000_000 - began)}
 
 
-# What follows
+# Actions
 
 
 class PolicyAction(Struct, frozen=True):
-    """Why a policy does something to a job: its reason, its subcode, and where the log has what it read."""
+    """Why a policy acts on a job: its reason, its subcode, and its evidence in the log."""
 
     reason: str
     subcode: int = 0
@@ -303,8 +304,7 @@ class PolicyAction(Struct, frozen=True):
 
 
 def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, ad: ClassAd) -> PolicyAction:
-    """Put into words why a question that is true does what follows. ``text``: what was asked; ``own``: what the job's
-    attribute has."""
+    """Return the reason for an expression that is true. ``text``: the expression; ``own``: the job's attribute."""
     condition, policy = expression(text), question.policy
     assert condition is not None
     evidence = 0
@@ -325,7 +325,7 @@ def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, 
 
 
 def in_short(seconds: int) -> str:
-    """An interval as HTCondor's format_time_short has it: what is 0 in front is left out, but for minutes."""
+    """Format an interval like HTCondor's format_time_short: without leading zero fields, except for minutes."""
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -335,7 +335,8 @@ def in_short(seconds: int) -> str:
 
 
 def _extra(draft: Draft[AccessPoint], question: Question, part: str) -> Expression | None:
-    """The expression of a policy's reason or subcode: a job's own is an attribute of its ad, PeriodicHoldReason."""
+    """Return the expression of a policy's reason or subcode. For a job's policy it is an attribute (PeriodicHoldReason
+    for example)."""
     if question.policy.attribute:
         name = question.policy.reason if part == "_REASON" else question.policy.subcode
         return expression(name) if name else None
@@ -351,7 +352,7 @@ def _value(meaning: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> objec
 
 
 def changes(policy: Policy, action: PolicyAction) -> Ad:
-    """What the ad of a job says of what a policy has done to it."""
+    """Return the changes of a job's ad by a policy's action."""
     if policy.row == "hold":
         return hold_reason(Why(policy.code, action.subcode, action.reason))
     if policy.row == EVICT:
@@ -360,7 +361,7 @@ def changes(policy: Policy, action: PolicyAction) -> Ad:
 
 
 def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group) -> None:
-    """Do what follows for jobs of which the policy holds: those that are alike in what it reads, at once."""
+    """Act on the jobs that the policy is true for; jobs that are alike in what it reads share one action."""
     cluster, policy, status = group.cluster, question.policy, group.status
     reads = [
         one for one in (expression(text), *(_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))) if one
@@ -391,7 +392,7 @@ def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group
 def at_end(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, status: str, ad: ClassAd
 ) -> tuple[Policy, PolicyAction] | None:
-    """Ask once more at the end of a run, before the policy of that: the first that holds the job or removes it."""
+    """Evaluate again at the end of a run, before its policy; return the first that holds or removes the job."""
     for question in questions(draft.state):
         policy = question.policy
         own = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""

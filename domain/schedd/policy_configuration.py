@@ -1,7 +1,7 @@
-"""What of a configuration the schedd follows: transforms and requirements, guarded attributes, limits, user maps.
+"""The schedd settings that are implemented: transforms and requirements, guarded attributes, limits, user maps.
 
-A transform is kept as it is written, with what the configuration has for the macros that it refers to. The lines of
-user maps are kept, those of files that they include too.
+A transform is stored as written, with the configuration's values of the macros that it refers to. User maps are stored
+as lines, including the lines of included files.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .job_transforms import VARIABLES, TransformError, faults
 from .submit_policy import transform_of
 
 Warn = Callable[[str], None]
-"""Is told of what has no effect."""
+"""Is called with a warning for each setting without effect."""
 DAEMONS = ("SCHEDD", "STARTD", "NEGOTIATOR", "COLLECTOR", "SUBMIT", "TOOL")
 _FUNCTIONS = frozenset({"INT", "REAL", "STRING", "EVAL", "CHOICE", "SUBSTR", "BASENAME", "DIRNAME", "ENV"})
 _OWN_TEMPLATE = "FEATURE:PelicanRetryPolicy"
-"""HTCondor uses it by itself: its transform is for jobs whose transfers go through Pelican, which none here do."""
+"""HTCondor uses this template by default, for jobs that transfer files with Pelican (not supported here)."""
 
 _OWN_COOL_DOWN = "? PelicanRetryDelay : ("
-"""Behind this, its cool-down has what is set besides; 0: nothing."""
+"""The start of the template's cool-down; the configured one, or 0, follows."""
 
 
 def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
-    """All of it, where somebody has set it.
+    """Return all of these settings that are set.
 
     :param configuration: as the schedd has it
-    :raises ConfigError: a value that cannot be taken, with where it stands
+    :raises ConfigError: an invalid value, with its place
     """
     return {
         **_transforms(configuration, warn),
@@ -50,7 +50,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _given(configuration: Configuration, name: str) -> bool:
-    """Whether somebody has set a setting."""
+    """Return whether a setting was set."""
     source = configuration.source(name)
     return source.kind != "default" and not (source.kind == "template" and _is_own(source.used, source.line))
 
@@ -60,7 +60,7 @@ def _is_own(used: str, line: int) -> bool:
 
 
 def _set_text(configuration: Configuration, name: str) -> str:
-    """What somebody has set; empty: nobody has."""
+    """Return what was set; empty: nothing."""
     return configuration.get(name).strip() if _given(configuration, name) else ""
 
 
@@ -81,7 +81,7 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
         text = (configuration.raw(setting) or "").strip()
         if name.upper() == "NAMES" or not _given(configuration, setting):
             if not text:
-                warn(f"{setting} is not defined: JOB_TRANSFORM_NAMES names it in vain")
+                warn(f"{setting} is not defined: define it, or remove {name} from JOB_TRANSFORM_NAMES")
             continue
         try:
             for fault in faults(transform_of(name, text)):
@@ -98,7 +98,7 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _macros(configuration: Configuration, texts: list[str]) -> Ad:
-    """What the configuration has for the macros that texts refer to, and for those that these refer to."""
+    """Return the configuration's values of the macros that texts refer to, directly or not."""
     macros: Ad = {}
     pending = list(texts)
     while pending:
@@ -130,7 +130,7 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
     for name in _words(configuration, "SUBMIT_REQUIREMENT_NAMES"):
         setting = f"SUBMIT_REQUIREMENT_{name}"
         if name == "NAMES" or not configuration.get(setting).strip():
-            warn(f"{setting} is not defined: SUBMIT_REQUIREMENT_NAMES names it in vain")
+            warn(f"{setting} is not defined: define it, or remove {name} from SUBMIT_REQUIREMENT_NAMES")
             continue
         both = (setting, f"{setting}_REASON")
         texts = {one: _valid(configuration, one, configuration.get(one), warn) for one in both}
@@ -165,7 +165,7 @@ def _guards(configuration: Configuration) -> Ad:
 
 
 def _starts(configuration: Configuration, warn: Warn) -> Ad:
-    """When jobs of the local and the scheduler universe may begin."""
+    """Return the conditions for the start of local and scheduler universe jobs."""
     given = ((name, _set_text(configuration, name)) for name, _ in STARTS.values())
     return {name: text for name, each in given if (text := _valid(configuration, name, each, warn))}
 
@@ -174,14 +174,14 @@ def _starts(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _periodic(configuration: Configuration, warn: Warn) -> Ad:
-    """The policies for all jobs, as they are written: HTCondor quotes them in its reasons."""
+    """Return the policies for all jobs, as written: HTCondor quotes them in its reasons."""
     settings: Ad = {}
     for policy in PERIODIC:
         names = [name for name in _words(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
         for setting in (*(f"{policy}_{name}" for name in names), policy):
             if not _given(configuration, setting) or not configuration.get(setting).strip():
                 if setting != policy:
-                    warn(f"{setting} is not defined: {policy}_NAMES names it in vain")
+                    warn(f"{setting} is not defined: define it, or remove it from {policy}_NAMES")
                 continue
             for each in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
                 if text := _valid(configuration, each, configuration.get(each), warn):
@@ -197,7 +197,7 @@ def _periodic(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _cool_down(configuration: Configuration) -> str:
-    """What somebody has set for the cool-down; empty: nobody has. HTCondor's own template lays itself around that."""
+    """Return what was set for the cool-down; empty: nothing. HTCondor's own template wraps that expression."""
     text = configuration.get("SYSTEM_ON_VACATE_COOL_DOWN").strip()
     if _given(configuration, "SYSTEM_ON_VACATE_COOL_DOWN"):
         return text
@@ -206,8 +206,8 @@ def _cool_down(configuration: Configuration) -> str:
 
 
 def _valid(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
-    """Return the text of an expression; warn of one that is not valid, and return nothing, since the schedd ignores
-    it, too."""
+    """Return the text of an expression; for an invalid one warn and return an empty text, since the schedd ignores
+    it."""
     try:
         return text.strip() if text.strip() and expression_text(text.strip()) else ""
     except ClassAdSyntaxError as error:
@@ -249,7 +249,7 @@ def _most_moved(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _maps(configuration: Configuration, warn: Warn) -> Ad:
-    """The maps that any daemon has: the pool is one program, and they are there for all of its expressions."""
+    """Return the maps of all daemons: the pool is one program, and all of its expressions can use them."""
     lists = [user_maps.NAMES, *(f"{daemon}_{user_maps.NAMES}" for daemon in DAEMONS)]
     names = dict.fromkeys(name for setting in lists for name in _words(configuration, setting))
     maps: Ad = {}
@@ -283,7 +283,7 @@ def _file(configuration: Configuration, setting: str, path: str) -> str:
 
 
 def _whole(configuration: Configuration, setting: str, text: str, path: str) -> str:
-    """The lines of a map, with those of the files that it includes; ``path``: where its own are, if in a file."""
+    """Return the lines of a map and of its included files; ``path``: the map's own file, if it has one."""
     try:
         return "\n".join(_lines(text, path, configuration.file))
     except OSError as error:
@@ -295,7 +295,7 @@ _INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")
 
 
 def _lines(text: str, path: str, read: Callable[[str], str]) -> Iterator[str]:
-    """The lines of a map, with those of the files that it includes, whose own includes do not count."""
+    """Yield the lines of a map and of its included files. Includes in included files are ignored."""
     for line in text.split("\n"):
         match = _INCLUDE.fullmatch(line)
         if match is None:

@@ -2,7 +2,7 @@
 
 A submission that would come to more is refused as a whole. That of a factory counts no job; the factory makes as many
 as there is room for, of its cluster MAX_MATERIALIZED_JOBS_PER_CLUSTER at most. Source: NewCluster, NewProc and
-JobMaterializeTimerCallback (qmgmt.cpp) of the reference, condor_submit for the words.
+JobMaterializeTimerCallback (qmgmt.cpp) of HTCondor, condor_submit for the words.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ one decision ends these claims, carves what the job asks for from the partitiona
 begins the job there. Until then nothing binds the job itself. If it has been held, removed or started elsewhere by
 then, or if what there is does not do, the claims are given up. Requirements of the job are not asked, START is.
 
-Source: the reference's Scheduler::reassign_slot_handler and child_exit (schedd.cpp), pccc.cpp, and the startd's
+Source: HTCondor's Scheduler::reassign_slot_handler and child_exit (schedd.cpp), pccc.cpp, and the startd's
 command_coalesce_slots (command.cpp).
 """
 
@@ -30,7 +30,7 @@ from .waiting_claims import withdraw_better_matches
 
 
 class _Role(NamedTuple):
-    """What one of the named jobs has to be, with the reference's words where it is not."""
+    """What one of the named jobs has to be, with HTCondor's words where it is not."""
 
     unknown: str
     foreign: str
@@ -89,7 +89,7 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
 
 
 def _refused(rule: str, why: str) -> Refusal:
-    """Return the refusal by a rule, in the reference's words, which is all that condor_now says."""
+    """Return the refusal by a rule, in HTCondor's words, which is all that condor_now says."""
     return Refusal(f"{rule}: {why}", tool=rule)
 
 

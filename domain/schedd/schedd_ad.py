@@ -1,7 +1,7 @@
 """The schedd's ad, as expressions see it: submit requirements, and those that let jobs of its own universes begin.
 
 Its hardware is that of the machine on which the pool is, which is the one with the pool's name, or else the first.
-Source: Scheduler::publish and count_jobs (schedd.cpp) of the reference.
+Source: Scheduler::publish and count_jobs (schedd.cpp) of HTCondor.
 """
 
 from __future__ import annotations

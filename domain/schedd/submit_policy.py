@@ -4,7 +4,7 @@ Jobs that differ in nothing that the policy reads are one kind: it is decided on
 found in its texts, words being taken for names of attributes, so that a kind may be too small and never too large.
 
 Source: the manual's "condor_schedd Policy Configuration"; CheckTransaction (qmgmt.cpp), job_transforms.cpp and
-checkSubmitRequirements (schedd.cpp) of the reference.
+checkSubmitRequirements (schedd.cpp) of HTCondor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .submitted_job import SubmittedJob, text_in
 # first, then deletions, settings, and evaluations, each by name; what is none of them is a macro. HTCondor 25.14 reads
 # this syntax no more, and leaves such a transform out; the manual still has it.
 #
-# Source: ConvertClassadJobRouterRouteToXForm (xform_utils.cpp) of the reference.
+# Source: ConvertClassadJobRouterRouteToXForm (xform_utils.cpp) of HTCondor.
 
 _PREFIXES: Final = {"copy_": "COPY", "delete_": "DELETE", "set_": "SET", "eval_set_": "EVALSET"}
 """What the names of attributes begin with, and the statement of each."""
@@ -167,7 +167,7 @@ def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
     for name in names_in(given, "JOB_TRANSFORM_NAMES"):
         text = given.get(f"JOB_TRANSFORM_{name}", "")
         if text and name.upper() != "NAMES":
-            with suppress(TransformError, ClassAdSyntaxError):  # as in the reference; who configured it was told
+            with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; who configured it was told
                 transforms.append(transform_of(name, text))
     named = [name for name in names_in(given, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(

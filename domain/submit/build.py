@@ -244,7 +244,7 @@ class Builder:
 
 
 def _is_plain(column: Column) -> bool:
-    """Tell whether each value is words of unsuspicious characters with single blanks between them; no null file."""
+    """Return whether each value is words of unsuspicious characters with single blanks between them; no null file."""
     text = "\n".join(["", *column, ""])
     blanks = any(blank in text for blank in _UNPLAIN_BLANKS)
     return not blanks and _UNPLAIN.search(text) is None and "/dev/null" not in column

@@ -26,7 +26,7 @@ _ANY_NETWORK = frozenset({"host", "none", "nat"})  #: what each docker has
 
 
 def wants_container(job: Job) -> bool:
-    """Tell whether a job's universe or image has it run in a container; ``+WantDocker`` does not, as in HTCondor."""
+    """Return whether a job's universe or image has it run in a container; ``+WantDocker`` does not, as in HTCondor."""
     return any(is_true(job.attribute(name)) and job.value(f"my.{name.lower()}") is None for name in WANTED)
 
 

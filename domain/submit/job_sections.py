@@ -146,7 +146,7 @@ class Verbatim(NamedTuple):
     others: tuple[str, ...]
 
     def decides(self, varying: Collection[str]) -> bool:
-        """Tell whether no other varying command matters."""
+        """Return whether no other varying command matters."""
         return self.command in varying and all(name == self.command or name in self.others for name in varying)
 
 

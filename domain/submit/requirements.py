@@ -100,7 +100,7 @@ def _added(job: Job, spoken: set[str], vanilla: bool) -> Iterator[str]:
 
 
 def _above(text: str, bound: float) -> bool:
-    """Tell whether a request asks for more than the bound; an expression may."""
+    """Return whether a request asks for more than the bound; an expression may."""
     value = literal(text)
     return not isinstance(value, (int, float)) or value > bound
 

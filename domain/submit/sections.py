@@ -289,7 +289,7 @@ _DEFERRED_BY = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDa
 
 
 def _is_seconds(text: str) -> bool:
-    """Tell whether a text is an expression that gives a number of seconds, as far as a literal shows it."""
+    """Return whether a text is an expression that gives a number of seconds, as far as a literal shows it."""
     if text.lower() in ("undefined", "error"):
         return False
     value = literal(text.removeprefix("-"))

@@ -138,5 +138,5 @@ def test_an_invalid_reason_leaves_the_requirement_in_force() -> None:
 
 def test_a_requirement_that_is_not_defined_is_told() -> None:
     assert PolicyPool("SUBMIT_REQUIREMENT_NAMES = R").warnings == [
-        "SUBMIT_REQUIREMENT_R is not defined: SUBMIT_REQUIREMENT_NAMES names it in vain"
+        "SUBMIT_REQUIREMENT_R is not defined: define it, or remove R from SUBMIT_REQUIREMENT_NAMES"
     ]
