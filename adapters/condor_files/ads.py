@@ -21,7 +21,7 @@ from .source_reader import SourceFile, State, is_private, without_secrets
 #
 # A schedd or startd that adds an ad to its history notes where the file's last line begins, which is the line that
 # ended the ad before: ``Offset``, in bytes, 0 in a new file. So an ad that was taken out, or a text of another length,
-# shows in the next ad's line. From there on all lines stand elsewhere by as much: what follows is compared with that.
+# shows in the next ad's line. All later lines are shifted by the same length: differences are compared with it.
 
 WITH_OFFSETS: Final = ("history", "startd_history")
 _BANNER: Final = re.compile(
@@ -105,8 +105,8 @@ class AdsReader:
         self.line = line
         state = state or {}
         self._form: str = state.get("form", "")
-        self._people: bool = state.get("people", False)  # tables for people may stand here
-        self._torn: bool = state.get("torn", False)  # the beginning of the ad that goes on here is missing
+        self._people: bool = state.get("people", False)  # tables for people may appear here
+        self._torn: bool = state.get("torn", False)  # the beginning of the ad that continues here is missing
         self._finished: bool = state.get("finished", False)  # the end of the file ended the last ad
         self._banners = HistoryBanners(source, state.get("banners", {}) if line else None)
         self._events: list[Event] = []
@@ -240,7 +240,7 @@ class AdsReader:
     # -- Packing ----------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Pack the ads that were read, without those that are refused."""
+        """Pack the ads that were read, without the refused ones."""
         ads, self._ads = self._ads, []
         if self._secret or self._form != "lines":
             ads = [ad if "#" not in ad.text else KeptAd(ad.line, without_secrets(ad.text), ad.head) for ad in ads]
@@ -286,7 +286,7 @@ def _odd(group: AdGroup) -> bool:
 
 @lru_cache(maxsize=256)
 def _odd_names(prefixes: tuple[str, ...]) -> bool:
-    """Tell whether an ad has a name that is none, an attribute twice, or a private attribute."""
+    """Check whether an ad has an invalid name, a duplicate attribute, or a private attribute."""
     return (
         len(set(map(str.lower, prefixes))) < len(prefixes)
         or not all(map(_ATTRIBUTE.fullmatch, prefixes))
@@ -295,7 +295,7 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
 
 
 def _head(mark: str) -> dict[str, str]:
-    """Return the attributes of a line ``*** ...``. A word that stands there alone is the type of an epoch ad."""
+    """Return the attributes of a line ``*** ...``. A word without a value is the type of an epoch ad."""
     parts = mark.split(" ")
     if len(parts) % 3 == 1 and set(parts[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
         values = [plain(value) if value[:1] == '"' else value for value in parts[3::3]]

@@ -1,6 +1,6 @@
 """Read a daemon's log by a table of patterns: a message's first word selects the patterns to try.
 
-Most messages of a daemon match none, and cost one look-up in a dict. A reader is a class with a table of its own
+Most messages of a daemon match none, and cost one look-up in a dict. A reader is a class with its own table
 (``PATTERNS``) and a method for each row.
 """
 
@@ -177,8 +177,8 @@ CHILDREN: Rows = (
     (rf"{_WHO} was killed because it was no longer responding", "_died:killed: it was no longer responding"),
     (rf"{_WHO} exited with status (?P<status>[1-9]\d*)(?: \(.*\))?", "_died"),
 )
-"""A daemon that was told to end and exits with status 0 says so in its own log. One that a signal ended, that failed,
-or that hung cannot: its master's log alone tells when."""
+"""A daemon that is shut down and exits with status 0 says so in its own log. One that a signal ended, that failed, or
+that hung cannot: only its master's log says when it ended."""
 
 
 class MasterLogReader(DaemonLog):

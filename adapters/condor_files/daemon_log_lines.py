@@ -1,4 +1,4 @@
-"""Cut the logs of all daemons into records: a line with a time (docs/import.md says what may stand behind it).
+"""Cut the logs of all daemons into records: a line with a time (docs/import.md says what may follow it).
 
 A gap, where lines were taken out or a rotated part is missing, becomes a ``SourceGap``, and the reader gets ``GAP``.
 """
@@ -16,7 +16,7 @@ from ...domain.events import Event
 from .log_times import KNOWN, LogClock, TimeFormat, compiled
 from .source_reader import SourceFile, State
 
-GAP: Final = "\0gap"  #: the text of a record that stands for a gap: what was known from the log may no longer hold
+GAP: Final = "\0gap"  #: the text of a record that marks a gap: what was known from the log may no longer hold
 
 LONGEST = 1 << 20  #: refuse a line of so many bytes, and skip the rest of it
 ODD = 8  #: after so many odd lines in a piece, the rest of the piece is read line by line
@@ -116,7 +116,7 @@ class LogLines:
 
     @property
     def at(self) -> int:
-        """The instant of the last record; 0 if there was none."""
+        """Return the instant of the last record; 0 before the first."""
         return self._clock.last
 
     def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:
@@ -241,7 +241,7 @@ class LogLines:
         yield self.line, at + int(fraction.ljust(6, "0")), message
 
     def _is_next(self, later: int) -> bool:
-        """Tell whether a part that begins so much `later` (microseconds) directly follows the last one."""
+        """Check whether a part that begins so much `later` (microseconds) directly follows the last one."""
         return self._last.startswith(_SAVED) and 0 <= later <= _MOMENT
 
     def _without_time(self, text: str, events: list[Event]) -> None:

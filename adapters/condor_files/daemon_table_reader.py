@@ -40,7 +40,7 @@ slots and the accountant."""
 
 LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds): it is a mistake
 
-# Operation -> its operands: key, attribute, text. A group () stands for an operand that it lacks.
+# Operation -> its operands: key, attribute, text. An empty group () replaces a missing operand.
 _FORMS: Final = {
     NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
     DESTROY_AD: re.compile(rb"(\S+)()()\s*"),
@@ -117,7 +117,7 @@ class TableReader:
         return line.end
 
     def _nonsense(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
-        """Refuse a line outside of transactions that is no operation, unless it is blank or was cut."""
+        """Refuse a line outside of transactions that is not an operation, unless it is blank or was cut."""
         if line.text.strip():
             follower = self._next(data, line.end, line.number + 1)
             if follower is None:
@@ -135,7 +135,7 @@ class TableReader:
             return None
         self._cut = False
         if match[0].strip() != b"106":
-            # The next transaction begins inside of this one, or its end was cut out: it never held, or nobody knows.
+            # The next transaction begins inside this one, or its end was cut out: whether it took effect is unknown.
             if match[0].strip() == b"105":
                 events.append(self._refused(begin, "a transaction that was never finished"))
             self.line = begin.number + data.count(b"\n", begin.end, match.start())

@@ -1,7 +1,7 @@
-"""Read what the daemons that run jobs tell of them: the SchedLog, the ShadowLog and the StarterLog (docs/import.md).
+"""Read the logs of the daemons that run jobs: the SchedLog, the ShadowLog and the StarterLog (docs/import.md).
 
-The lines are those of condor_schedd, condor_shadow and condor_starter that D_ALWAYS writes. Users and slots are as
-written there: a user without the domain.
+The lines are the D_ALWAYS messages of condor_schedd, condor_shadow and condor_starter. Users and slots are as written
+there: a user without the domain.
 """
 
 from __future__ import annotations
@@ -152,10 +152,10 @@ PROCESSES: Rows = (
 class StarterLogReader(DaemonLog):
     """Reads a StarterLog: when a job's process began, and how it exited.
 
-    A slot's starters write to one file, one behind the other; each takes one job. Its first process behind "Starting a
-    ... universe job" is the job's: what a starter runs before (PreCmd) and afterwards (PostCmd, ssh_to_job) is not. Of
-    a container the status is that of the command that watches it, so nothing is said of those. ``_remembered``: the
-    job that is started, its process, whether that was told to end."""
+    A slot's starters write to one file, one after the other; each runs one job. Its first process after "Starting a
+    ... universe job" is the job's; processes before (PreCmd) and afterwards (PostCmd, ssh_to_job) are not. Containers
+    are not reported, because their status is that of the command that watches them. ``_remembered``: the job that is
+    started, its process, whether that was asked to end."""
 
     PATTERNS = table(PROCESSES)
     DAEMON = "starter"

@@ -1,6 +1,6 @@
 """Turn the entries of a job event log that are XML or JSON ads into the text of the classic form.
 
-What an ad leaves out is left out. The names and forms of the attributes are those of ``toClassAd`` in HTCondor's
+Missing attributes are left out. The names and forms of the attributes are as in ``toClassAd`` in HTCondor's
 ``condor_event.cpp`` (25.14).
 """
 
@@ -19,7 +19,7 @@ Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, 
 
 
 class Unreadable(Exception):
-    """An ad is no entry; the text says why."""
+    """An ad is not a valid entry; the text says why."""
 
 
 class ExpressionText(str):
@@ -42,7 +42,7 @@ def entry_of_json(text: str) -> Entry:
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is no JSON: {error}") from None
     if not isinstance(ad, dict):
-        raise Unreadable("it is no ad")
+        raise Unreadable("it is not an ad")
     return _entry(_plain(ad))
 
 
@@ -97,7 +97,7 @@ def _entry(ad: Values) -> Entry:
     if not isinstance(when, str):
         raise Unreadable("it does not say when it was written")
     if not all(_is_number(part) and abs(part) < 10**9 for part in ids):
-        raise Unreadable("it does not say of which job it is")
+        raise Unreadable("it does not name its job")
     try:
         requeued = number == 4 and ad.get("TerminatedAndRequeued") in (True, 1)
         text = _texts().get("requeued" if requeued else str(number), "{=other}").format_map(_Fields(ad))
@@ -111,7 +111,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
 
 
 class _Piece:
-    """What stands in a place of a text: it depends on what is written behind the place's colon."""
+    """The text that replaces a placeholder; its form is written after the placeholder's colon."""
 
     def __init__(self, written: Callable[[str], str]) -> None:
         self._written = written
@@ -133,7 +133,7 @@ class _Fields:
 
 
 def _text(ad: Values, name: str, before: str = "\n\t") -> str:
-    """Return a text; with ``before`` as a line of its own, or "". Its line ends become ``|`` then, as HTCondor does."""
+    """Return a text, after ``before`` on a separate line, or "". Its line ends become ``|`` then, as in HTCondor."""
     value = ad.get(name, "" if before else _MISSING.get(name, ""))
     if not before:
         return str(value)
@@ -242,7 +242,7 @@ def _changed(ad: Values, _: str) -> str:
 
 
 def _other(ad: Values, _: str) -> str:
-    """Return the words and attributes of an entry whose type has no form of its own here."""
+    """Return the text and attributes of an entry whose type has no special form here."""
     head = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
     return head + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
@@ -256,7 +256,7 @@ _PIECES: Final[dict[str, Callable[[Values, str], str]]] = {
 }  # fmt: skip
 """The parts of texts that are more than an attribute."""
 _MISSING: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
-"""What stands for an attribute that an ad lacks, where it is not nothing."""
+"""The defaults of missing attributes, where they are not empty."""
 
 
 @cache

@@ -41,7 +41,7 @@ _OTHERS: Final = ((b"\n<c>", b"<c>"), (b"\n{", b"{"))
 """The beginnings of entries in XML and JSON, each after a shorter text that is faster to find."""
 _PROLOGUE: Final = (b"<?", b"<!", b"<classads>", b"</classads>")
 
-# All lines of these types are the daemons' own; of the others the first line, and those that look like theirs.
+# All lines of these types are the daemons' own; of other types the first line, and lines that look like the daemons'.
 _OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
 _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
 _OWN_LINE: Final = re.compile(r"[ \t]+(?:Usr |\d+ +- |   \S|Partitionable )|\.{1,3}\d{3} ")
@@ -59,7 +59,7 @@ class _Segment:
 
 
 def _may_be_xml(data: bytes, at: int) -> bool:
-    """Tell whether XML begins at `at`, or may begin there once more bytes follow."""
+    """Check whether XML begins at `at`, or may begin there when more bytes follow."""
     begin = data[at : at + 11]
     return any(begin.startswith(sign) or sign.startswith(begin) for sign in (b"<c>", *_PROLOGUE))
 
@@ -134,7 +134,7 @@ class JobEventLogReader:
         try:
             at = self._instant(when)
         except ValueError:
-            return "there is no such time"
+            return "its time is not valid"
         if self._gap is not None:
             missing, why, since = self._gap
             events.append(self._source.gap(since or at, missing, why, since, at))
@@ -146,7 +146,7 @@ class JobEventLogReader:
         return ""
 
     def _instant(self, when: str) -> int:
-        """Return the instant (microseconds) of an entry's time. Raise ``ValueError`` if there is no such time."""
+        """Return the instant (microseconds) of an entry's time. Raise ``ValueError`` for an invalid time."""
         match = _TIME.fullmatch(when)
         if match is None:
             raise ValueError(f"no time: {when!r}")
@@ -185,8 +185,8 @@ class JobEventLogReader:
         return end - at
 
     def _fast(self, pieces: list[str], events: list[Event]) -> bool:
-        """Take all pieces if each is just one entry, and tell whether so. There are as many headers as pieces. So if
-        each piece begins with one, none has a second."""
+        """Take all pieces if each is just one entry; return whether they are. There are as many headers as pieces, so
+        if each piece begins with one, none has a second."""
         line, before, match, known = self.line + 1, self._clock.last, _HEADER.match, self._known
         at, runs, taken, last = before, list[tuple[str, list[Taken]]](), list[Taken](), ""
         add = taken.append
@@ -235,7 +235,7 @@ class JobEventLogReader:
         return at
 
     def _is_plain(self, at: int) -> bool:
-        """Tell whether clocks showed this local time only once."""
+        """Check whether clocks showed this local time only once."""
         local = datetime.fromtimestamp(at // 1_000_000, self._source.zone)
         return local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
 

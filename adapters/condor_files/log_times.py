@@ -1,6 +1,6 @@
 """Read the times before a daemon's messages: compile a strftime format to a parser.
 
-The usual formats are known (``KNOWN``); DEBUG_TIME_FORMAT gives any other. Names of days and months are those of the C
+The usual formats are known (``KNOWN``); DEBUG_TIME_FORMAT gives any other. Names of days and months are in the C
 locale. A time lacks its zone, and in the hour that daylight saving repeats it does not say which pass it is. An old
 format lacks the year. ``LogClock`` derives these from the times before.
 """
@@ -103,9 +103,9 @@ def compiled(text: str) -> TimeFormat:
         names.add(name)
     if "epoch" not in names:
         if not any(days <= names for days in _DAYS):
-            raise ValueError(f"a time format cannot be read: no day stands in {text!r}")
+            raise ValueError(f"a time format cannot be read: {text!r} has no day")
         if not (names & {"hour", "half_hour"} and "minute" in names):
-            raise ValueError(f"a time format cannot be read: no time of day stands in {text!r}")
+            raise ValueError(f"a time format cannot be read: {text!r} has no time of day")
     return TimeFormat(form, shape, re.compile(fields, re.ASCII), form.endswith("%S"))
 
 
@@ -121,7 +121,7 @@ class LogClock:
         self._base = ("", "", 0)
 
     def instant(self, form: TimeFormat, stamp: str) -> int:
-        """Return the instant of a time of the format's shape. Raise ``ValueError`` if there is no such time."""
+        """Return the instant of a time of the format's shape. Raise ``ValueError`` for an invalid time."""
         if not form.seconds_last:
             at = self._read(form, stamp)
         else:  # add the seconds to the minute: zones change at whole minutes

@@ -1,6 +1,6 @@
 """Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and condor_userprio's settings.
 
-NEGOTIATOR_DEBUG decides how much stands there (see docs/import.md). The numbers of the pie and its slices keep the
+NEGOTIATOR_DEBUG decides how much it contains (see docs/import.md). The numbers of the pie and its slices keep the
 negotiator's names.
 """
 

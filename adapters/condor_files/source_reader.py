@@ -1,8 +1,8 @@
 """The interface of every reader of HTCondor's files: bytes in, events out, interruptible at any byte.
 
-``read`` takes whole records from the beginning of its data, and returns their length in bytes; the rest is given again
-with more behind it. So the events do not depend on where the pieces were cut. Nothing raises: a record that makes no
-sense becomes a ``SourceRefused`` with its line. ``state`` is all that a later reader needs to continue.
+``read`` takes whole records from the beginning of its data, and returns their length in bytes; the rest is passed again
+with more data after it. So the events do not depend on where the pieces were cut. No reader raises: an invalid record
+becomes a ``SourceRefused`` with its line. ``state`` is all that a later reader needs to continue.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ _NAMED = re.compile(
     rb"(\"(?:[^\"\\\n]|\\[^\n])*|[^\s\"<,;\]}]+)"
 )
 """A private attribute with its value, as ads, tables, JSON and XML write it. In prose ("Received ClaimId from ...") no
-value stands behind the name."""
+value follows the name."""
 _STEMS = ((b"claimid", b"publicclaimid"), (b"capability", b""), (b"transferkey", b""), (b"_condor_priv", b""))
 """A part of every private attribute's name, and the public name that also contains it."""
 
 
 def is_private(name: str) -> bool:
-    """Tell whether an attribute is private and must not be kept."""
+    """Check whether an attribute is private and must not be stored."""
     name = name.lower()
     return name in PRIVATE or name.startswith("_condor_priv")
 

@@ -21,7 +21,7 @@ from .daemon_log_lines import GAP
 from .source_reader import SourceFile, State, without_secrets
 from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
-# Recognize lines of a StartLog that give the reason of a transition, or tell of a slot without changing it.
+# Recognize lines of a StartLog that give the reason of a transition, or describe a slot without changing it.
 
 _SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
 
@@ -81,7 +81,7 @@ STARTD: Rows = (
 
 @define
 class _LoggedSlot:
-    """A slot as far as it is known. ``pair`` is "" if unknown; ``reasons`` (place, instant, words) are those of the
+    """A slot as far as it is known. ``pair`` is "" if unknown; ``reasons`` (place, instant, words) belong to the
     next transition; ``schedd`` asks for it."""
 
     name: str

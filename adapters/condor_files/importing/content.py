@@ -26,7 +26,7 @@ SUFFIXES = (".gz", ".bz2", ".xz")
 _REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* id=\S*)( [^\n]*)")
 
 
-VARIABLE = "POOLBOOK_MAX_UNPACKED"  #: MiB that are read of a compressed file; without it, what follows decides
+VARIABLE = "POOLBOOK_MAX_UNPACKED"  #: MiB that are read of a compressed file; without it, the limits below apply
 RATIO = 100  #: times its size that a compressed file is unpacked to; logs compress by 10 to 50
 ALWAYS = 256 << 20  #: bytes that are read whatever the ratio
 MOST = 8 << 30  #: bytes that are read at most
@@ -161,7 +161,7 @@ def pieces(file: Content) -> Iterator[bytes]:
 
 
 def begins_with(path: str, other: str) -> bool:
-    """Tell whether the content of `path` begins with all of that of `other`."""
+    """Check whether the content of `path` begins with the whole content of `other`."""
     with open_content(path) as long, open_content(other) as short:
         return all(lasting(read_exactly(long, len(piece))) == lasting(piece) for piece in pieces(short))
 

@@ -89,7 +89,7 @@ class ImportResult:
 
 
 _KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads")
-"""Kinds whose records stand for themselves: one that is missing makes no other one wrong."""
+"""Kinds with independent records: a missing one makes no other one wrong."""
 PRINTED = frozenset({"job_ads", "machine_ads", "submitter_ads"})
 """Kinds that a tool printed in one go, while daemons add to files of the other kinds."""
 READERS: dict[str, tuple[str, str]] = {
@@ -125,7 +125,7 @@ class Importer:
         self, log: EventStore, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()
     ) -> None:
         """Leave out `leave_out`, such as the log itself. Raise ValueError for an unknown zone or time
-        format, or a setting that is no number."""
+        format, or a setting that is not a number."""
         self._log = log
         self._folders = folders
         self._options = options
@@ -311,7 +311,7 @@ class _Import:
     def _changed(self, candidate: Candidate, source: KnownSource, same: int) -> None:
         assert source.read is not None
         why = (
-            f"what was read of it before stands there no more: the same up to byte {same}, different before byte "
+            f"what was read of it before has changed: the same up to byte {same}, different before byte "
             f"{source.read.offset}; nothing was read of it again"
         )
         self._once(source, candidate.kind, 0, why, candidate.path)
@@ -328,7 +328,7 @@ class _Import:
     # -- Reading
 
     def _read(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
-        """Read a file from where its source was left (`before`: the source whose reader goes on here)."""
+        """Read a file from where its source was left (`before`: the source whose reader continues here)."""
         read = source.read
         state = read.state if read is not None else before.read.state if before is not None and before.read else ""
         lines = read.lines if read is not None else 0

@@ -22,7 +22,7 @@ Folders = StrPath | Sequence[StrPath]  #: one or several files or folders to imp
 
 
 class ImportSession:
-    """The import of some folders into one log, which nobody else writes meanwhile. Close it after use."""
+    """The import of some folders into one log, which no other process writes meanwhile. Close it after use."""
 
     def __init__(self, folders: Folders, url: StrPath, options: Options | None = None) -> None:
         """Take the log at `url`, which is begun if there is none. Raise `Refusal` if one of the folders is not there,
@@ -34,7 +34,7 @@ class ImportSession:
             raise ValueError("name a folder to import")
         for path in paths:
             if not os.path.exists(path):
-                raise Refusal(f"there is no {path}: name a folder of HTCondor's, such as its LOG or SPOOL, or a file")
+                raise Refusal(f"there is no {path}: name an HTCondor folder, such as its LOG or SPOOL, or a file")
         with ExitStack() as stack:
             self._lock(stack)
             self.log: EventStore = open_log(self.url, create=True)

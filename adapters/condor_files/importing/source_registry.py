@@ -56,7 +56,7 @@ _SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})  #: kinds that
 
 @define
 class Continued:
-    """A file that goes on where a source was left; ``prefix`` has the digest up to there."""
+    """A file that continues where a source was left; ``prefix`` has the digest up to there."""
 
     source: KnownSource
     prefix: Prefix
@@ -64,7 +64,7 @@ class Continued:
 
 @define
 class Copy:
-    """A file with nothing that a source did not have."""
+    """A file whose content a source already has."""
 
     source: KnownSource
 
@@ -105,7 +105,7 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
 
 
 def begins_as(known: KnownSource, path: str) -> bool:
-    """Tell whether a file begins as a source did. Raise OSError."""
+    """Check whether a file begins as a source did. Raise OSError."""
     read = known.read
     return read is not None and head_digest(head_of(path, read.head_size)) == read.head
 
@@ -121,7 +121,7 @@ def _same(prefix: Prefix, known: KnownSource) -> int:
 
 
 def _is_beginning(path: str, longer: str) -> bool:
-    """Tell whether a file is the beginning of another one; False if that is gone."""
+    """Check whether a file is the beginning of another one; False if that is gone."""
     try:
         return begins_with(longer, path)
     except DAMAGED:

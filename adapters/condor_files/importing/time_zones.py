@@ -50,7 +50,7 @@ def zone_of(name: str) -> tzinfo:
             return datetime.strptime(name.removeprefix("UTC"), "%z").tzinfo or UTC
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError):
-        raise ValueError(f"there is no time zone {name!r}: name one like Europe/Madrid, UTC or +02:00") from None
+        raise ValueError(f"unknown time zone {name!r}: use a name like Europe/Madrid, UTC or +02:00") from None
 
 
 def local_zone() -> str:
@@ -120,7 +120,7 @@ class ZoneSigns:
         return names[0]
 
     def _signs(self) -> Iterator[Sign]:
-        """Yield the signs of the EventLogs' headers, which are certain; without any, those of the jobs' records."""
+        """Yield the signs of the EventLogs' headers, which are certain; without any, the signs of the jobs' records."""
         yield from self._of_headers
         if not self._of_headers:
             for thing, times in self._local.items():
@@ -133,7 +133,7 @@ def _note(times: dict[Thing, set[Any]], thing: Thing, noted: Iterable[Any]) -> N
 
 
 def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
-    """Return the time of a ``_STAMP``, or nothing if there is no such time."""
+    """Return the time of a ``_STAMP``, or nothing if that is not a valid time."""
     given, month, day, old_month, old_day, short, hour, minute, second = (int(part or 0) for part in fields)
     year = given or (short + 2000 if 0 < short < 100 else short) or year
     try:
