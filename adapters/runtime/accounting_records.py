@@ -42,8 +42,8 @@ def number(record: Record, name: str) -> float:
 
 
 class Groups(NamedTuple):
-    """The accounting groups of a pool: their names, how they stand (empty: there are none), and the priority factors of
-    their members: the default, and those of groups (by names in small letters)."""
+    """The accounting groups of a pool: their names, their standings (empty without groups), and their members' default
+    and per-group priority factors (by lower-case group names)."""
 
     names: tuple[str, ...]
     default: float
@@ -166,7 +166,7 @@ def _parent(name: str, groups: Iterable[str]) -> str:
 
 
 def rolled_up(records: Iterable[Record]) -> list[Record]:
-    """Return the records, with those of groups including their subgroups."""
+    """Return the records; each group's record includes its subgroups."""
     all_of_them = [dict(record) for record in records]
     groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
     inner_first = sorted(groups, key=lambda name: (name == NO_GROUP, -name.count(".")))
@@ -256,7 +256,7 @@ def _apart(record: Record) -> list[Record]:
 
 def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
     """Return the records of an imported log at an instant (microseconds; None: the last), and their instant: from its
-    Accountantnew.log, or from condor_userprio's output. Raise `NotKnown` if nothing that was imported tells of them."""
+    Accountantnew.log, or from condor_userprio's output. Raise `NotKnown` if no imported file has them."""
     from ...replay.forensics.daemon_tables import NotKnown, sample, tables
 
     early = 0
@@ -304,8 +304,8 @@ def ad_of(record: Record) -> ClassAd:
 
 
 def current_records(views: Views, now: int, *, detailed: bool = True, whose: str = "") -> list[Record]:
-    """Return the records as of now, in seconds; with `detailed`, also fields that no table shows. ``whose``: of several
-    negotiators, the one of this name."""
+    """Return the records as of now, in seconds; with `detailed`, also fields that no table shows. ``whose``: the name
+    of the negotiator, if there are several."""
     from ...domain.state.negotiators import as_one, short
 
     pool, cycle = views.pool(), CycleShares()
@@ -357,9 +357,9 @@ def _groups(
     books: Iterable[AccountantRecord],
     now: int,
 ) -> Sequence[GroupStanding]:
-    """Return how the accounting groups stand.
+    """Return the standings of the accounting groups.
 
-    :param jobs: the submitters of waiting jobs, each with how many these are, and the cores that each asks for
+    :param jobs: the submitters of waiting jobs, each with the number of its jobs and the cores that each requests
     """
     from ...domain.negotiator.group_standings import Holding, group_standings
     from ...domain.state_machines import dialect_named

@@ -108,9 +108,9 @@ def activation(
     place: str = "",
     spool: str = "",
 ) -> execution.LaunchRequest:
-    """Return what the supervisor needs to start a job, from its ads and the machine's configuration. ``account``: as
-    whom it runs, ``files``: whose its files are, if not the pool's own user's; ``place``: where its scratch directory
-    is made, if not where the configuration says; ``spool``: the job's directory for what is kept of it."""
+    """Return what the supervisor needs to start a job, from its ads and the machine's configuration. ``account``: the
+    user it runs as, ``files``: the owner of its files, if not the pool's own user; ``place``: the parent of its scratch
+    directory, if not the configured one; ``spool``: the job's directory in the spool."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -135,7 +135,7 @@ def activation(
         cpus=slot.number("Cpus") or 1,
         memory_mb=memory,
         disk_kb=disk,
-        # A static slot's share is an estimate; what was carved for the job is what the job asked for.
+        # A static slot's share is an estimate; a carved slot has exactly what the job requested.
         limits=execution.ResourceLimits(
             memory_mb=memory if dynamic else None,
             disk_kb=disk if dynamic else None,
@@ -155,8 +155,8 @@ def activation(
 
 
 def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
-    """What the job may do with condor_chirp; None: it asks for none, or gets none. ``ours``: it is of this pool's
-    queue, where what it writes is kept."""
+    """Return what the job may do with condor_chirp; None if it requests nothing or may do nothing. ``ours``: the job is
+    in this pool's queue, which keeps what it writes."""
     chirp = starter.chirp
     if chirp is None or job.value("WantIOProxy") is not True or _at_the_access_point(job):
         return None
@@ -170,8 +170,8 @@ def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
 def client_activation(
     launch: ClientLaunch, starter: Starter = PLAIN, account: execution.UnixAccount | None = None
 ) -> execution.LaunchRequest:
-    """Return what the supervisor needs to start a backfill client. It is killed when nobody attends to it: nobody would
-    end it for the machine's owner. ``account``: as whom it runs, if not as the pool's own user."""
+    """Return what the supervisor needs to start a backfill client. The supervisor kills it when no pool
+    attends to it, as nothing else would. ``account``: the user it runs as, if not the pool's own user."""
     client, slot = launch.client, ReadAd(launch.slot_ad)
     variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
     return execution.LaunchRequest(
@@ -297,9 +297,9 @@ def job_plugins(text: str) -> dict[str, str]:
 
 
 def remaps(text: str) -> dict[str, str]:
-    """Return TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash takes
-    its meaning from a = in a name and from a ; in another name, and stands for itself else. What is left of a ; without
-    a = belongs to no entry, so no name has a ; in it. (filename_remap_find)"""
+    """Return TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash
+    escapes a = in a name and a ; in another name, and is an ordinary character elsewhere. Text before a ; without
+    a = belongs to no entry, so no name contains a ;. (filename_remap_find)"""
     targets: dict[str, str] = {}
     text, place = text.replace("\t", "").replace("\n", ""), 0
     while entry := _ENTRY.match(text, place):

@@ -1,7 +1,7 @@
 """Fetch the ads that an import kept in the log, by the places in ``projections/imported_ads``.
 
-A log in a file is read with SQLite alone: opening the log takes longer than finding an ad in it. The log is opened for
-what cannot be read so, and in other stores.
+A log in a file is read with SQLite directly, as opening the log takes longer than finding an ad in it. The log is
+opened for ads that SQLite alone cannot read, and in other stores.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefin
 
 
 def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """Yield the ads at these places of the log at `url`, in order, each read on demand; without those that `sieve`
-    leaves out. Raise `LogError` if the log cannot be read."""
+    """Yield the ads at these places of the log at `url`, in order, each read on demand, except the ads that
+    `sieve` leaves out. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
     for position, here in groupby(places, attrgetter("position")):
@@ -68,9 +68,9 @@ def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iter
 def history_ads(
     url: str, views: Views, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
 ) -> Iterator[ClassAd]:
-    """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported log
-    has them in its history, each once though several files may hold it, less those that `sieve` leaves out; a pool's
-    own log has its own jobs'."""
+    """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported
+    log yields its history, each ad once even if several files have it, except the ads that `sieve` leaves out; a
+    pool's own log yields its own jobs."""
     yield from ads_at(url, views.kept(selection, forwards, once=True), sieve)
     yield from views.history_ads(selection, forwards=forwards)
 
@@ -130,5 +130,5 @@ def _of_log(url: str, position: int) -> bytes:
     with closing(open_log(url, create=False, read_only=True)) as log:
         event = next((event for _, event in log.read(position - 1, 1)), None)
     if not isinstance(event, AdsKept):
-        raise LogDamaged(f"{url}: no ads are kept at position {position}; `poolbook views` makes the views anew")
+        raise LogDamaged(f"{url}: no ads are kept at position {position}; `poolbook views` rebuilds the views")
     return event.ads

@@ -15,7 +15,7 @@ from .requests import SubmitDescription
 
 @frozen
 class Reschedule:
-    """Start a negotiation cycle: ``name`` is whose, where there are several negotiators."""
+    """Start a negotiation cycle; ``name`` selects the negotiator, if there are several."""
 
     name: str = ""
 
@@ -65,11 +65,11 @@ def _converted(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> An
     name = str(request.get("kind"))
     kind = kinds.get(name)
     if kind is None:
-        raise Refusal(f"{request.get('kind')!r} is no request; there are {', '.join(COMMANDS)}")
+        raise Refusal(f"{request.get('kind')!r} is not a valid request; use one of {', '.join(COMMANDS)}")
     body: object = {name: value for name, value in request.items() if name != "kind"}
     if kind is SubmitDescription:
         body = [request.get(name) for name in SubmitDescription._fields]  # how msgspec has named tuples
-    elif kind is not s.Submit:  # an ad keeps what is no text, as bytes that are none; what is asked is text
+    elif kind is not s.Submit:  # an ad may keep bytes that are not text; requests must be text
         try:
             msgspec.json.encode(body)
         except UnicodeEncodeError as error:

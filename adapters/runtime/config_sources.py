@@ -1,7 +1,7 @@
 """Find a pool's configuration: files and environment variables. ``configuration.load`` reads them.
 
-A file that may run programs counts only if nobody but the user and root can have written it, put it there, or put
-another in its place. Imports little: short commands ask.
+A file that may run programs is used only if no one but the user and root can have written, created or replaced it.
+Imports little, because short commands use it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _name(uid: int) -> str:
 
 
 def _is_private(gid: int) -> bool:
-    """Tell whether a group is a user's own: named as the user, or root, with nobody else in it."""
+    """Check whether a group is private: it has the user's name, or root's, and no other members."""
     import grp
 
     name = _name(os.geteuid())
@@ -60,8 +60,8 @@ def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
     """Return the files that hold the configuration; none if only defaults apply. `folder`: the current one unless
-    given. Raise `ConfigError` if the folder's own file is not the user's: it may run programs, so nobody else may have
-    written it. A file that is named is the word of who names it."""
+    given. Raise `ConfigError` if the folder's own file is not the user's: it may run programs, so no one else may have
+    written it. A file that the caller names is trusted."""
     if files:
         return [Path(file) for file in files]
     named = (os.environ if environment is None else environment).get(VARIABLE)
@@ -88,7 +88,7 @@ def _check_own(path: Path) -> None:
 
 
 def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return the variables that set one of HTCondor's settings (``_CONDOR_START``), which count even without a file.
+    """Return the variables that set an HTCondor setting (``_CONDOR_START``), which have effect even without a file.
     Other variables with that prefix belong to a job's environment (``_CONDOR_SCRATCH_DIR``)."""
     given = os.environ if environment is None else environment
     named = sorted(name for name in given if name[:8].lower() == "_condor_")

@@ -48,7 +48,7 @@ def load(
 
 
 def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:
-    """Take given cores as all there are: limited neither by this machine nor by its environment."""
+    """Use the given number of cores without limits by this machine or its environment."""
     cores = detected.get("DETECTED_CPUS")
     return {"DETECTED_PHYSICAL_CPUS": cores, "DETECTED_CPUS_LIMIT": cores, **detected} if cores else dict(detected)
 

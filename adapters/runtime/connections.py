@@ -1,7 +1,7 @@
-"""The clients of a server: what they send, a line of JSON for each request, and what they are sent.
+"""The clients of a server: the requests that they send, a line of JSON each, and the answers.
 
-No client can take what others need. A request is as long as its kind may be; what has been received of unfinished ones
-is bounded, and so is the time that one may take; of those that wait, each client's turn comes before anybody's next.
+No client can starve the others. A request has the maximum length of its kind; the bytes of unfinished requests and the
+time to finish one are bounded; waiting requests are served round-robin, one per client.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def name_of(uid: int) -> str:
 
 
 class JsonConnection(Lines):
-    """A connection: each line of JSON in gets one line of JSON out. A client whose answer was lost asks again with the
-    same id, and gets it then."""
+    """A connection: each line of JSON is answered by one line of JSON. A client whose answer was lost repeats the
+    request with the same id."""
 
     def __init__(self, connection: socket.socket, now: float) -> None:
         super().__init__(connection)
@@ -48,7 +48,7 @@ class JsonConnection(Lines):
         self.begun = now  #: when the unfinished request began
         self.unfinished = bytearray()
         self.waiting: deque[bytes] = deque()
-        self.refused = False  #: whether the unfinished request was refused: what comes of it is thrown away
+        self.refused = False  #: whether the unfinished request was refused: the rest of it is discarded
         self.ended = False  #: whether it sends nothing more
 
     def answer(self, value: dict[str, Any]) -> None:
@@ -59,14 +59,14 @@ class JsonConnection(Lines):
         self.send(b'{"answer": %b}\n' % text.encode())
 
     def longest(self) -> int:
-        """Return how long the unfinished request may become: only who may submit jobs can bring some along."""
+        """Return the maximum length of the unfinished request: only users who may submit can send jobs."""
         kind = _KIND.match(self.unfinished)
         brings = kind is not None and kind[1] in _BRING_JOBS and os.geteuid() in (0, self.uid)
         return LONGEST_SUBMIT if brings else LONGEST_REQUEST
 
 
 class Connections:
-    """All clients of a server. `closed` is called with a client that is not to be read any more."""
+    """All clients of a server. `closed` is called with a client that must not be read any more."""
 
     def __init__(self, closed: Callable[[JsonConnection], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._closed = closed
@@ -74,7 +74,7 @@ class Connections:
         self._clients: dict[int, JsonConnection] = {}
         self._unfinished = 0
         self._turns: deque[JsonConnection] = deque()
-        """The clients whose requests wait, the next one first."""
+        """Return the clients with waiting requests, the next one first."""
 
     def __iter__(self) -> Iterator[JsonConnection]:
         return iter(list(self._clients.values()))
@@ -86,7 +86,7 @@ class Connections:
 
     @property
     def waits(self) -> bool:
-        """Tell whether a request waits for its turn."""
+        """Check whether a request waits for its turn."""
         return bool(self._turns)
 
     def add(self, connection: socket.socket) -> JsonConnection:
@@ -96,7 +96,7 @@ class Connections:
         return client
 
     def drop(self, client: JsonConnection) -> None:
-        """Close the connection; what it asked and was not begun is forgotten."""
+        """Close the connection, and forget its waiting requests."""
         if self._clients.pop(client.connection.fileno(), None) is None:
             return
         self._forget(client)
@@ -106,7 +106,7 @@ class Connections:
         client.connection.close()
 
     def drop_idlest(self) -> None:
-        """Drop the client that has been silent for longest, of those that wait for nothing if there are any."""
+        """Drop the client that has been silent for longest; prefer clients that wait for no answer."""
         if self._clients:
             self.drop(min(self._clients.values(), key=lambda c: (bool(c.waiting or c.unsent), c.heard)))
 
@@ -135,7 +135,7 @@ class Connections:
         self._keep(client, rest)
 
     def _finish(self, client: JsonConnection, line: bytes) -> None:
-        """Put a request that ends here among those that wait."""
+        """Queue a completed request."""
         if client.refused:
             client.refused = False
             return
@@ -161,7 +161,7 @@ class Connections:
             self._refuse(oldest, "there is too much of requests that are not finished, of which this one is the oldest")
 
     def _refuse(self, client: JsonConnection, reason: str) -> None:
-        """Throw the unfinished request away, also what is still to come of it: then its sender can read why."""
+        """Discard the unfinished request and the rest of it, so that its sender can read the reason."""
         self._forget(client)
         client.refused = True
         client.answer({"refusal": reason})
@@ -181,8 +181,8 @@ class Connections:
                 self._turns.append(client)
 
     def tidy(self) -> float | None:
-        """Drop clients that have ended and got their answers, and those whose request takes too long. Return the
-        seconds until the next one does; None if none is unfinished."""
+        """Drop clients that have ended and got their answers, and clients whose request takes too long. Return the
+        seconds until the next request does; None if no request is unfinished."""
         now = self._clock()
         remaining = []
         for client in self:

@@ -29,9 +29,8 @@ ALTERED = (
 
 
 def refuse_damaged(url: str, error: BaseException | None) -> None:
-    """Raise `LogDamaged` if `error` comes of a log at `url` whose seal does not hold, `LogUnavailable` if it comes of
-    views that differ from their log. Do nothing for any other error: then both are whole, and it is a fault of
-    Poolbook."""
+    """Raise `LogDamaged` if the seal of the log at `url` does not hold, which explains `error`; `LogUnavailable` if its
+    views differ from the log. Do nothing otherwise: then both are sound, and the error is a bug in Poolbook."""
     if isinstance(error, PoolbookError) or not isinstance(error, ALTERED):
         return
     problems = verify_seal(url)

@@ -64,7 +64,7 @@ class Disk:
         return output_of(arguments, self.folder, _LONGEST_RUN)
 
     def standard_input(self) -> str:
-        """Return what stands on standard input. It is read once: a submission may be tried again."""
+        """Return the text of standard input. It is read once, because a submission may be tried again."""
         return _standard_input()
 
 
@@ -72,7 +72,7 @@ _standard_input = cache(read_input)
 
 
 class ReadOnlyDisk(Disk):
-    """The disk as a file sees it that need not be the user's own: it is read, nothing is run and nothing written."""
+    """The disk for a file that may be another user's: files are read, but no program runs and nothing is written."""
 
     def __init__(self, folder: Path = Path(), way_out: str = "read it, then say -trust") -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""The pool at work: what writes its log (``log_writer``), and does what is due by itself (``domain/decide/agenda``)."""
+"""Run a pool: write its log (``log_writer``), and do timed work when it is due (``domain/decide/agenda``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...domain.state.state import State
 from ...domain.units import SECOND
 from .log_writer import LogWriter, StimulusResult
 
-RETRY = SECOND  #: microseconds until what was to be done is tried again after its append has failed
+RETRY = SECOND  #: microseconds until timed work is tried again after its append has failed
 _NAMES: dict[type[s.Stimulus], str] = {
     s.FireTimers: "tick",
     s.EvaluatePolicies: "round",
@@ -30,23 +30,23 @@ _NAMES: dict[type[s.Stimulus], str] = {
     s.Negotiate: "cycle",
     s.ClaimMatches: "claim",
 }
-"""The words with which the ids begin of what a pool decides by itself."""
+"""The prefixes of the ids of stimuli that a pool raises itself."""
 
 
 @define
 class Engine(LogWriter):
-    executing: bool = True  #: whether jobs are run: if not, requests are decided and nothing is matched
+    executing: bool = True  #: whether jobs run; if not, requests are decided, but jobs are not matched
     matching: bool = True  #: whether the pool negotiates and claims for its own queue
 
     def load(self) -> None:
-        """Fold the log, and plan what is due by itself."""
+        """Fold the log, and plan the timed work."""
         super().load()
         agenda.begin(self._moment())
 
     # Deciding
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
-        """Decide about each, and then what follows by itself at the same instant."""
+        """Decide about each, and then about the timed work that is due at the same instant."""
         answers = super()._decide_all(stimuli, now, events)
         for stimulus in agenda.following(self._moment(now), stimuli):
             self._decide(self._named(stimulus), now, events)
@@ -79,10 +79,10 @@ class Engine(LogWriter):
         return machines
 
     def reschedule(self, negotiator: str = "") -> None:
-        """Hold a cycle as soon as that may be, whether it may help or not.
+        """Run a negotiation cycle as soon as allowed, even if it may not help.
 
-        :param negotiator: whose, of several, in any case of letters; empty: the one that there is
-        :raises Refusal: there is none of the name, or several and none is named
+        :param negotiator: the name, in any case; empty for the only one
+        :raises Refusal: the name is unknown, or there are several negotiators and none is named
         """
         try:
             name = negotiator_named(self.state.settings, negotiator)
@@ -91,7 +91,7 @@ class Engine(LogWriter):
         self.state.agendas.of(CycleSchedules).reschedule(self.state, short(name))
 
     def nothing_fits(self) -> bool:
-        """Return whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
+        """Check whether nothing runs, and a cycle since the last change found no slot for any idle job."""
         return not (self.busy() or agenda.waits_for_cycle(self._moment()))
 
     def busy(self) -> bool:
@@ -101,8 +101,8 @@ class Engine(LogWriter):
     # The world
 
     def recover(self) -> None:
-        """Find out what became of the activations and clients that were alive when the log was last written, and go
-        on."""
+        """Find out what happened to the activations and clients that were alive when the log was last written, and
+        continue."""
         living = [each for each in self.state.activations.values() if not each.deferred]
         clients = [machine.backfill for machine in self.state.machines.values() if machine.backfill is not None]
         came = self.world.recover([*map(self._launch, living), *map(self._client, clients)])
@@ -114,7 +114,7 @@ class Engine(LogWriter):
                 self.world.signal(activation.key, ending(self.state, activation, activation.stop))
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
-            else:  # it may have been told to go on while nobody was there to tell it
+            else:  # it may have been continued while no pool ran that could signal it
                 self.world.signal(activation.key, "continue")
         for slot in self.state.slots.values():
             if slot.state_activity == BENCHMARKING:
@@ -126,12 +126,12 @@ class Engine(LogWriter):
             self.handle([self._named(stimulus)])
 
     def next_wake(self) -> int | None:
-        """The instant at which something is due by itself."""
+        """Return the instant at which timed work is due."""
         return agenda.next_deadline(self._moment())
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
-        """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
-        it, not yet dealt with."""
+        """Wait until something happens in the world or timed work is due, at most `until` (by the world's clock), and
+        return the stimuli; they are not handled yet."""
         wake = self._retry_at()
         if wake is None:
             wake = self.next_wake() if self.executing else None
@@ -160,7 +160,7 @@ class Engine(LogWriter):
         return replace(stimulus, at=stimulus.at + self._clock_lead)
 
     def step(self, until: int | None = None) -> bool:
-        """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
+        """Wait for the next stimulus, `until` at most, and handle it; return False if there was none."""
         came = self.wait(until)
         if not came and (self._retry_at() is not None or not agenda.follows_by_itself(self._moment())):
             return False

@@ -1,7 +1,7 @@
 """The history file, for clients that read HTCondor's: the ads of the jobs that have left the queue, in its text form.
 
-It is made from the views: what is lost of it is written again. A pool has one only if a client asked for its path:
-condor_config_val begins it, and the pool keeps it up to date from then on.
+It is made from the views, so lost parts are written again. A pool has one only if a client asked for its path:
+condor_config_val creates it, and from then on the pool keeps it up to date.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def keep(folder: Path, views: Views) -> None:
 
 
 def _banner(ad: ClassAd, offset: int) -> bytes:
-    """Return the line behind an ad, by which HTCondor's readers find it. A record is as old as its job's end."""
+    """Return the line after an ad, by which HTCondor's readers find it. A record is as old as its job's end."""
     cluster, proc = id_of(ad)
     at, completed = (int(number(ad, name) or 0) for name in ("EnteredCurrentStatus", "CompletionDate"))
     ids = f'ClusterId = {cluster} ProcId = {proc} Owner = "{text(ad, "Owner") or "?"}"'

@@ -1,4 +1,4 @@
-"""Why a job of this machine is held, in the words of the reference for those that it has."""
+"""Say why a job of this machine is held, in HTCondor's words where it has this hold."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "s
 
 
 def held_for_limit(limit: str, given: execution.LaunchRequest | None) -> str:
-    """Return why a job is held that was beyond a limit, in the words of the reference for those that it has."""
+    """Return why a job that exceeded a limit is held, in HTCondor's words where it has this limit."""
     return _LIMITS.get(limit, "").format(memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?")
 
 
 def held_for_failure(failed: execution.Failed, given: execution.LaunchRequest | None) -> str:
-    """Return why a job is held that could not be started, in the words of the reference's starter; of its initial
-    directory, in those of the shadow."""
+    """Return why a job that could not be started is held, in the words of HTCondor's starter; in the shadow's words if
+    its initial directory is the problem."""
     if failed.failure is not None:
         return held_for_transfer("input", failed.failure, given)
     if given is not None and failed.part in _SAID_BY_STARTER:
@@ -51,7 +51,7 @@ def held_for_failure(failed: execution.Failed, given: execution.LaunchRequest | 
 
 
 def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
-    """Return the rights that an account has; None: those of this process."""
+    """Return the rights of an account; None for this process's own rights."""
     return None if account is None else UserIds(account.uid, account.gid, account.groups)
 
 
@@ -59,13 +59,13 @@ def not_ours(owner: str) -> str:
     """Return why a job is held that is another user's."""
     return (
         f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run where {owner} serves the "
-        "log, or in a pool of their own"
+        "log, or in a separate pool"
     )
 
 
 def _interpreter(path: str) -> str:
-    """Return the words on a script whose interpreter is not there; empty for any other program. What is no file is not
-    read: nobody may ever write into a FIFO."""
+    """Return the message about a script whose interpreter does not exist; empty for any other program. Only regular
+    files are read: reading a FIFO could block forever."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -82,8 +82,8 @@ def _interpreter(path: str) -> str:
 
 
 def held_for_transfer(direction: str, failure: execution.TransferFailure, given: execution.LaunchRequest | None) -> str:
-    """Return why a job is held whose files could not be transferred, in the words of the reference's shadow; of a
-    checkpoint, in those of its starter, which do not say what was missing."""
+    """Return why a job whose files could not be transferred is held, in the words of HTCondor's shadow; for a
+    checkpoint, in its starter's words, which do not name the missing file."""
     if failure.code == FAILED_CHECKPOINT:
         at = given.slot if given else "unknown"
         return f"Error from {at}: Starter failed to upload checkpoint. Details: {failure.words}"

@@ -99,7 +99,7 @@ def with_image(transfer: execution.FileTransfer | None, job: Ad) -> execution.Fi
 
 
 def _under_scratch(settings: Containers, ads: _Ads) -> list[str]:
-    """Return the directories that the scratch directory stands for, as the configuration and the job say."""
+    """Return the directories that are mounted under the scratch directory, from the configuration and the job."""
     text = settings.texts.get("MOUNT_UNDER_SCRATCH", "")
     value = ads.of_job(text)
     of_all, own = value if isinstance(value, str) else text, ads.text("MountUnderScratch")
@@ -107,7 +107,7 @@ def _under_scratch(settings: Containers, ads: _Ads) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return arguments: in double quotes those of the new syntax, else words."""
+    """Return arguments: parsed by the new syntax if in double quotes, else split into words."""
     if text.strip().startswith('"'):
         try:
             return split(text.strip()[1:-1].replace('""', '"'))

@@ -1,7 +1,7 @@
-"""As whom the jobs of a pool run that root serves, and with whose rights their files are touched.
+"""Choose the users that jobs run as in a pool that root serves, and with whose rights their files are accessed.
 
-What a job of somebody else's needs is done with that user's rights: by the supervisor's processes, which become the
-user (``supervisor/rights``), and by this process within ``rights_of``, which changes those of the calling thread alone.
+Work for another user's job is done with that user's rights: the supervisor's processes become the user
+(``supervisor/rights``), and this process uses ``rights_of``, which changes the rights of the calling thread only.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .hold_reasons import NOT_ROOTS, rights_in
 
 NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
 NO_GROUP = 49  #: HoldReasonCode of a job whose first group cannot be set: CannotSwitchPrimaryGroup
-NO_STARTER = 1007  #: VacateReasonCode of a job whose starter does not come to it
+NO_STARTER = 1007  #: VacateReasonCode of a job whose starter could not start
 NO_SCRATCH = 1024  #: VacateReasonCode of a job that can have no scratch directory: ScratchDirError
 
 Whom = tuple[execution.UnixAccount | None, execution.UnixAccount | None]
-"""As whom a job runs, and whose its files are; None: this process's user."""
+"""The user a job runs as, and the owner of its files; None: this process's user."""
 
 
 class NotRun(Exception):
@@ -44,7 +44,7 @@ class JobUsers:
         self._refuses_root = refuses_root
 
     def of(self, launch: Launch, accounts: JobAccountSettings) -> Whom:
-        """Return as whom a job runs, and whose its files are. Raise `NotRun`."""
+        """Return the user a job runs as, and the owner of its files. Raise `NotRun`."""
         try:
             if launch.owner == user_name():
                 return self._roots(launch, accounts), None
@@ -67,7 +67,7 @@ class JobUsers:
         return account, files
 
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
-        """Return as whom a job of root's runs; None: as root."""
+        """Return the user that a job of root runs as; None for root."""
         if self._refuses_root:
             raise NotRun(NO_ACCOUNT, NOT_ROOTS)
         if accounts.runs_as_owner(launch.job_ad, launch.owner):
@@ -86,7 +86,7 @@ class JobUsers:
 
 
 def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
-    """Return as whom a backfill client runs, if not as the pool's own user. Raise `NotRun` if there is no such user."""
+    """Return the user a backfill client runs as, if not the pool's own user. Raise `NotRun` if the user is unknown."""
     owner = launch.client.get("Owner", "")
     if os.geteuid() != 0 or owner in ("", user_name()):
         return None
@@ -97,8 +97,8 @@ def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
 
 
 def rights_of(owner: str) -> AbstractContextManager[None]:
-    """Do what follows with the file rights of the user whose job it is about, in this thread alone, if this process is
-    root's and the user another. Raise `OSError` if there is no such user."""
+    """Run the block with the file rights of the job's user, in this thread only, if this process runs as root and the
+    user is another. Raise `OSError` if the user is unknown."""
     if os.geteuid() != 0 or owner in ("", user_name()):
         return acting(None)
     try:

@@ -39,14 +39,14 @@ from .activations import PLAIN, ReadAd, activation, client_activation
 from .hold_reasons import FAILED_CHECKPOINT, held_for_failure, held_for_limit, held_for_transfer, not_ours
 from .job_users import NO_ACCOUNT, JobUsers, NotRun, client_account
 
-_CLIENT = ""  #: what stands for a slot's name with the load of the machine's backfill client
-NOT_STARTED = 1003  #: VacateReasonCode of a job before whose start something failed: JobNotStarted
+_CLIENT = ""  #: the key for the load of the machine's backfill client, instead of a slot's name
+NOT_STARTED = 1003  #: VacateReasonCode of a job that could not be started: JobNotStarted
 AGAIN = 1_000_000  #: microseconds until a supervisor that could not be reached is tried again
 WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, for its sensors' first readings
 
 
 def _ticker() -> int:
-    """Return microseconds of a clock that nobody sets."""
+    """Return microseconds of a monotonic clock."""
     return time.monotonic_ns() // 1000
 
 
@@ -58,12 +58,12 @@ def _check_owner(configuration: Configuration) -> None:
     name = f"{system}_Owner"
     owner = configuration.get(name)
     if not owner:
-        why = f"{name} is not set: a pool of root's has to be told the user that its backfill client runs as"
+        why = f"{name} is not set: a pool that root serves needs the user that its backfill client runs as"
         raise configuration.error(name, why)
     try:
         pwd.getpwnam(owner)
     except KeyError:
-        why = f"{name} = {owner}: there is no such user on this machine; name one who may write {system}_InitialDir"
+        why = f"{name} = {owner}: this machine has no such user; name one who may write {system}_InitialDir"
         raise configuration.error(name, why) from None
 
 
@@ -86,12 +86,12 @@ def _transferred(key: str, move: execution.Move) -> Transferred:
 
 class LocalWorld(World):
     """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``,
-    those of the log with the chosen id ``log`` apart from others; ``tell`` is called with messages for the machine's
-    administrator. Sensors start when a configuration names them.
+    separately for each log id ``log``; ``tell`` is called with messages for the machine's administrator. Sensors start
+    when a configuration names them.
 
-    All processes have the rights of this process's user. So only that user's jobs are started, whatever log they are
-    in, and those of ``owners``, for whom the program that has the pool vouches. Where root serves (``serve_users``)
-    each job runs as its owner instead, or as the configuration says."""
+    All processes have the rights of this process's user. So only jobs of that user and of ``owners``, for whom the
+    calling program vouches, are started, whatever log they are in. Where root serves (``serve_users``) each job runs
+    as its owner instead, or as the configuration says."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print, log: str = "") -> None:
         self._folder = folder.absolute()
@@ -165,7 +165,7 @@ class LocalWorld(World):
         return evolve(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
 
     def benchmark(self, slot: str) -> None:
-        """Run the benchmarks in a process of their own: the pool goes on meanwhile."""
+        """Run the benchmarks in a separate process; the pool continues meanwhile."""
         if slot in self._benchmarks:
             return
         command, environment = benchmarks.command()
@@ -191,7 +191,7 @@ class LocalWorld(World):
     # Jobs
 
     def claimed(self) -> frozenset[str]:
-        """Return the log's activations in this folder: those running under its supervisor, and those whose ends it
+        """Return the log's activations in this folder: running ones under its supervisor, and ended ones that it
         keeps."""
         return self._supervisor.claimed()
 
@@ -260,13 +260,13 @@ class LocalWorld(World):
             self._watching = True
 
     def _has_news(self) -> None:
-        """The supervisor says something: there is no need to wait until it is tried again."""
+        """Note that the supervisor has sent something, so that it is not necessary to wait for the next try."""
         self._again_at = 0
 
     def signal(self, key: str, how: How) -> None:
         try:
             self._supervisor.signal(key, how)
-        except execution.SupervisorError as error:  # the next supervisor ends what this one left, whatever it was told
+        except execution.SupervisorError as error:  # the next supervisor ends what this one left, whatever the signal
             self._complain(error)
 
     def acknowledge(self, keys: Iterable[str]) -> None:
@@ -284,7 +284,7 @@ class LocalWorld(World):
             self._owed = []
 
     def _complain(self, error: execution.SupervisorError) -> None:
-        """Tell once that there is no supervisor, and try again after a while."""
+        """Report once that the supervisor cannot be reached, and try again after a while."""
         if isinstance(error, execution.ReplacedError):
             raise error
         self._again_at = _ticker() + AGAIN
@@ -349,7 +349,7 @@ class LocalWorld(World):
                 yield self._stimulus(report)
 
     def _of_client(self, report: execution.Report | execution.Running) -> Stimulus | None:
-        """Return what a report on a backfill client says; None of what it uses, which is its load alone."""
+        """Return the stimulus of a report on a backfill client; None for its usage, which only sets its load."""
         key = report.key
         if isinstance(report, execution.Started | execution.Running):
             self._load.began(key, _CLIENT, report.at)
@@ -412,7 +412,7 @@ class LocalWorld(World):
         over = sorted(self.claimed() - keys)
         if not launches and not over:
             return []
-        # A start that has failed here, and that nobody has heard of yet, is settled by what the supervisor says.
+        # The supervisor's answer replaces a start that has failed here and was not reported yet.
         self._came = [
             item for item in self._came if not (isinstance(item, ActivationEnded | BackfillEnded) and item.key in keys)
         ]

@@ -20,7 +20,7 @@ from .damage import ALTERED
 
 
 def _unchecked(url: str) -> EventStore:
-    """Open a log whose seal was computed already, so that events behind a fault are judged, too."""
+    """Open a log whose seal was computed already, so that events after a fault are judged, too."""
     return open_log(url, create=False, read_only=True, checked=False)
 
 
@@ -42,14 +42,14 @@ class Verification:
 
     @property
     def sound(self) -> bool:
-        """Tell whether nothing was found."""
+        """Check whether the verification found no problem."""
         return not self.seal and self.verdict.sound and (self.decisions is None or self.decisions.sound)
 
 
 def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
     """Compute the seal of the log at `url` again, and judge its events if they are a pool's own; with `decisions`,
     decide every negotiation cycle again, too. `tell` is called after each with its position, how many there were, and
-    the log's end. Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
+    the log's end. Raise `LogError` if the log does not exist, or cannot be read though its seal holds."""
     verification = Verification(seal=verify_seal(url))
     try:
         with closing(_unchecked(url)) as log:
@@ -73,7 +73,7 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
 
 def audited(url: str) -> Audit:
     """Audit the log at `url`, imported or a pool's own: judge its events, compare its sources, and check its seal.
-    Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
+    Raise `LogError` if the log does not exist, or cannot be read though its seal holds."""
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         with closing(_unchecked(url)) as log:

@@ -1,10 +1,10 @@
-"""What writes a log: stimuli in, decisions appended, effects out.
+"""Write a log: take stimuli, append decisions, perform effects.
 
-All that came in together is decided one by one and appended as one batch (group commit); only then are commands
-answered and effects performed. The state is the log folded: when an append fails, the state that the decision was
-folded onto is thrown away, and folded anew from the log before the next decision.
+Stimuli that arrive together are decided one by one and appended as one batch (group commit); only then are commands
+answered and effects performed. The state is the folded log: when an append fails, the state that the decision was
+folded onto is discarded, and the log is folded again before the next decision.
 
-A command that writes for a moment needs no more than this, and the `NullWorld`. ``engine`` adds what happens by itself.
+A short command needs only this and the `NullWorld`. ``engine`` adds timed work.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _REPORTED_ONCE = (
 
 @define
 class StimulusResult:
-    """What became of a stimulus: its answer, or why it was refused, or what its decision needs first."""
+    """The result of a stimulus: its answer, why it was refused, or what its decision needs first."""
 
     text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
     refusal: str = ""
     code: str = ""  #: which kind of refusal it is, for programs
     tool: str = ""  #: what HTCondor's tool prints, where its words differ
-    first: NeedsPreEvaluation | None = None  #: nothing was decided: these jobs are to be asked first
+    first: NeedsPreEvaluation | None = None  #: nothing was decided: these jobs must be evaluated first
 
     @property
     def value(self) -> Any:
-        """The answer."""
+        """Return the answer."""
         return msgspec.json.decode(self.text)
 
 
@@ -75,7 +75,7 @@ class LogWriter:
     zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
     _state: State = field(factory=State)
     _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
-    _stale: bool = True  #: whether the state has to be folded anew: nothing was read yet, or an append has failed
+    _stale: bool = True  #: whether the log must be folded again: nothing was read yet, or an append has failed
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
     _clock_lead: int = 0
@@ -91,14 +91,14 @@ class LogWriter:
 
     @property
     def state(self) -> State:
-        """The log, folded. Not to be changed."""
+        """Return the state of the folded log. Callers must not change it."""
         if self._stale:
             self.load()
         return self._state
 
     def now(self) -> int:
-        """The log's time: the world's, unless that has been set back. Then it goes on from the log's last instant, as
-        fast as the world's."""
+        """Return the log's time: the world's, unless that has been set back. Then it continues from the log's last
+        instant, at the speed of the world's clock."""
         self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
         return self.world.now() + self._clock_lead
 
@@ -121,26 +121,26 @@ class LogWriter:
         return self.tables
 
     def read_on(self) -> None:
-        """Fold what is behind the state's position in the log."""
+        """Fold the events after the state's position in the log."""
         fold(self.log.read(self.state.position), self.state)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
     def id(self, kind: str) -> str:
-        """An id for a stimulus of our own: unique in the log, as the position grows with each append."""
+        """Return an id for a stimulus of the pool itself: unique in the log, as the position grows with each append."""
         self._serial += 1
         return f"{kind}-{self.state.position + 1}-{self._serial}"
 
     # Deciding
 
     def handle(self, stimuli: Sequence[s.Stimulus], patience: EvaluationBudget | None = None) -> list[StimulusResult]:
-        """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
+        """Decide about each of `stimuli` and its immediate consequences, append the events, and perform the effects.
 
-        Returns one answer for each stimulus, after the append. What was refused changed nothing. `patience` says how
-        many jobs are asked one by one whether they meet a command's constraint; without it any number is.
+        Returns one answer for each stimulus, after the append. A refused stimulus changes nothing. `patience` limits
+        how many jobs are checked one by one against a command's constraint; without it there is no limit.
 
-        :raises LogError: nothing of all this happened
+        :raises LogError: nothing was changed
         """
         before, now = self.state.position, self.now()
         self._caches.of(EvaluationBudget).take(patience or EvaluationBudget())
@@ -169,13 +169,13 @@ class LogWriter:
         return answer.value
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
-        """Append what was decided at the instant `began`, behind the position `before`."""
+        """Append the events that were decided at the instant `began`, after the position `before`."""
         if events:
             self.log.append(events, before)
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
-        """Decide about each; jobs that have come to their end leave the queue before anything else is decided than
-        further ends, so that one event can tell of many."""
+        """Decide about each. Jobs that have ended leave the queue before any other kind of stimulus is decided, so that
+        one event can record many ends."""
         answers: list[StimulusResult] = []
         looked = 0
         for stimulus in stimuli:
@@ -186,16 +186,16 @@ class LogWriter:
         return answers
 
     def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
-        """Ask the jobs that the events from ``looked`` on have brought to their end, or changed behind it, whether they
-        leave the queue. Returns how many events there are then."""
+        """Check whether jobs that ended, or changed after their end, in the events from ``looked`` on leave the queue.
+        Return the new number of events."""
         jobs = to_be_asked(self.state, islice(events, looked, None))
         if jobs:
             self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 
     def _publish(self) -> None:
-        """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
-        what it heard."""
+        """Pass the events to the subscribers, in the order of the log. The events that a subscriber causes follow after
+        all subscribers have had the event that caused them."""
         if self._publishing:
             return
         self._publishing = True
@@ -234,8 +234,8 @@ class LogWriter:
     # The world
 
     def _perform_effects(self) -> None:
-        """Perform effects in the order of the log. Those of a request from within (a virtual job's behaviour may make
-        one) wait for the others; after an error, those of the same append are performed again."""
+        """Perform effects in the order of the log. Effects of a nested request (a virtual job's behaviour may make one)
+        wait for the others; after an error, the effects of the same append are performed again."""
         if self.performing:
             return
         self.performing = True
@@ -296,7 +296,7 @@ class LogWriter:
 
 
 class NullWorld(World):
-    """A world with the real time, and nothing else."""
+    """A world that only has the real time."""
 
     def now(self) -> int:
         return time.time_ns() // 1000

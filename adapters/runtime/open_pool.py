@@ -33,7 +33,7 @@ def take_in_turn(
             if remaining <= 0 or hopeless():
                 raise AlreadyServed(_in_use(safe_url(url), lock.holder()))
             if lock.holder() == str(os.getpid()):
-                gc.collect()  # it may be of a pool of this process that nobody can close any more
+                gc.collect()  # its pool may be unreachable garbage of this process
             time.sleep(min(0.02, remaining))
     except BaseException as error:
         lock.give_up()
@@ -71,9 +71,8 @@ def open_pool_log(
     now: int | None = None,
 ) -> EventStore:
     """Open the log at `url`, and begin it if it is new. Its first event fixes the pool's `dialect`, `settings` and
-    names; for an existing log these arguments are ignored. Raise `LogError` if there is no log and `create` is not set,
-    it cannot be opened, or it was imported, `Refusal` for a dialect or a
-    setting that does not exist."""
+    names; for an existing log these arguments are ignored. Raise `LogError` if the log is missing and `create` is not
+    set, it cannot be opened, or it was imported; `Refusal` for an unknown dialect or setting."""
     log = open_log(url, create=create)
     if log.head.position:
         return _of_a_pool(log, url)
@@ -90,7 +89,7 @@ def open_pool_log(
 
 
 def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a new log. The user who begins it administers its pool."""
+    """Return the settings of a new log. The user who creates it administers its pool."""
     founder = user_name()
     if SUPER_USERS in settings or founder in super_users({}):
         return dict(settings)

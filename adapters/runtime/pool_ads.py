@@ -1,8 +1,8 @@
 """Make the ads of a pool's own daemons, users and slots, which condor_status shows, from its views and its log.
 
-A pool is one process here, which does the work of all of HTCondor's daemons. Their ads have what the log and its views
-record, under HTCondor's names, and no attribute that nobody counts. The negotiator's ad has the statistics of the last
-cycles in the log: a cycle that decided nothing leaves no event there, and none takes any time.
+A pool is one process, which does the work of all HTCondor daemons. Their ads contain what the log and its views record,
+under HTCondor's names, and no attribute without a value. The negotiator's ad has the statistics of the last cycles in
+the log: a cycle that decided nothing leaves no event there, and no cycle takes any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...projections.views import Views
 
 WINDOW = 1200
-"""Seconds of HTCondor's Recent... attributes: STATISTICS_WINDOW_SECONDS."""
+"""Seconds that HTCondor Recent... attributes cover: STATISTICS_WINDOW_SECONDS."""
 _STATES = {
     "RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED),
     "IdleJobs": (IDLE,),
@@ -35,7 +35,7 @@ _STATES = {
 
 
 _APART = {"local": "Local", "scheduler": "Scheduler"}
-"""Universes whose jobs are counted apart, with what their counts' names have in them."""
+"""Universes whose jobs are counted separately, with the words in the names of their counts."""
 
 
 class PoolInstant(NamedTuple):
@@ -47,8 +47,8 @@ class PoolInstant(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A submitter's number of jobs in a JobStatus. ``universe``: local or scheduler, whose jobs count apart; empty
-    for all others."""
+    """A submitter's number of jobs in a JobStatus. ``universe``: local or scheduler, which are counted separately;
+    empty for all others."""
 
     submitter: str
     owner: str
@@ -80,7 +80,7 @@ def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = ""
 
 
 def _by_state(counts: list[Count]) -> dict[str, int]:
-    """Return the numbers of running, idle and held jobs. Held ones are not told apart by their universes."""
+    """Return the numbers of running, idle and held jobs. Held jobs are counted for all universes together."""
     totals = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
     totals["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _APART)
     return totals
@@ -102,7 +102,7 @@ def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> Clas
     ad.update(_apart(counts, "Total"))
     ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,))
     ad["TotalJobAds"] = sum(count.jobs for count in counts)
-    ad["TotalFlockedJobs"] = 0  # there is no flocking
+    ad["TotalFlockedJobs"] = 0  # flocking is not implemented
     ad["ShadowsRunning"] = states["RunningJobs"]
     ad["NumOwners"] = ad["NumUsers"] = len({count.owner for count in counts})
     ad.update({"RecentJobsStarted": recent.started, "RecentJobsCompleted": recent.completed})
@@ -192,8 +192,8 @@ def negotiator_ad(
     """Return the ad of a pool's negotiator, or of one of several (``name``).
 
     :param cycles: the last cycles, the last one first; one more than is shown, for the end of the one before
-    :param limits: what is held of each concurrency limit, which HTCondor's negotiator says where it is asked for
-        priorities (Accountant::ReportLimits)
+    :param limits: the use of each concurrency limit, which HTCondor's negotiator reports with the priorities
+        (Accountant::ReportLimits)
     """
     ad = daemon_ad("Negotiator", name or pool.name, pool.name, pool)
     ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]
@@ -220,7 +220,7 @@ def _of_cycle(statistics: dict[str, float], period: int) -> dict[str, float | st
     return values
 
 
-# The Defrag ad: what the state tells of all polls, under the names that the reference's daemon publishes.
+# The Defrag ad: the state's totals of all polls, under the names that condor_defrag publishes.
 #
 # Source: ``DefragStats`` and ``Defrag::publish``. The manual's page of these attributes calls two of them otherwise:
 # AvgDrainingUnclaimedTime is AvgDrainingUnclaimed, MeanDrainedArrived is MeanDrainedArrival (a rate, machines a
@@ -275,7 +275,7 @@ def defrag_ads(pool: PoolInstant, defrag: Defrag, settings: Mapping[str, str]) -
 
 
 class ViewsAndLog(Protocol):
-    """A pool's views and its log, the log opened when it is asked for (``queries.Queries``)."""
+    """A pool's views and its log, which is opened on first use (``queries.Queries``)."""
 
     @property
     def url(self) -> str: ...
@@ -365,7 +365,7 @@ def recent(log: EventStore, since: int) -> Recent:
     from ...domain.events import JobActivated, JobExited
 
     behind, last = 0, log.head.position
-    while behind < last:  # events stand in the order of their instants
+    while behind < last:  # events are in the order of their instants
         middle = (behind + last) // 2
         _, event = next(log.read(middle, 1))
         behind, last = (behind, middle) if event.at >= since else (middle + 1, last)

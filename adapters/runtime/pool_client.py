@@ -59,7 +59,7 @@ def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) 
 
 
 def change_jobs(url: str, request: Request) -> list[ActionResult]:
-    """Execute a command about jobs and return what became of them. Raise as `ask`."""
+    """Execute a command about jobs and return its results. Raise the same errors as `ask`."""
     return [ActionResult(**fields) for fields in ask(url, request)]
 
 
@@ -89,7 +89,7 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
             try:
                 taken = lock.take_in_turn()
             except OSError as error:
-                if not (isinstance(error, PermissionError) and is_served(url)):  # who may not write may still ask
+                if not (isinstance(error, PermissionError) and is_served(url)):  # such users may still send requests
                     rule = "the log's folder must be writable"
                     raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
                 taken = False
@@ -98,10 +98,10 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
             else:
                 try:
                     connection = _Connection(place)
-                except (ConnectionError, FileNotFoundError, BlockingIOError):  # the last: too many wait to be let in
+                except (ConnectionError, FileNotFoundError, BlockingIOError):  # the last: too many connections wait
                     pass
                 except PermissionError as error:
-                    rule = "it takes requests of its own user, and of those who may write to its socket"
+                    rule = "it takes requests of its own user, and of users who may write to its socket"
                     raise LogError(f"the log's server cannot be asked: {error.strerror or error}; {rule}") from None
                 else:
                     yield connection
@@ -115,7 +115,7 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
 
 
 def _still_waiting(holders: list[str]) -> str:
-    """Return why a command did not come to write; ``holders``: who has been writing meanwhile."""
+    """Return why a command could not write; ``holders``: the processes that held the lock meanwhile."""
     if len(holders) == 1:
         return (
             f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without taking requests; try again "
@@ -129,11 +129,11 @@ def _still_waiting(holders: list[str]) -> str:
 
 
 def is_served(url: str) -> bool:
-    """Tell whether a server takes requests for the log now."""
+    """Check whether a server takes requests for the log now."""
     place = log_paths(url)
     try:
         connect(place.socket, place.trusted(), timeout=0).close()
-    except BlockingIOError:  # so many wait to be let in that no more may
+    except BlockingIOError:  # the queue of waiting connections is full
         return True
     except OSError:
         return False
@@ -141,8 +141,8 @@ def is_served(url: str) -> bool:
 
 
 def is_written(url: str) -> bool:
-    """Tell whether a process has the log now: a server, even one that is just starting, or a short command. Other users
-    may not be able to look; they get True, and `ask` then says what is not allowed."""
+    """Check whether a process holds the log now: a server, even one that is just starting, or a short command. Return
+    True for users who may not look; `ask` then says what is not allowed."""
     lock = WriterLock(url)
     try:
         free = lock.take()
@@ -203,7 +203,7 @@ class _Connection:
         return _submitted(answer, answer["warnings"])
 
     def _reads(self, description: SubmitDescription) -> bool:
-        """Tell whether the server may read the submit file: it must be short, and the server must run as our user."""
+        """Check whether the server may read the submit file: it must be short, and the server must run as our user."""
         return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
 
     def _read_here(self, description: SubmitDescription, terms: SubmitTerms) -> Submitted:
@@ -252,7 +252,7 @@ class _Writer:
         writer = self._log_writer(self._create)
         from .command_codec import command_of
 
-        # As a server does: who asks is who the system says it is.
+        # As in a server, the system names the requesting user.
         (answer,) = writer.handle([command_of({**request, "user": user_name()})])
         if answer.refusal:
             raise RequestRefused(answer.refusal, (), answer.code, answer.tool)
@@ -266,10 +266,10 @@ class _Writer:
         reading = Reading(description)
         own, notes = reading.configured()
         lines = [f"poolbook submit: warning: {warning}" for warning in notes]
-        # A log is begun with the user's own domains, so that a server finds its users in them.
+        # A new log gets the user's own domains, so that a server finds its users in them.
         try:
             writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
-            # A log that no server has configured yet gets the policy of whoever submits.
+            # A log that no server has configured yet gets the policy of the submitting user.
             policy = reading.policy() if writer.state.settings == writer.state.founded else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])

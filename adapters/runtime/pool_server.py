@@ -1,8 +1,8 @@
-"""The pool as a process: it holds a log's lock, runs its jobs, and takes requests on a socket.
+"""Serve a pool: hold a log's lock, run its jobs, and take requests on a socket.
 
 Everything that arrived during the last append is decided and appended together; requests are answered after the append.
-When an append fails, the requests are answered with the failure. What the world reported is kept and tried again, so
-that no job's end is lost to a full disk.
+When an append fails, the requests are answered with the failure. The world's reports are kept and tried again, so that
+no job's end is lost to a full disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .subscribers import VIEWS_EVERY, Subscribers
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
 SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read
-AT_ONCE = 64  #: connections that are accepted before the pool goes on
+AT_ONCE = 64  #: connections that are accepted before the pool continues
 
 
 @define
@@ -58,7 +58,7 @@ class _PendingRequest:
     warnings: list[str] | None = None  #: the warnings of a submit file that was read here
 
     def reply(self, answer: StimulusResult) -> None:
-        """Tell the client what became of it."""
+        """Send the client the result."""
         more = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
             self.client.answer(RequestRefused(answer.refusal, (), answer.code, answer.tool).as_answer() | more)
@@ -71,13 +71,13 @@ class _PendingRequest:
 class ServedUsers(Enum):
     """The users whose jobs a pool runs."""
 
-    OWN = auto()  #: the user's who serves it
+    OWN = auto()  #: the jobs of the serving user
     EACH = auto()  #: where root serves it, each user's with that user's rights, and root's with root's
     ALL = auto()  #: the same without root's; and all users may submit
 
 
 class PoolServer:
-    """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
+    """Serves one log until it is stopped. Made by `serve`; `engine` is the pool."""
 
     def __init__(
         self,
@@ -87,9 +87,9 @@ class PoolServer:
         whose: ServedUsers = ServedUsers.OWN,
         wait: float | None = None,
     ) -> None:
-        """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
-        started and this one does not know. `whose`: the users whose jobs run. `wait`: of a program's pool, how many
-        seconds to wait for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
+        """Take the lock, open the log, become its writer. With `lost`, give up jobs that another machine or folder
+        started and this one does not know. `whose`: the users whose jobs run. `wait`: the seconds that a program's pool
+        waits for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
         lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
         self._whose = whose if os.geteuid() == 0 else ServedUsers.OWN
@@ -156,7 +156,7 @@ class PoolServer:
 
     def wake(self) -> None:
         """Make `step` return early, from any thread."""
-        with suppress(OSError):  # closed, or full: then it goes on anyway
+        with suppress(OSError):  # closed, or full: then `step` returns anyway
             self._wake_out.send(b"\0")
 
     def _woken(self) -> None:
@@ -224,7 +224,7 @@ class PoolServer:
             client.answer(answer if "refusal" in answer else {"answer": {**answer, "warnings": []}})
             return
         terms = self._terms()
-        # What a submit file names is read with the rights of who submits it: of others, by their own process.
+        # Files that a submit file names are read with the submitter's rights: for other users, by their own process.
         own = client.uid == os.geteuid()
         ours = (
             own
@@ -245,15 +245,14 @@ class PoolServer:
         if client.uid != os.geteuid() and self._whose is ServedUsers.OWN:
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
-                "pool of their own"
+                "separate pool"
             )
 
     # Serving
 
     def begin(self) -> None:
-        """Bring the log's subscribers up to date, recover running jobs, start idle ones, and listen to clients: whoever
-        is let in is answered at once. The pool's configuration is in the log by then: a client that reads it finds it
-        there."""
+        """Bring the log's subscribers up to date, recover running jobs, start idle ones, and then listen to clients, so
+        that each is answered at once. The pool's configuration is in the log before the first client reads it."""
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._ahead.follow(events))
@@ -296,7 +295,7 @@ class PoolServer:
         self._machine_requests.append((None, ReadConfiguration()))
 
     def _handle_machine_requests(self) -> None:
-        """Execute requests to this machine, and what follows a finished drain."""
+        """Execute requests to this machine, and the next step after a finished drain."""
         requests, self._machine_requests = self._machine_requests, []
         for client, request in requests:
             reply = self._ask_machine(request)
@@ -363,7 +362,7 @@ class PoolServer:
         self._handle_machine_requests()
 
     def _decide_asked_ahead(self) -> None:
-        """Go on asking jobs for a while, and decide a request whose jobs all have been asked."""
+        """Continue evaluating jobs for a while, and decide a request when all its jobs are evaluated."""
         self._ahead.go_on()
         ready = self._ahead.ready()
         if ready is not None:
@@ -410,7 +409,7 @@ class PoolServer:
 
     def warn(self, text: str) -> None:
         """Print a warning for the user who runs the server."""
-        with suppress(OSError):  # nobody may be reading any more
+        with suppress(OSError):  # the reader may be gone
             print(f"poolbook: {text}", flush=True)
 
     def shut_down(self, patience: float = 10.0) -> None:
@@ -432,7 +431,7 @@ class PoolServer:
     def _vacate(self, fast: bool) -> None:
         slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
         self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
-        if not fast:  # jobs that retire now are told to end, too: there is no time to retire in
+        if not fast:  # retiring jobs must end now, too: no retirement time is left
             everything = s.Selection(everything=True)
             self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
 

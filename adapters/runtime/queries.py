@@ -1,8 +1,8 @@
-"""Questions about a log, a pool's own or an imported one: `Queries` answers all of them.
+"""Query a log, a pool's own or an imported one, by `Queries`.
 
-Commands, `Log` and servers parse the question and print the answer; here is decided where the answer stands: in the
-views, in the log, or in the import. Modules are imported when a question needs them, since many commands ask one
-question and end.
+Commands, `Log` and servers parse the query and print the answer; this module decides where the answer is: in the views,
+in the log, or in the import. Modules are imported when a query needs them, since many commands make one query and
+exit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NotRecorded(Exception):
 
 
 class NoNegotiator(Exception):
-    """There is no negotiator of the name that was given, or several and none was named; the text says which."""
+    """The given negotiator does not exist, or there are several and none was named; the text lists them."""
 
 
 class LogBeginsLater(NotRecorded):
@@ -76,8 +76,8 @@ class AccountantRecords(NamedTuple):
 
 
 class Queries:
-    """Questions about the log at a URL, as a context manager: within it the views are read as of one moment, and
-    everything yielded has to be read within. Every method raises `LogError` if there is no log or it cannot be read."""
+    """Queries of the log at a URL, as a context manager: within it the views are read as of one moment, and all results
+    must be consumed within. Every method raises `LogError` if the log does not exist or cannot be read."""
 
     def __init__(self, url: str, log: EventStore | None = None) -> None:
         """Ask about the log at `url`; `log` is that log if it is open already."""
@@ -112,7 +112,7 @@ class Queries:
 
     @cached_property
     def imported(self) -> bool:
-        """Tell whether the log was imported from a real pool's records."""
+        """Check whether the log was imported from an HTCondor pool's records."""
         if self._given is not None or "log" in self.__dict__:
             from ...replay.forensics.imported_log import is_imported
 
@@ -124,8 +124,8 @@ class Queries:
 
     def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
         """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
-        queue; with `rejections`, the ads of those that wait say why they were rejected. Raise `NotRecorded` for another
-        instant of a pool's own log, `NotKnown` if nothing that was imported tells of the queue."""
+        queue; with `rejections`, ads of idle jobs say why they were rejected. Raise `NotRecorded` for another
+        instant of a pool's own log, `NotKnown` if no imported file has the queue."""
         if not self.imported:
             if at is not None:
                 raise NotRecorded(f"{safe_url(self.url)} is a pool's own log, and its queue is kept as it is now alone")
@@ -171,7 +171,7 @@ class Queries:
         return next(iter(self.queue(SelectedJobs(((cluster, proc),))).ads), None)
 
     def matchable(self) -> Callable[[ClassAd], bool]:
-        """Return a function that tells of a job's ad whether a slot of the pool, whole, could ever have the job."""
+        """Return a function that checks whether an undivided slot of the pool could ever match a job's ad."""
         from ...domain.classad.unparse import unparse_old
         from ...domain.state.user_maps import user_maps
         from ...replay.narration.unmatchable_jobs import misfit
@@ -245,14 +245,14 @@ class Queries:
 
             return pool_ads(self, kind, now, timezone)
         if kind not in ("Machine", ""):
-            raise NotRecorded(f"{safe_url(self.url)} was imported, and the records that are read tell of slots")
+            raise NotRecorded(f"{safe_url(self.url)} was imported, and the imported records only have slots")
         return self.slots(now, timezone)
 
     # Users
 
     def negotiator(self, name: str) -> str:
-        """Return the negotiator that is asked for, of several; empty: the one that there is. Raise `NoNegotiator` if
-        there is none of the name, or several and none is named."""
+        """Return the named negotiator; the only one if the name is empty. Raise `NoNegotiator` if the name is unknown,
+        or there are several and none is named."""
         from ...domain.state.negotiators import negotiator_named
 
         try:
@@ -265,7 +265,7 @@ class Queries:
     ) -> AccountantRecords:
         """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
         last ones. With `detailed`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
-        instant, `NotKnown` if nothing that was imported tells of priorities."""
+        instant, `NotKnown` if no imported file has priorities."""
         from .accounting_records import current_records, past_records
 
         if self.imported:
@@ -296,7 +296,7 @@ class Queries:
 
     def standings(self) -> list[Standing]:
         """Return the submitters' standings as of the log's last event; of an import, as recorded. Raise `NotKnown` if
-        nothing that was imported tells of priorities."""
+        no imported file has priorities."""
         from ...domain.negotiator.accounting import standings, terms
         from ...domain.state.accounting_groups import group_names
 
@@ -315,19 +315,19 @@ class Queries:
         from ...projections.imported_ads import BY
 
         if by not in BY:
-            raise ValueError(f"usage is told by {', '.join(BY)}, not by {by!r}")
+            raise ValueError(f"usage is reported by {', '.join(BY)}, not by {by!r}")
         return self.views.spent(by)
 
     # Steps
 
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Runs:
-        """Return the runs of jobs between two instants, or only those that were evicted then."""
+        """Return the runs of jobs between two instants, or only the runs that were evicted then."""
         from ...replay.runs.of_log import runs_of
 
         return runs_of(self.log, since, until, evicted=evicted, zone=zone)
 
     def preemptions(self) -> list[Preemption]:
-        """Return for whom runs were evicted, whether that one used what was freed, and what was lost."""
+        """Return for whom runs were evicted, whether that user used the freed slot, and what was lost."""
         from ...replay.usage.preemptions import preemptions
 
         return preemptions(self.log)
@@ -337,7 +337,7 @@ class Queries:
         from ...replay.listing import entries
 
         members = entries(self.log, what, since, until)
-        if self.imported and what is not None:  # a log of an import stands in the order of reading
+        if self.imported and what is not None:  # an imported log is in the order of reading
             return iter(sorted(members, key=lambda member: member.at))
         return members
 
@@ -356,8 +356,8 @@ class Queries:
         return why(self.log, name, at, zone)
 
     def job_rejections(self) -> Callable[[int, int], Judged]:
-        """Return a function from a job (cluster, proc) to its last rejection, its last match, and what stands in its
-        way now. The events of one cluster are kept at a time."""
+        """Return a function from a job (cluster, proc) to its last rejection, its last match, and what now
+        prevents it from running. It keeps the events of one cluster at a time."""
         from functools import lru_cache
 
         from ...replay.why import NextCycle, job_events, judged

@@ -18,7 +18,7 @@ LONGEST_DESCRIPTION = 256 << 10  #: characters of a submit file, or bytes of a f
 
 
 class SubmitTerms(NamedTuple):
-    """What a submission has to know of the pool: the number of its cluster, and the settings in force that it goes by
+    """The pool's data that a submission needs: the number of its cluster, and the settings in force that affect it
     (``settings.for_submissions``)."""
 
     cluster: int
@@ -44,7 +44,7 @@ class SubmitDescription(NamedTuple):
     queue: str | None
     environment: Mapping[str, str]
     most_jobs: int = 0  #: more than these are refused; none, and -1, are no limit
-    toggle_unused: bool = False  #: whether to tell of what nothing reads is the opposite of what is configured
+    toggle_unused: bool = False  #: invert the configured choice whether to warn of unused lines
     crlf_scripts: bool = False  #: a script with the line ends of DOS is warned of, and not refused
     spool: bool = False  #: the jobs wait, held, until their files are in the spool
     view: Sequence[str] = ()  #: `view_of_disk` of the folder
@@ -66,14 +66,13 @@ class Submitted(NamedTuple):
 
 
 NOT_FOUND, IMMUTABLE, SECURE, POLICY, NO_JOBS = "not found", "immutable", "secure", "policy", "no jobs"
-"""Codes of refusals: there is no such slot or machine; nobody may set that attribute of a job; the schedd's policy
-refuses a submission, in condor_submit's words; its queue statements yield no job."""
+"""Codes of refusals: unknown slot or machine; protected job attribute; a submission that the schedd's policy refuses,
+in condor_submit's words; queue statements that make no job."""
 
 
 class RequestRefused(Exception):
-    """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
-    file, if it was one; ``code`` says which kind of refusal it is, ``tool`` what HTCondor's tool says of it, where that
-    is something else."""
+    """The pool refused the request. The text says why and what would be accepted; ``warnings`` are the submit file's,
+    for a submission; ``code`` is the kind of refusal, ``tool`` the message of HTCondor's tool where that differs."""
 
     def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "", tool: str = "") -> None:
         super().__init__(text)
@@ -86,8 +85,8 @@ class RequestRefused(Exception):
 
 
 def view_of_disk(folder: str) -> list[str]:
-    """Return what makes two processes of one user see and make the same files: the umask, their groups, and which
-    directories the root and `folder` are. What cannot be looked at is like nothing else."""
+    """Return what makes two processes of one user read and write the same files: the umask, the groups, and the
+    identity of the root directory and `folder`. Anything unreadable differs from everything."""
     try:
         with open("/proc/self/status") as status:
             own = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]

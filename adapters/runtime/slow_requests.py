@@ -1,13 +1,13 @@
-"""What a server does not answer at once, so that no client can make the others wait.
+"""Handle slow requests of a server, so that no client can make the others wait.
 
-Submit files are read in threads. The client itself reads what takes long or is not the server's to read: files that are
-long or not regular (a pipe, the client's standard input), and the programs that a configuration or a submit file asks
-for.
+Submit files are read in threads. The client itself reads slow sources and sources that the server must not read: files
+that are long or not regular (a pipe, the client's standard input), and the output of programs that a configuration or a
+submit file runs.
 
-Jobs are asked for a constraint little by little, between other requests. The columnar engine selects among a million
-jobs at once; what it cannot evaluate (``eval``, ``unresolved``) takes long enough that other clients would notice. Such
-a request is decided when all its jobs have been asked, at one instant like any other. Jobs to which something happened
-meanwhile are asked again then.
+A constraint is evaluated job by job, between other requests. The columnar engine selects among a million jobs at once;
+expressions that it cannot evaluate (``eval``, ``unresolved``) take long enough that other clients would notice. Such a
+request is decided when all its jobs are evaluated, at one instant like any other. Jobs that changed meanwhile are then
+evaluated again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _read(client: Any, description: SubmitDescription, terms: SubmitTerms) -> Fi
         return FinishedReading(client, None, RequestRefused(str(error), (), error.code, error.tool).as_answer())
     except ConfigError as error:
         return FinishedReading(client, None, {"refusal": str(error)})
-    except Exception:  # also a fault of ours, which the client then meets by itself
+    except Exception:  # also a bug here, which the client then reports itself
         return FinishedReading(client, None, left_to_client(terms))
 
 
@@ -113,7 +113,7 @@ class _ShortDisk(Disk):
 
 def _check_short(path: Path) -> None:
     """Leave files to the client that are long, not regular, or named relative to the process (/proc/self/fd/3). Raise
-    `OSError` if there is no such file."""
+    `OSError` if the file does not exist."""
     status = os.stat(path)
     elsewhere = os.path.realpath(path).startswith(("/proc/", "/dev/")) or str(path).startswith(("/proc/", "/dev/"))
     if elsewhere or not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_DESCRIPTION:
@@ -140,7 +140,7 @@ class WaitingRequest(Generic[Request]):
 
     @property
     def patience(self) -> EvaluationBudget:
-        """What its decision is to know."""
+        """Return the results that its decision needs."""
         return EvaluationBudget(MOST if self.rounds < ROUNDS else None, self.ahead)
 
 
@@ -155,8 +155,8 @@ class RequestsAhead(Generic[Request]):
         return bool(self._waiting or self._asked)
 
     def put(self, request: Request, first: NeedsPreEvaluation, before: WaitingRequest[Request] | None = None) -> None:
-        """Let this request wait: its decision found that its jobs are to be asked first. With ``before``, it has waited
-        already, and so many jobs have changed meanwhile that they are asked ahead, too."""
+        """Queue this request, because its jobs must be evaluated first. With ``before``, it has waited already, and so
+        many jobs have changed meanwhile that they are evaluated ahead, too."""
         ahead, rounds = (AskedAhead(first.context), 0) if before is None else (before.ahead, before.rounds)
         self._waiting.append(WaitingRequest(request, ahead, ahead.ask(first), rounds + 1))
 

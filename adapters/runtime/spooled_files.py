@@ -1,9 +1,9 @@
-"""The files of jobs that were submitted with -spool: copied into the spool by who submits, fetched from there later.
+"""The files of jobs that were submitted with -spool: the submitter copies them into the spool, and fetches them later.
 
-The job's initial directory is its spool directory from then on; what it was, and whatever else had to be changed,
-stands in attributes with SUBMIT_ in front. Files are moved by the code that moves them for a run.
+From then on the job's initial directory is its spool directory; the former value, and all other changed values, are in
+attributes with the prefix SUBMIT_. The code that transfers files for a run also moves these.
 
-Source: spoolJobFiles and receiveJobSandbox (dc_schedd.cpp) and the ads of jobs of a real pool.
+Source: spoolJobFiles and receiveJobSandbox (dc_schedd.cpp) and the ads of jobs in an HTCondor pool.
 """
 
 from __future__ import annotations

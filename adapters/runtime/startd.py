@@ -1,6 +1,6 @@
 """This machine as the pool's execution point: the slots that it offers under its configuration.
 
-It joins the pool when that is served, follows a reconfig, and does what follows a drain (``condor_drain
+It joins the pool when that is served, applies a reconfig, and restarts or exits after a drain (``condor_drain
 -restart-on-completion``). ``domain/startd/provisioning.py`` decides what slots a configuration asks for,
 ``domain/startd/machines.py`` whether they may be changed.
 """
@@ -67,7 +67,7 @@ class ExecutionPoint:
         return configuration
 
     def _equipment(self, configuration: Configuration) -> Equipment:
-        # The pool's own domains: its configuration may not be followed yet, and is read here anyway.
+        # The pool's own domains: its configuration may not be in force yet, and is read here anyway.
         detected = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
         cpus = max(self.given.get("Cpus", detected.cpus), self.static)
         return evolve(detected, cpus=cpus, memory=self.given.get("Memory", detected.memory))
@@ -92,7 +92,7 @@ class ExecutionPoint:
         jobs = any(slot.claim or slot.name in self.engine.state.slot_matches for slot in self._slots())
         if jobs or machine.backfill is not None:
             what = "Jobs run" if jobs else "A backfill client runs"
-            self.tell(f"{refused}. {what} in these slots: they stay as they are until it begins anew without any")
+            self.tell(f"{refused}. {what} in these slots: they stay as they are until it restarts without any")
             return
         self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
         self.come_back()
@@ -168,14 +168,14 @@ class ExecutionPoint:
                 self._again = event.row == "resume" and self._completion == "reconfig"
 
     def follow_up(self) -> None:
-        """Execute what follows a finished drain: leave the pool, join it anew, or read the configuration again."""
+        """Execute the next step after a finished drain: leave the pool, rejoin it, or read the configuration again."""
         try:
             if self._again:
                 self._again = False
                 self._reconfigure_machine()
             self._stopped()
         except (ValueError, Refusal) as error:
-            self.tell(f"what was to follow the drain could not be done: {error}")
+            self.tell(f"the step after the drain failed: {error}")
 
     def _stopped(self) -> None:
         machine = self._machine()

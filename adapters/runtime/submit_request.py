@@ -55,9 +55,8 @@ def submission_of(
     toggle_unused: bool = False,
 ) -> Submission:
     """Parse a description, a text or a mapping of commands. Relative paths in it are relative to the disk's folder.
-    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. `seed` decides what
-    ``$RANDOM_INTEGER`` and its like draw. Raise `SubmitError` if the
-    description is wrong."""
+    `own` are the submitter's settings: they have effect where the pool's ``terms`` do not decide. `seed` seeds
+    ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE``. Raise `SubmitError` if the description is wrong."""
     facts = SubmitFacts(
         now=now,
         owner=user,
@@ -122,7 +121,7 @@ def _held_for_log(parsed: Submission) -> Submission:
 
 
 def _check_executable(path: str, name: str) -> str:
-    """Return what is wrong with the line ends of a script; empty if nothing is. Raise `SubmitError` if it cannot be
+    """Return the problem with the line ends of a script; empty if there is none. Raise `SubmitError` if it cannot be
     read, or is empty."""
     try:
         with open(path, "rb") as file:
@@ -159,8 +158,8 @@ class Reading:
         return for_submissions(submissions(configuration)), configuration.warnings
 
     def policy(self) -> dict[str, str]:
-        """Return all that a pool follows of the user's own configuration, if it has a policy of the schedd's; else
-        nothing. Raise `ConfigError` if it cannot be read."""
+        """Return the settings of the user's own configuration that a pool uses, if one is a schedd policy; else
+        none. Raise `ConfigError` if it cannot be read."""
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}

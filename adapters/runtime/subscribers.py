@@ -23,14 +23,14 @@ from .views import catch_up, open_tables, views_path
 
 # The views of a pool at work: they are brought up to the log's head in a thread, beside the pool's requests.
 #
-# A command over many jobs changes as many rows of the views. Nobody but who reads them waits for that: the thread reads
-# the log by itself, as any reader of the views does.
+# A command over many jobs changes as many rows of the views. Only readers of the views wait for that: the thread reads
+# the log itself, as any reader of the views does.
 
 VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
 VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
 RETRY = 5_000_000  #: microseconds until a failed update is retried
 TURN = 0.001
-"""Seconds that the thread computes at most while the pool wants to go on: a request gives way a dozen times."""
+"""Seconds that the thread computes at most while the pool waits for it: a request yields a dozen times."""
 
 
 class ViewKeeper:
@@ -50,7 +50,7 @@ class ViewKeeper:
 
     @property
     def behind(self) -> bool:
-        """Whether the views are behind the log, or may be."""
+        """Check whether the views are behind the log, or may be."""
         return self._stale or self._failed or self._at_work
 
     def follow(self) -> None:
@@ -123,7 +123,7 @@ class ViewKeeper:
 
 class Subscribers:
     """Subscribers of `log`, kept at `url`. `folder` keeps the user logs' checkpoint; `tell` is called with messages for
-    the user who runs the pool. ``rights_of``: with whose rights the user logs are written, see `UserLogWriter`."""
+    the user who runs the pool. ``rights_of``: the rights to write user logs with, see `UserLogWriter`."""
 
     def __init__(
         self, url: str, log: EventStore, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None

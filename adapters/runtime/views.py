@@ -1,8 +1,8 @@
 """The views beside a log: find, open and update them (docs/log.md).
 
-The views of ``pool.db`` are in ``pool.db.views``, unless the log is another user's (`views_path`); those of a log on
-a server stand beside its mark; those of a log in memory are in memory. Views that somebody can have written who could
-not have written the log are not believed. Readers update them in batches, each in one transaction with its checkpoint,
+The views of ``pool.db`` are in ``pool.db.views``, unless the log is another user's (`views_path`); the views of a log
+on a server are beside its mark; the views of a log in memory are in memory. Views are not trusted if a user who cannot
+write the log could have written them. Readers update them in batches, each in one transaction with its checkpoint,
 so that several processes may do so at once and none repeats another's work.
 """
 
@@ -29,10 +29,10 @@ LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the v
 
 
 def views_path(url: str) -> str | None:
-    """Return the file in which this user keeps the views of the log at `url`; None if they are in memory. They stand
-    beside a log of one's own, and in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the
+    """Return the file in which this user keeps the views of the log at `url`; None if they are in memory. They are
+    beside the user's own log, and in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the
     log is another's, its folder cannot be written, or another user has put something in their place. Raise `LogError`
-    if the URL is no log's."""
+    if the URL is not a log's."""
     beside = _beside(url)
     location = locate(url)
     if beside is None or location.kind != "sqlite":
@@ -79,8 +79,8 @@ def _owner(path: str) -> int | None:
 
 
 def _believed(path: str, log: str = "") -> bool:
-    """Tell whether nobody can have written a file of views who could not have written the log itself: it is the user's,
-    root's or the log's owner's, and others may write it only as they may write the log. A file that is missing is."""
+    """Check whether only users who may write the log can have written a file of views: it belongs to the user, root or
+    the log's owner, and others may write it only if they may write the log. Accept a missing file."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def _believed(path: str, log: str = "") -> bool:
 
 def views_current(url: str) -> Views:
     """Return the views of the log at `url`, up to date, as of one moment. Close them after use. Raise `LogError` if
-    there is no log, `LogUnavailable` if the log or its views cannot be read."""
+    the log does not exist, `LogUnavailable` if the log or its views cannot be read."""
     path = views_path(url)
     head = head_of(url)
     if head is not None:
@@ -155,8 +155,8 @@ def open_tables(path: str | None) -> sqlite3.Connection:
 
 def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
     """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached. With
-    `shared`, others append to the log and update the views, too: the head is read anew while the views are locked. (A
-    writer alone knows the head of its own log.)"""
+    `shared`, others append to the log and update the views, too: the head is read again while the views are locked. (A
+    single writer knows the head of its log.)"""
     checked = False
     while True:
         connection.execute("BEGIN IMMEDIATE")
@@ -193,7 +193,7 @@ def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, check
 
 
 def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
-    """Tell whether the views were folded from this log, and their last event stands at its place there."""
+    """Check whether the views were folded from this log, and their last event is at the same position there."""
     if now.log != log.id:
         return False
     if now.position == head.position and now.digest not in ("", head.digest):
@@ -202,13 +202,13 @@ def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
 
 
 def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
-    """Return a connection for reading, on one snapshot, if the views in the file stand at this head; else None."""
+    """Return a connection for reading, on one snapshot, if the views in the file are at this head; else None."""
     _, position, digest = head
     if not os.path.exists(path):
         return None
     from ...domain.ports.log import LogUnavailable
 
-    # Opening the file for writing tells what is wrong with it.
+    # Opening the file for writing shows what is wrong with it.
     with suppress(OSError, LogUnavailable, *_UNREADABLE):
         connection = sqlite3.connect(reading_uri(path), uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         with ExitStack() as unless_current:
@@ -264,8 +264,8 @@ _DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def refuse_unreadable(url: str, error: BaseException) -> None:
-    """Raise `LogUnavailable` for an error that tells that what stands in the views of the log at `url` cannot be read:
-    no fold wrote it so, the file was damaged. Do nothing for any other error."""
+    """Raise `LogUnavailable` for an error that shows that the views of the log at `url` have content that no fold
+    wrote: the file was damaged. Do nothing for any other error."""
     from json import JSONDecodeError
 
     from msgspec import DecodeError
@@ -279,7 +279,7 @@ def _way_out(error: Exception) -> str:
     if _code(error) == sqlite3.SQLITE_BUSY:
         return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
     trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"
-    return f"{trouble} ({error}); `poolbook views` makes them anew: the log has all that is in them"
+    return f"{trouble} ({error}); `poolbook views` rebuilds them from the log"
 
 
 def _remove(path: str) -> None:
@@ -315,10 +315,10 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _check_owner(connection: sqlite3.Connection, path: str) -> None:
-    # In this order: whoever makes the tables meanwhile gives the file its owner in the same transaction.
+    # In this order: another process that makes the tables meanwhile sets the file's owner in the same transaction.
     made = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     if made and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        refuse_views(path, "are an SQLite database of somebody else's; move it away, as this name is Poolbook's")
+        refuse_views(path, "are another program's SQLite database; move it away, as Poolbook needs this name")
 
 
 def refuse_views(path: str, why: str) -> NoReturn:

@@ -294,7 +294,7 @@ def no_database(path: str) -> None:
 @pytest.mark.parametrize(
     ("happens", "says"),
     [
-        (damaged, r"the views \S+pool.db.views are damaged \(.+\); `poolbook views` makes them anew"),
+        (damaged, r"the views \S+pool.db.views are damaged \(.+\); `poolbook views` rebuilds them"),
         (no_database, r"the views \S+pool.db.views are damaged \(file is not a database\); `poolbook views`"),
     ],
 )
@@ -328,7 +328,7 @@ def test_a_damaged_cell_is_told_with_the_way_out(
     table, column = cell.split(".")
     with closing(sqlite3.connect(f"{url}.views")) as tables, tables:
         assert tables.execute(f"UPDATE {table} SET {column}={value}").rowcount > 0
-    said = r"the views \S+ cannot be used .*; `poolbook views` makes them anew"
+    said = r"the views \S+ cannot be used .*; `poolbook views` rebuilds them"
     with pytest.raises(LogUnavailable, match=said), Queries(url) as queries:
         question(queries)
 
@@ -350,7 +350,7 @@ def test_a_file_of_somebody_elses_is_left_alone(url: str, does: Callable[[str], 
     with closing(sqlite3.connect(f"{url}.views")) as tables:
         tables.execute("CREATE TABLE recipes (name)")
     before = Path(f"{url}.views").read_bytes()
-    with pytest.raises(LogUnavailable, match=r"the views \S+ are an SQLite database of somebody else's; move it away"):
+    with pytest.raises(LogUnavailable, match=r"the views \S+ are another program's SQLite database; move it away"):
         does(url)
     assert Path(f"{url}.views").read_bytes() == before
 

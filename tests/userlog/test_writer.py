@@ -312,7 +312,7 @@ def test_a_log_whose_place_is_made_later_has_what_came_later(tmp_path: Path) -> 
 def test_a_progress_that_is_none_is_refused_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "progress").mkdir()
     (tmp_path / "progress" / PROGRESS).write_text("{\n")
-    with pytest.raises(UserLogError, match=f"{PROGRESS}: this is no progress of user logs .* take the file away"):
+    with pytest.raises(UserLogError, match=f"{PROGRESS}: not a valid checkpoint of user logs .* remove the file"):
         writer(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The users' job logs, in the format of HTCondor's user log.
+"""Write the users' job event logs, in HTCondor's format.
 
 ``UserLogs`` folds the pool's events into texts, each with its file (``fold``; ``logged_clusters`` is its state,
 ``event_text`` has the text of each event). ``UserLogWriter`` appends them to the files, each exactly once (``writer``,

@@ -4,7 +4,7 @@ An event is a header, a sentence, indented lines, and a line of three dots. Sinc
 no text from outside can end an event early, as long as it stays on one line (``one_line``).
 
 Source: the manual's "Job Event Log Codes" for the events' meaning; for blanks and widths HTCondor's condor_event.cpp
-and the logs of a real pool.
+and the logs of an HTCondor pool.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def cluster_removed(made: int, complete: bool) -> str:
 
 
 def factory_paused(reason: str) -> str:
-    """037: somebody held a cluster."""
+    """037: a user held a cluster."""
     return f"Job Materialization Paused\n{_line('', reason)}\tPauseCode 1\n\tHoldCode 1\n"
 
 
@@ -98,7 +98,7 @@ def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, mo
 
 
 def requeued(ending: str, reason: str, usage: Numbers, moved: Numbers = NOTHING_MOVED) -> str:
-    """004: the job ended by itself and will run again."""
+    """004: the job exited and will run again."""
     return (
         f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
         f"{ending}{_line('', reason)}"
@@ -127,7 +127,7 @@ def ending(code: int | None, signal: int | None, core: str = "") -> str:
 
 
 def transfer_began(direction: str, host: str) -> str:
-    """040: files begin to move. Of an output it says nothing of where from."""
+    """040: a file transfer begins. For output the event does not name the source."""
     where = f"\tTransferring to host: {host}\n" if direction == "input" else ""
     return f"Started transferring {_WAYS[direction]} files\n{where}"
 

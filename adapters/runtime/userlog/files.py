@@ -1,6 +1,6 @@
 """Append to files that others may append to as well.
 
-A file is opened once per batch, with O_APPEND: the system puts each text at the end, whoever else writes. No lock is
+A file is opened once per batch, with O_APPEND: the system puts each text at the end, whatever else writes. No lock is
 taken, as HTCondor takes none unless ENABLE_USERLOG_LOCKING is set.
 """
 
@@ -73,7 +73,7 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
 
 
 def _cut(fd: int, written: bytes) -> int:
-    """Remove a torn event from the end of the file, unless another process has written behind it; return the number of
+    """Remove a torn event from the end of the file, unless another process has written after it; return the number of
     whole events written."""
     torn = len(written) - (written.rfind(_DOTS) + len(_DOTS) if _DOTS in written else 0)
     end = os.lseek(fd, 0, os.SEEK_CUR)
@@ -100,9 +100,9 @@ def events(text: bytes) -> Iterator[bytes]:
 
 
 def missing(path: str, since: int, text: bytes) -> bytes:
-    """Return the part of `text` that is not in the file behind the size `since`, where others may have written, too; of
-    a file shorter than that, which was emptied or replaced, all is searched. An event torn at the end of the file is
-    completed. What is no file (a FIFO, a device) cannot be searched, and of what others have written only so much is.
+    """Return the part of `text` that is not in the file after the size `since`, where others may have written, too; a
+    file shorter than that, which was emptied or replaced, is searched from its start. An event torn at the end of the
+    file is completed. A FIFO or a device cannot be searched, and only a limited part of what others have written is.
     Raise `OSError` if the file cannot be read."""
     try:
         with open(path, "rb", opener=_never_waiting) as file:
@@ -127,7 +127,7 @@ def missing(path: str, since: int, text: bytes) -> bytes:
 
 
 def _torn(tail: bytes, event: bytes) -> int:
-    """Return how many bytes of `event` stand, on a line of their own, at the end of `tail`."""
+    """Return how many bytes of `event` are at the end of `tail`, beginning on a new line."""
     for length in range(min(len(event) - 1, len(tail)), 0, -1):
         before = len(tail) - length
         if (before == 0 or tail[before - 1 : before] == b"\n") and tail.endswith(event[:length]):

@@ -3,7 +3,7 @@
 docs/userlog.md says what is written when. Every event of a log has one rule here (``_RULES``); an event without one
 means nothing for a user log.
 
-Source: the manual's "Job Event Log Codes"; the order, and what it leaves open, as in the logs of a real pool.
+Source: the manual's "Job Event Log Codes"; the order, and unspecified details, as in the logs of an HTCondor pool.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1,
 GENERIC = 8
 HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE, TRANSFER = 12, 13, 21, 24, 33, 40
 
-PRIORITY = "JobPrio"  #: the one attribute whose change is logged (033): a command of its own changes it
+PRIORITY = "JobPrio"  #: the only attribute whose change is logged (033): condor_prio changes it
 PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
 
 _BY_MACHINE = "held_by_machine"  #: the cause of a hold by WANT_HOLD, which the startd reports as an error
@@ -188,7 +188,7 @@ class UserLogs:
             yield self._cluster_gone(cluster)
 
     def _cluster_gone(self, cluster: LoggedCluster) -> Entry:
-        """The last job of a cluster with a factory has left, and no other will come."""
+        """Forget a cluster with a factory after its last job has left; return its event."""
         del self._clusters[cluster.id]
         complete = cluster.mode != "Removed"
         return cluster, FACTORY, CLUSTER_REMOVE, event_text.cluster_removed(cluster.made, complete)
@@ -255,7 +255,7 @@ class UserLogs:
         cluster.edit(event.procs, event.changes)
 
     def _chirped(self, cluster: LoggedCluster, event: e.JobsEdited) -> Iterator[Entry]:
-        """What a job wrote itself. HTCondor's log is told of what is set at once, and not of what is set with delay."""
+        """Yield the attributes that a job set itself. Like HTCondor, log immediate updates but not delayed ones."""
         for name, text in event.changes.items():
             if name not in event.delayed:
                 body = event_text.attribute_changed(name, event.before.get(name, ""), text)
@@ -325,7 +325,7 @@ class UserLogs:
             return
         by_policy = _vacate_of(event.vacated)
         run.why = by_policy or run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
-        if run.suspended and event.how == "soft":  # stopped processes go on, to take the signal
+        if run.suspended and event.how == "soft":  # stopped processes continue, to take the signal
             run.suspended = False
             if run.executing is not None:
                 yield self._one(event, UNSUSPEND, event_text.UNSUSPENDED)
@@ -385,10 +385,9 @@ def _ended(
 def _interrupted(
     run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
 ) -> Iterator[tuple[int, Body]]:
-    """Yield the events of a job that did not end by itself, or that its own policy holds at its end: the error, the
-    eviction, and the hold. Of a hold that the access point finds itself, or the job's own policy at its end, there is
-    neither error nor eviction, as in the logs of the real pool; nor is there where a policy holds or removes a job that
-    runs."""
+    """Yield the events of a job that was evicted, or that its own policy holds when it exits: the error, the eviction,
+    and the hold. As in HTCondor's logs, a hold by the access point, or by the job's own policy on exit, has no error
+    and no eviction; nor does a policy that holds or removes a running job."""
     hold = _hold_of(event.changes)
     if event.outcome == "exited" or (hold is not None and hold.code in BY_THE_ACCESS_POINT):
         if hold is not None:

@@ -44,7 +44,7 @@ class LoggedCluster:
         self.live = 0 if event.factory else event.count
         self.factory = event.factory  #: whether its jobs come little by little
         self.made = self.live  #: how many have come
-        self.mode = ""  #: what its factory was told last
+        self.mode = ""  #: the last mode of its factory
         self.running: set[int] = set()
         self.ad = event.ad
         self.owner = unquoted(event.ad.get("Owner", ""))
@@ -60,7 +60,7 @@ class LoggedCluster:
 
     @property
     def ends(self) -> bool:
-        """Whether nothing is left of it, and nothing is to come."""
+        """Check whether the cluster has no jobs, and will get none."""
         return not self.live and (self.made == self.count or self.mode == "Removed")
 
     def path_of(self, proc: int) -> str:
@@ -90,7 +90,7 @@ class LoggedCluster:
         return unquoted(text) if text.startswith('"') else ""
 
     def alike(self, *names: str) -> bool:
-        """Tell whether these attributes are the same for all jobs."""
+        """Check whether these attributes are the same for all jobs."""
         differing = {name.lower() for name in self.variants.names}
         edited = {name for _, changes in self._edits for name in changes}
         return not any(name.lower() in differing or name in edited for name in names)
@@ -101,7 +101,7 @@ class LoggedCluster:
         self._edits.append((procs, changes))
 
     def requested(self, proc: int, resource: str) -> str:
-        """Return the job's request for a resource: its Request* evaluated in its own ad; empty if that is no number."""
+        """Return the job's request for a resource: its Request* evaluated in its own ad; empty if not a number."""
         name = f"Request{resource}"
         text = self.value(proc, name)
         if not text or text.isdigit():
@@ -113,7 +113,7 @@ class LoggedCluster:
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
     def noted_alike(self) -> bool:
-        """Tell whether event 000 is the same for all jobs."""
+        """Check whether event 000 is the same for all jobs."""
         return self.alike(*NOTES, ASKED) and not self.value(0, ASKED)
 
     def notes(self, proc: int) -> list[str]:
@@ -128,7 +128,7 @@ class LoggedCluster:
         return [note for note in (first, self.string(proc, "SubmitEventUserNotes")) if note]
 
     def values(self, proc: int, names: Sequence[str]) -> Ad:
-        """Return what attributes of a job come to, as texts; without those that are undefined or an error."""
+        """Return the values of a job's attributes, as texts, without undefined values and errors."""
         ad, values = ad_of(self._whole(proc)), Ad()
         for name in names:
             try:
@@ -159,7 +159,7 @@ class LoggedCluster:
         return now
 
     def spend(self, proc: int, usage: Numbers) -> Numbers:
-        """Add a run's CPU times to those of the job's earlier runs; return the sum."""
+        """Add a run's CPU times to the job's earlier runs; return the sum."""
         return _add(self.spent, proc, usage)
 
     def move(self, proc: int, moved: Numbers) -> Numbers:
@@ -176,7 +176,7 @@ def _add(sums: dict[int, Numbers], proc: int, numbers: Numbers) -> Numbers:
 
 
 def words(text: str) -> list[str]:
-    """The words of a list."""
+    """Return the words of a list."""
     return text.replace(",", " ").split()
 
 
@@ -206,7 +206,7 @@ COMMON = {"Cpus": "", "Disk": "", "GPUs": "0", "Memory": ""}
 
 
 def address(name: str) -> str:
-    """Return a contact address in HTCondor's form. Port 0: nobody listens there."""
+    """Return a contact address in HTCondor's form. Port 0: no process listens there."""
     return f"<127.0.0.1:0?alias={name}>"
 
 
@@ -237,7 +237,7 @@ def changed(before: Place, changes: Ad) -> Place:
 
 
 def said_of(where: Place, machine: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Return what attributes of a slot, or of its machine, say; without those that it lacks."""
+    """Return the attributes of a slot, or of its machine, without missing ones."""
     known = {name.lower(): (name, text) for name, text in {**machine, **where.ad}.items() if text}
     return dict(known[name.lower()] for name in names if name.lower() in known)
 
@@ -263,7 +263,7 @@ class LoggedRun:
     removed: bool = False
     why: Why | None = None  #: the first reason that stopped it
     error: Why | None = None  #: the hold by its startd, which is reported as an error
-    asked: dict[str, str] = field(factory=dict)  #: what its job wants to be told of the slot when it begins
+    asked: dict[str, str] = field(factory=dict)  #: the slot's attributes that its job wants in the execute event
     waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 
 

@@ -1,7 +1,7 @@
-"""Write user logs so that each event stands in its file once, whenever this process may be killed (docs/userlog.md).
+"""Write user logs so that each event is in its file once, whenever this process may be killed (docs/userlog.md).
 
 Events come in batches, each announced in the checkpoint before it touches any file. After a crash
-the texts of the batch that was begun are made anew, as they follow from the log alone.
+the texts of the interrupted batch are made again from the log.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class ProgressFile:
         self._size = 0
 
     def read(self) -> UserLogPosition:
-        """Return the checkpoint; an empty one if there is no file. A line that a crash cut off is removed. Raise
-        `UserLogError` if the folder or file cannot be used, or is no checkpoint."""
+        """Return the checkpoint; an empty one if the file does not exist. Remove a line that a crash cut off. Raise
+        `UserLogError` if the folder or file cannot be used, or is not a checkpoint."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             text = self.path.read_bytes() if self.path.exists() else b""
@@ -82,12 +82,12 @@ class ProgressFile:
             return msgspec.json.decode(last, type=UserLogPosition) if last else UserLogPosition()
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UserLogError(
-                f"{self.path}: this is no progress of user logs ({error}); take the file away, and every user log is "
+                f"{self.path}: not a valid checkpoint of user logs ({error}); remove the file, and every user log is "
                 "written again from the first event"
             ) from None
 
     def save(self, progress: UserLogPosition) -> None:
-        """Add a line, all of it or nothing. Raise `UserLogError` if it could not be written."""
+        """Add a line completely or not at all. Raise `UserLogError` if it could not be written."""
         line = msgspec.json.encode(progress) + b"\n"
         try:
             if self._size > GROWN:
@@ -185,9 +185,9 @@ class UserLogWriter:
             self.write(chunk)
 
     def write(self, events: Iterable[tuple[int, Event]]) -> None:
-        """Write `events`, the next ones of the log, as one batch. Skip those that were written before. Raise
+        """Write `events`, the next ones of the log, as one batch. Skip events that were written before. Raise
         `UserLogError` if events between the last batch and this one are missing, or the checkpoint cannot be saved;
-        then nothing of this batch is written, and a new writer may try it again."""
+        then no part of this batch is written, and a new writer may try it again."""
         progress = self._progress
         if self.position < progress.position:
             raise UserLogError(f"events up to {progress.position} are written already: let `start` read the log first")
@@ -231,7 +231,7 @@ class UserLogWriter:
         self._progress.failures[path] = Failure(path, loss.reason, first, before + loss.events)
 
     def _recover(self, events: list[tuple[int, Event]]) -> None:
-        """Write what is missing of the batch that was begun before the crash."""
+        """Write the missing part of the batch that the crash interrupted."""
         sizes = self._progress.sizes
         for file, text in self._texts(events).items():
             try:
