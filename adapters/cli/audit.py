@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _INDENT = 4
 """Columns by which continuation lines are indented."""
 SHOWN = 20
-"""Findings of a kind that are printed unless all are asked for."""
+"""Findings of a kind that are printed without -all."""
 
 AUDIT = command_table("audit")
 

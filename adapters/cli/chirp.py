@@ -1,7 +1,7 @@
-"""condor_chirp: what a job at work asks of its initial directory, of its ad and of its log.
+"""condor_chirp: access a running job's initial directory, its ad and its log.
 
-Source: condor_chirp.cpp and chirp_client.c of the reference, and captures of what it prints. Wrong usage goes to
-standard output, and ends with 255.
+Source: HTCondor's condor_chirp.cpp and chirp_client.c, and captures of its output. Usage errors go to standard output,
+with exit code 255.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Proxy:
         self.ask("cookie", cookie)
 
     def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:
-        """Send a request, and what goes with it; return the answer. Raise `_ChirpFailed` for one below 0."""
+        """Send a request and its data; return the answer. Raise `_ChirpFailed` for a negative answer."""
         self._stream.write(os.fsencode(" ".join([request, *map(_quoted, arguments)])) + b"\n" + data)
         return self.answer()
 
@@ -104,7 +104,7 @@ _Do = Callable[[Proxy, Sequence[str]], int]
 
 
 class ChirpVerb(NamedTuple):
-    """What follows the verb, as the help shows it, how many words these may be, and what is done with them: returns
+    """A verb: its arguments as the help shows them, how many there may be, and the function that runs it and returns
     the exit code."""
 
     usage: str
@@ -113,7 +113,7 @@ class ChirpVerb(NamedTuple):
 
 
 def _plain(request: str) -> _Do:
-    return lambda proxy, words: proxy.ask(request, *words)
+    return lambda proxy, arguments: proxy.ask(request, *arguments)
 
 
 def _attribute(request: str) -> _Do:
@@ -140,7 +140,7 @@ def _status(request: str, names: Sequence[str]) -> _Do:
 
 
 def _or_by(option: str, plain: str, other: str) -> _Do:
-    """A verb whose option makes it another request."""
+    """Return the action of a verb whose option changes the request."""
 
     def asked(proxy: Proxy, arguments: Sequence[str]) -> int:
         return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain, *arguments)

@@ -1,4 +1,4 @@
-"""Shared by the commands: which log and job are meant, and how calls and URLs are printed."""
+"""Shared by the commands: choose the log and the job, and print calls and URLs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class CommandOutput(NamedTuple):
 
 
 def called_tool() -> str:
-    """Return the name of HTCondor's tool under which this program was called; empty if by its own."""
+    """Return the name of the HTCondor tool that this program was called as; empty for ``poolbook``."""
     name = os.path.basename(sys.argv[0])
     return name if name.startswith("condor_") else ""
 
 
 def is_this_pool(name: str) -> bool:
-    """Tell whether -name or -pool means the pool of the log: this host's, with or without a user or port."""
+    """Check whether -name or -pool names the pool of the log: this host, with or without a user or port."""
     from ..machine.host import host_name
 
     return name.lower().rpartition("@")[2].partition(":")[0] in ("localhost", "127.0.0.1", host_name().lower())
@@ -62,7 +62,7 @@ _DAEMONS: Final = {"condor_vacate": "startd"} | dict.fromkeys(("condor_off", "co
 
 
 def _wrong_address(tool: str, option: str, name: str) -> str:
-    """Return what a tool says of an address that is none; empty if it is one."""
+    """Return a tool's message about an invalid address; empty for a valid one."""
     if re.fullmatch(r"<[^<>]+>", name):
         return ""
     form = "ip:port" if option == "address" else "ip.address.here:port"
@@ -152,8 +152,8 @@ def setting(name: str = "") -> CellContext:
 
 
 def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: int = 1) -> str:
-    """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one: ``unknown``,
-    of a pool ``no_pool``, in which ``{name}`` is that name; or if -addr is no address."""
+    """Return the log of the named pool. Raise ``ToolEnded`` if -name or -pool names another pool, with the text
+    ``unknown`` or ``no_pool``, in which ``{name}`` is that name; or if -addr is not a valid address."""
     for given in arguments.every("addr"):
         if wrong := _wrong_address(called_tool(), "addr", given.values[0]):
             raise ToolEnded(1, f"{wrong}\n")

@@ -174,7 +174,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.IGNORECASE)
     except re.error as problem:
-        raise UsageError(f"poolbook config -dump: {text} is no regular expression: {problem}") from None
+        raise UsageError(f"poolbook config -dump: {text} is not a valid regular expression: {problem}") from None
 
 
 def _safely(settings: Configuration, name: str) -> str:
@@ -219,7 +219,7 @@ def print_template(arguments: Sequence[str]) -> int:
         raise UsageError(f"poolbook config use {category}: the categories of templates are {kinds}")
     if not name:
         print(f"use {mine[0].category} accepts")
-        print("\n".join(f"  {template.name}" for template in sorted(mine, key=lambda one: one.name.lower())))
+        print("\n".join(f"  {template.name}" for template in sorted(mine, key=lambda template: template.name.lower())))
         return 0
     template = known.get((category.lower(), name.lower()))
     if template is None:

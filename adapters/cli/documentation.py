@@ -16,7 +16,7 @@ from ..condor_tools.terminal import folded, width_of
 from .main import COMMANDS, PREFIX, SAME, command_named
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-"""docs/ stands beside the rooms in a checkout and in the package."""
+"""docs/ is next to the rooms in a checkout and in the package."""
 CONTENTS = "README"
 
 DOC = command_table("doc")
@@ -55,7 +55,7 @@ def _named(word: str) -> Path:
     path = known.get(name) or known.get(name.removesuffix(".md"))
     if path is None:
         hint = did_you_mean(name, known, "`poolbook doc` lists the pages", likeness=0.5)
-        raise UsageError(f"poolbook doc: there is no page or example {word!r}; {hint}")
+        raise UsageError(f"poolbook doc: unknown page or example {word!r}; {hint}")
     return path
 
 
@@ -80,7 +80,7 @@ def options_of(command: ToolSyntax) -> Iterator[Option]:
 
 
 def takes_files(command: ToolSyntax) -> bool:
-    """Tell whether the command's operands are files or folders."""
+    """Check whether the command's operands are files or folders."""
     return _FILES.search(command.usage) is not None
 
 
@@ -176,7 +176,7 @@ def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
         ],
     }
     text = Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8")
-    return re.sub(r"@([a-z]+)@", lambda found: "\n".join(parts[found[1]]), text).rstrip("\n")
+    return re.sub(r"@([a-z]+)@", lambda match: "\n".join(parts[match[1]]), text).rstrip("\n")
 
 
 def _fish(tables: Sequence[ToolSyntax]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Tell of an error that nobody foresaw: a sentence for the user, the traceback in a file for who mends it."""
+"""Report an unexpected error: a sentence for the user, and the traceback in a file for the bug report."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _kept(error: Exception, argv: Sequence[str]) -> Path:
         place = folder
     except OSError:
         place = Path(tempfile.gettempdir())
-    number, written = tempfile.mkstemp(dir=place, prefix=name)  # 0600, and nobody else's
+    number, written = tempfile.mkstemp(dir=place, prefix=name)  # 0600, and owned by this user
     try:
         with os.fdopen(number, "wb") as file:
             file.write(text)

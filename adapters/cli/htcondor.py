@@ -1,6 +1,6 @@
 """htcondor: ``htcondor job submit, status, out, err, log, resources``, in the words of HTCondor's tool.
 
-Source: htcondor_cli of the reference, and captures of what it prints. What it says goes to standard error.
+Source: htcondor_cli in HTCondor, and captures of its output. Messages go to standard error.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NOUNS: Final = ("dag", "job", "jobset", "eventlog", "credential", "server", "ap"
 _POOL: Final = "`poolbook status -any` shows the pool"
 _INSTEAD: Final = {
     "dag": "Poolbook runs no DAGs",
-    "jobset": "there are no job sets",
-    "eventlog": "`condor_watch_q -files LOG` and `poolbook why JOB` tell what a job event log does",
-    "credential": "there are no credentials here: whoever may write the log's file may use the pool",
+    "jobset": "job sets are not implemented",
+    "eventlog": "`condor_watch_q -files LOG` and `poolbook why JOB` show what a job event log shows",
+    "credential": "there are no credentials here: users who may write the log's file may use the pool",
     **dict.fromkeys(("server", "ap", "ep", "cm"), _POOL),
     "ocu": "there are no opportunistic claims",
     "snake": "`poolbook run` runs the jobs of a submit file",
@@ -60,11 +60,11 @@ VERBS: Final[dict[str, tuple[tuple[tuple[str, ...], dict[str, Any]], ...]]] = {
 
 
 class _CommandFailed(Exception):
-    """What was asked for cannot be done, and why."""
+    """A command failed; the text says why."""
 
 
 class _HelpParser(argparse.ArgumentParser):
-    """A parser whose help may stand in a file, as argparse wraps a long line otherwise from version to version."""
+    """A parser that reads its help from a file, because argparse wraps long lines differently in each version."""
 
     file = ""
 
@@ -230,7 +230,7 @@ _IDLE, _RUNNING, _COMPLETED, _HELD, _TRANSFERS, _SUSPENDED = 1, 2, 4, 5, 6, 7
 
 
 def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
-    """Yield what ``htcondor job status`` says of a job."""
+    """Yield the lines of ``htcondor job status`` about a job."""
 
     def value(name: str) -> float:
         number = ad.eval(name) if name in ad else 0

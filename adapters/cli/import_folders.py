@@ -58,7 +58,7 @@ def follow(argv: Sequence[str]) -> int:
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
     reported: set[str] = set()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever began this in the background had it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that started this in the background ignores it
     verdict, position = "nothing read", 0
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
         try:
@@ -160,8 +160,8 @@ def _tell(url: str, result: ImportResult) -> None:
     if not result.counts:
         kinds = ", ".join(kind.name for kind in KINDS.values())
         print(
-            "  There is nothing of HTCondor's in there: name its LOG and SPOOL folders (`condor_config_val LOG SPOOL`)."
-            f"\n  These are read, and known by what stands in them: {kinds}."
+            "  It contains no HTCondor files: name the LOG and SPOOL folders (`condor_config_val LOG SPOOL`)."
+            f"\n  These kinds are read, recognized by their content: {kinds}."
         )
     else:
         print(f"\nNext: poolbook audit {safe_url(url)}")

@@ -71,11 +71,11 @@ class JobActionRequest(NamedTuple):
     """A parsed command line."""
 
     action: Action
-    ids: tuple[ClusterOrJob, ...]  #: single jobs, each with a result and an answer of its own
+    ids: tuple[ClusterOrJob, ...]  #: single jobs, each with its own result and answer
     slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
     selection: JobSelector | None  #: all other jobs, as one request; None for none
     whose: str  #: how an answer names the jobs of the selection: `` in cluster 12``
-    held: bool  #: whether only held jobs are meant
+    held: bool  #: whether to select only held jobs
     reason: str
     subcode: int | None  #: HoldReasonSubCode; None if none was given
     arguments: Arguments
@@ -85,7 +85,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     """Parse a command line.
 
     :param command: a name of ``COMMANDS``
-    :param caller: what stands before the command in a reason that nobody gave: ``poolbook`` and a blank, or ``condor_``
+    :param caller: the prefix of the command in a default reason: ``poolbook`` and a blank, or ``condor_``
     :raises UsageError: no jobs are named, or the options cannot be understood
     """
     table = COMMANDS[command]
@@ -239,8 +239,8 @@ def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapp
     from json import dumps
 
     rows: list[dict[str, object]] = [
-        {**_named(one.job), "Result": RESULT_NAMES[one.result], "Message": message(request.action, one)}
-        for one in single
+        {**_named(done.job), "Result": RESULT_NAMES[done.result], "Message": message(request.action, done)}
+        for done in single
     ]
     rows += [
         {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count
@@ -310,7 +310,7 @@ def _of_slot(url: str, kind: str, slot: str, fast: Mapping[str, bool]) -> int:
 
 
 def result_of(kind: str, result: str) -> int:
-    """Return HTCondor's number of what became of jobs by a request of this kind."""
+    """Return HTCondor's number for the result of a request of this kind."""
     known = _RESULTS.get(result)
     return _BY_STATUS.get((kind, result), BAD_STATUS) if known is None else known
 
@@ -326,7 +326,7 @@ def _count(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
 
 
 def now(argv: Sequence[str]) -> int:
-    """As with HTCondor's, the end is that of the request: the job begins when the others are gone."""
+    """Exit with the request's result, as HTCondor's tool does: the job starts when the others are gone."""
     syntax = tool("now")
     arguments = read_words(syntax, argv)
     matches = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]

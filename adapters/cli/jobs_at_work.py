@@ -1,4 +1,4 @@
-"""condor_who, condor_tail, condor_ssh_to_job: the jobs that run on this machine, what they write, a shell in one.
+"""condor_who, condor_tail, condor_ssh_to_job: list the jobs that run on this machine, show their output, open a shell.
 
 Jobs run on this machine, so the shell is started here, and neither ssh nor a key is needed. ``submit -interactive``
 queues a job that waits for its user, who gets such a shell as soon as it runs. Source: condor_submit in the manual, and
@@ -84,7 +84,7 @@ def _row(ad: ClassAd, queries: Queries) -> tuple[str, ...]:
 
 
 def _directory(pid: int) -> str:
-    """Return the directory in which a process is at work; empty if that cannot be told."""
+    """Return the working directory of a process; empty if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -144,7 +144,7 @@ def _at_most(arguments: Arguments) -> int:
 def _files(
     ad: ClassAd, run: RunningProcess, streams: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the files that are asked for: a job's streams, and what it will have transferred."""
+    """Yield the requested files: a job's streams and its output files."""
     scratch = Path(run.scratch)
     listed = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
     of_streams = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
@@ -184,7 +184,7 @@ def _show(files: dict[str, Path], shown: dict[str, int], at_most: int) -> None:
 _SSH = tool("ssh_to_job")
 _FIRST_PAUSE: Final = 0.1  #: seconds until the second look with -auto-retry; each further pause is twice as long
 _PAUSE: Final = 5.0  #: and this at most, as condor_ssh_to_job takes it
-SESSION: Final = ".condor_ssh_to_job_1"  #: what is in a job's directory for as long as its user is there
+SESSION: Final = ".condor_ssh_to_job_1"  #: a file in the job's directory while its user is logged in
 _HELD: Final = 5  #: the JobStatus of a job that is held
 
 
@@ -281,13 +281,13 @@ def _ended(shell: subprocess.Popen[bytes], removed: str) -> int:
 
 _WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
 DESCRIPTION: Final = "environment = TMOUT=7200\nnotification = never\npriority = 1000\nrequest_memory = 512m\n"
-"""The job of somebody who names no submit file."""
+"""The job of a user who names no submit file."""
 _DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=", re.MULTILINE | re.IGNORECASE)
 
 
 def lines_of(description: str) -> Iterator[str]:
     """Yield the lines that make a submit file's job one that waits for its user. The program that the file names is
-    not run, and stays where it is. INTERACTIVE_SUBMIT_* are not followed."""
+    not run, and stays where it is. INTERACTIVE_SUBMIT_* have no effect."""
     yield "MY.InteractiveJob = true"
     yield "transfer_executable = false"
     yield "executable = /bin/sh"

@@ -31,7 +31,7 @@ VIEWS = command_table("views")
 
 
 def _dump(items: Iterable[object]) -> None:
-    """A JSON list, written as it comes."""
+    """Print a JSON list, item by item."""
     write = sys.stdout.write
     separator = "[\n"
     for item in items:
@@ -73,7 +73,7 @@ def why(argv: Sequence[str]) -> int:
 
 
 LINE_INDENT = 4
-"""How far a line that goes on in the next one is indented there."""
+"""The indentation of continuation lines."""
 
 
 def _print_life(answer: Answer) -> None:
@@ -86,7 +86,7 @@ def _print_life(answer: Answer) -> None:
 
 
 def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
-    """What to ask next of a cluster."""
+    """Return commands to type next about a cluster."""
     from ...replay.why.cluster import outcomes
 
     results = outcomes(log, int(cluster), at)
@@ -135,7 +135,7 @@ def log(argv: Sequence[str]) -> int:
 def verify(argv: Sequence[str]) -> int:
     arguments = parse(VERIFY, argv)
     if arguments.words:
-        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with -log")
+        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is not an option; name the log with -log")
     from ..runtime.queries import Queries
 
     url = log_of(arguments)
@@ -156,16 +156,16 @@ def verify(argv: Sequence[str]) -> int:
         for line in _on_decisions(verification.decisions) if verification.decisions is not None else ():
             print(line)
         if verification.imported:
-            print("  it was imported from a real pool's records; what these tell of is judged by `poolbook audit`")
+            print("  it was imported from a real pool's records; `poolbook audit` judges their content")
     return 0 if verification.sound else 1
 
 
 TELL_EVERY = 2.0
-"""Seconds between two words about how far the cycles are, where somebody watches a terminal."""
+"""Seconds between two progress messages about the cycles on a terminal."""
 
 
 def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
-    """What came of taking the cycles again, in lines."""
+    """Yield the lines about the cycles that were decided again."""
 
     polls = f", and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
     were = "was" if recheck.taken == 1 and not recheck.polls else "were"
@@ -237,7 +237,7 @@ def views(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         print(json.dumps({"position": position, "file": views_path(url)}))
     else:
-        print(f"The views of {safe_url(url)} are made anew, up to event {position}.")
+        print(f"The views of {safe_url(url)} were rebuilt, up to event {position}.")
     return 0
 
 
@@ -252,7 +252,7 @@ DECISIONS = frozenset({"match", "no match", "exit"})
 
 
 def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: str = "") -> None:
-    """Print a line of the log, folded to the terminal's width. `place`: where its imported record stands."""
+    """Print a line of the log, folded to the terminal's width. `place`: where its imported record is."""
     text = visible(listing.line(member, zone, place))
     if width is not None and len(text) > width:  # columns are of no use in lines that are folded
         text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])

@@ -38,7 +38,7 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
 
 
 def _served(command: ToolSyntax, arguments: Arguments) -> str:
-    """Return the log if a server holds it: what a machine's policy says of such a request depends on its sensors. Raise
+    """Return the log if a server holds it, as the machine's policy about such a request depends on its sensors. Raise
     `ToolError` if no pool serves it, `LogError` if none can, because the log was imported."""
     url = log_of(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
     if not (is_served(url) or is_written(url)):
@@ -79,7 +79,7 @@ def drain(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook drain: -{second} conflicts with -{first}")
     quick = arguments.chosen("fast", "quick")
     if quick and arguments.has("start"):
-        message = f"-start is not used with -{quick}: only a graceful drain has a START of its own"
+        message = f"-start is not used with -{quick}: only a graceful drain sets START"
         print(f"poolbook drain: {message}", file=sys.stderr)
     answer = _ask(
         DRAIN,
@@ -149,7 +149,7 @@ def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done: str, *given
     arguments = parse(command, argv)
     for word in arguments.words:
         if not is_this_pool(word):
-            own = f"poolbook {command.name}: {word!r} is no option; this machine alone is meant"
+            own = f"poolbook {command.name}: {word!r} is not an option; the command acts on this machine alone"
             raise NotHere(own, unknown_host(word)[0]) if called_tool() else UsageError(own)
     more = {name: arguments.value(name) for name in given if arguments.has(name)}
     answer = ask(_served(command, arguments), {"kind": kind, **more})

@@ -1,8 +1,8 @@
 """``poolbook COMMAND ...``: find the command, call it, and turn its errors into a message and an exit code.
 
-Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 3, it failed in a way that nobody foresaw; 130,
-interrupted. No error ends in a traceback: one that was not foreseen is told in a sentence, and its traceback is kept in
-a file (``fault_report``). ``poolbook -debug COMMAND`` prints it instead.
+Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 3, an unexpected error; 130, interrupted. No
+error ends in a traceback: an unexpected one is reported in a sentence, and its traceback is saved in a file
+(``fault_report``). ``poolbook -debug COMMAND`` prints it instead.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ def unknown(name: str) -> str:
 
     plain = name.removeprefix(PREFIX)
     if plain in INSTEAD:
-        return f"poolbook: there is no command {name}: {INSTEAD[plain]}"
+        return f"poolbook: unknown command {name}: {INSTEAD[plain]}"
     if hint := did_you_mean(plain, COMMANDS):
-        return f"poolbook: there is no command {name!r}; {hint}"
+        return f"poolbook: unknown command {name!r}; {hint}"
     if name != plain:
         return f"poolbook: Poolbook has no counterpart of {name}; `poolbook -help` lists its commands"
-    return f"poolbook: there is no command {name!r}; `poolbook -help` lists the commands"
+    return f"poolbook: unknown command {name!r}; `poolbook -help` lists the commands"
 
 
 _FIRST = """\
 poolbook: runs HTCondor jobs, and writes every step to an append-only log
 
-usage: poolbook COMMAND [options]        poolbook help COMMAND tells more
+usage: poolbook COMMAND [options]        poolbook help COMMAND shows more
 
 """
 _LAST = (
     "",
-    "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
-    "option says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's "
+    "Commands that use a pool take -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
+    "option says otherwise), sqlite:///file.db or postgresql://...; and -json where they print something. HTCondor's "
     "own names are understood too: poolbook condor_q; by these alone there are "
     + ", ".join(map(tool_name, TOOLS))
     + ".",
@@ -101,10 +101,10 @@ def overview() -> str:
 
 _NO_POOL = "No pool in this folder yet. `poolbook run job.sub` or `poolbook serve` starts one; -log FILE names another."
 _DEBUG = "-debug"
-UNFORESEEN = 3  #: the exit code of a command that failed in a way that nobody foresaw
+UNFORESEEN = 3  #: the exit code of a command that failed with an unexpected error
 _HELPS = ("-h", "-help", "--help", "help")
 _VERSIONS = ("-version", "--version", "version")
-_TOOLS_FAILED = 1  #: the exit code of HTCondor's tools for whatever fails
+_TOOLS_FAILED = 1  #: the exit code of HTCondor's tools for any failure
 
 
 def _say(text: object) -> None:
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tool = os.path.basename(sys.argv[0])
         if tool.startswith("condor_") or tool == "htcondor":
             code = main([tool, *sys.argv[1:]])
-            exact = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's by itself
+            exact = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's does already
             return _TOOLS_FAILED if code in (2, UNFORESEEN) and not exact else code
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == [_DEBUG]
@@ -168,7 +168,7 @@ def _called(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
 
 
 def _explained(error: Exception) -> int | None:
-    """Print an error that is meant for the user and return its exit code; None for any other."""
+    """Print an expected error and return its exit code; return None for any other."""
     from ...domain.errors import PoolbookError
     from .common import called_tool
 

@@ -1,8 +1,8 @@
-"""condor_ping: whether the pool can be reached, and what this user may ask of it.
+"""condor_ping: check whether the pool can be reached, and what this user may request.
 
-A pool knows its users by the socket's peer credentials, where HTCondor's knows them by FS; nothing is encrypted, as
-nothing leaves the machine. Its users may read and submit (READ, WRITE); its owners also administrate it. What daemons
-ask of each other nobody may.
+A pool identifies its users by the socket's peer credentials, where HTCondor uses FS; nothing is encrypted, because
+nothing leaves the machine. Its users may read and submit (READ, WRITE); its owners may also administrate it. No user
+has the daemons' levels.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _level(token: str) -> str:
 
 
 def _user(url: str) -> tuple[str, frozenset[str]]:
-    """Return this user's name in the pool, and the levels that it has. Raise `LogError` if there is no pool."""
+    """Return this user's name in the pool, and its authorization levels. Raise `LogError` if the pool is missing."""
     from ...domain.state.pool_settings import SUPER_USERS, UID_DOMAIN
     from ..runtime.queries import Queries
 

@@ -52,7 +52,7 @@ def _text(name: str) -> str:
     try:
         return read_input() if name == "-" else read_text(name, "strict")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise ToolError(f"poolbook play: {name} cannot be read: {why}") from None
 
 
@@ -84,7 +84,7 @@ def _played(scenario: Any, name: str, dialect: str, log: EventStore, arguments: 
     for warning in machines.new_warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)
     teller = _Json() if arguments.has("json") else _Lines(quiet=arguments.has("quiet"))
-    stage = Simulation(scenario, machines, log, lambda told: teller.hear(told), dialect)
+    stage = Simulation(scenario, machines, log, lambda entry: teller.hear(entry), dialect)
     teller.transcript = stage.transcript
     good = perform(stage)
     violations = _judged(stage) if arguments.has("audit") else None

@@ -45,7 +45,7 @@ def read(argv: Sequence[str]) -> PrioRequest:
 
 
 def _is_value(argv: Sequence[str], at: int) -> bool:
-    """Tell whether the word is the value of an option before it, as -5 is in ``-p -5``."""
+    """Check whether the word is the value of the option before it, as -5 is in ``-p -5``."""
     before = argv[at - 1] if at else ""
     if not before.startswith("-") or _STEP.fullmatch(before):
         return False

@@ -1,7 +1,7 @@
-"""``poolbook qedit`` and condor_qedit: edit attributes of jobs, and say in condor_qedit's words what became of it.
+"""``poolbook qedit`` and condor_qedit: edit attributes of jobs, and report the result in condor_qedit's words.
 
-The first word that is no option names jobs or a user, unless options do; words with a digit first go on with it. The
-others are attributes and values. Source: qedit.cpp of the reference, and what it printed.
+The first word that is not an option names jobs or a user, unless options do; following words that begin with a digit
+name more jobs. The others are attributes and values. Source: HTCondor's qedit.cpp, and its recorded output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EditRequest(NamedTuple):
     """A parsed command line."""
 
     ids: tuple[ClusterOrJob, ...]
-    constraints: tuple[str, ...]  #: as they were given; those of owners are made of their names
+    constraints: tuple[str, ...]  #: as given; for owners, made from their names
     changes: Mapping[str, str]  #: attribute -> the text of an ad's expression
     only_own: bool  #: whether others' jobs are passed over
     dry: bool
@@ -92,12 +92,12 @@ def read(argv: Sequence[str]) -> EditRequest:
 def _id(word: str) -> ClusterOrJob:
     job = read_job_id(word)
     if job is None:
-        raise UsageError(f"poolbook qedit: {word!r} is no job: a job is cluster.proc (12.3), a cluster a number (12)")
+        raise UsageError(f"poolbook qedit: {word!r} is not a job id: use cluster.proc (12.3) or a cluster (12)")
     return job
 
 
 def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]]:
-    """Return the words that name jobs, the options, and what is to be set."""
+    """Return the words that name jobs, the options, and the attributes to set."""
     rest_words: list[str] = []
     given: list[Given] = []
     changes: dict[str, str] = {}
@@ -220,7 +220,7 @@ def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), why: str
 
 
 def _constraint(request: EditRequest) -> str:
-    """Return the jobs that are meant as condor_qedit writes them."""
+    """Return the selected jobs as condor_qedit writes them."""
     parts = list(request.constraints)
     if request.ids:
         parts.append("|| ".join(_of_id(job) for job in request.ids))

@@ -1,4 +1,4 @@
-"""condor_qsub: submit a script as SGE's and PBS's qsub do. Source of options and words: the reference's script."""
+"""condor_qsub: submit a script as SGE's and PBS's qsub do. Source of options and messages: HTCondor's script."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell
 _REFUSED: Final = {
     "I": "jobs have no terminal yet",
     "verbose": "-print -test shows the submit file",
-    "c": "there is no standard universe, and so no checkpoint that HTCondor takes",
+    "c": "HTCondor has no standard universe any more, and so takes no checkpoints",
 }
 _IN_SCRIPT: Final = re.compile(r"#\$ (.*)")
 _IN_FILE: Final = re.compile(r"#(?:PBS|\$) (.*)")
-_WHOLE_LIFE: Final = 3153600000  #: seconds of deferral_window, as the reference's script has it: 100 years
+_WHOLE_LIFE: Final = 3153600000  #: seconds of deferral_window, as in HTCondor's script: 100 years
 
 
 class _QsubRequest(NamedTuple):
@@ -45,7 +45,7 @@ class _QsubRequest(NamedTuple):
 
 
 def qsub(argv: Sequence[str]) -> int:
-    arguments = " ".join(argv).split()  # the reference's script splits them, too
+    arguments = " ".join(argv).split()  # HTCondor's script splits them, too
     if arguments[:1] == ["-f"]:
         arguments = [*arguments[1:], *_directives(arguments[1] if arguments[1:] else "", _IN_FILE)]
     request = _read(arguments)
@@ -132,7 +132,7 @@ def _directives(path: str, form: re.Pattern[str]) -> list[str]:
 
 
 def _with_script(request: _QsubRequest) -> _QsubRequest:
-    """Lay over the words those of the script, which win."""
+    """Merge the script's options over the command line's."""
     if request.of("b") == "y":
         return request
     more = _read(_directives(request.words[0], _IN_SCRIPT))

@@ -1,6 +1,6 @@
 """``poolbook q, status, history``: print jobs and slots in the columns of HTCondor's tools.
 
-No ad is built where counts or single columns answer.
+Ads are built only where counts or single columns are not enough.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[
 
 
 def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
-    """Yield the clusters with factories: mine, or everyone's; or those that are named."""
+    """Yield the clusters with factories: the user's, everyone's, or the named ones."""
     from ..condor_tools.autocluster_table import factory_ads
 
     mine = not query.everyone and bool(here.owner)
@@ -218,7 +218,7 @@ def status(argv: Sequence[str]) -> int:
         except NotRecorded as error:
             raise ToolError(
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
-                "`poolbook userprio` tell of the queue and its users"
+                "`poolbook userprio` show the queue and its users"
             ) from None
         return _shown(status_tool.render(ads, query, here), query)
 
@@ -242,7 +242,7 @@ def _epochs(query: HistoryQuery, here: CellContext) -> int:
         try:
             ads = queries.epochs(clusters, query.forwards)
         except NotRecorded as error:
-            raise ToolError(f"poolbook history: {error}: `poolbook usage -by machine` tells of runs") from None
+            raise ToolError(f"poolbook history: {error}: `poolbook usage -by machine` shows runs") from None
         return _write(history_tool.render(ads, query, here))
 
 

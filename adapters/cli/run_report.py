@@ -1,5 +1,5 @@
-"""The end of `run` and `resume`: what became of the jobs of each cluster, the first failed job with the end of its
-stderr, the first held job with its reason, the jobs that no slot can run, and the calls worth typing next."""
+"""The final report of `run` and `resume`: the results of each cluster's jobs, the first failed job with the end of its
+stderr, the first held job with its reason, the jobs that no slot can run, and the commands to type next."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LastRun:
 
 @frozen
 class ClusterResult:
-    """A cluster at the end: its submission, its events, and what became of its jobs."""
+    """A cluster at the end: its submission, its events, and its jobs' results."""
 
     number: int
     submitted: ClusterSubmitted
@@ -136,7 +136,7 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
 
 
 def _print_json(results: Iterable[ClusterResult]) -> None:
-    """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
+    """Print the jobs as a JSON list of objects, with HTCondor's attribute names where it has them."""
     jobs = [
         {
             "ClusterId": result.number,
@@ -177,7 +177,7 @@ def _table(result: ClusterResult) -> None:
 
 
 def _where(result: ClusterResult, more: Collection[str]) -> str:
-    """The command that lists jobs which are so."""
+    """Return the command that lists jobs in these states."""
     if set(more) == {"held"}:
         return f"poolbook q {result.number} -hold"
     unfinished = any(status in more for status in ("held", "idle", "running", "suspended"))
@@ -231,7 +231,7 @@ def failures(
     """Return what went wrong, in paragraphs, and what to type next; both empty if all is well.
 
     :param unmatchable: the jobs that no slot can run, by cluster
-    :param interrupted: whether a user ended the run; otherwise it ended because nothing was left that could run
+    :param interrupted: whether a user ended the run; otherwise it ended because no remaining job could run
     """
     paragraphs: list[str] = []
     worth: Calls = []
@@ -257,8 +257,8 @@ def failures(
     remaining -= sum(vain.jobs for vain in unmatchable.values())
     jobs, them = ("1 job is left", "it") if remaining == 1 else (f"{remaining:,} jobs are left", "them")
     if remaining > 0 and interrupted:
-        paragraphs.append(f"{jobs}: `poolbook resume` goes on with {them}.")
-        worth.insert(0, ("resume", "go on with what is left"))
+        paragraphs.append(f"{jobs}: `poolbook resume` continues with {them}.")
+        worth.insert(0, ("resume", "continue with the remaining jobs"))
     elif remaining > 0 and not unmatchable:
         paragraphs.append(f"{jobs}: no slot takes {them} now.")
         waiting = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first("idle")) is not None]
@@ -350,7 +350,7 @@ def _stderr(result: ClusterResult, proc: int) -> str:
 
 
 def _last_lines(path: str) -> list[str]:
-    """Return a file's last lines that are not empty, made printable; none if it is no regular file."""
+    """Return a file's last lines that are not empty, made printable; none if it is not a regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return []

@@ -83,7 +83,7 @@ def _check_place(log: Path) -> None:
     why = why_not_own(log) if log.exists() else ""
     if why:
         raise ToolError(
-            f"poolbook: {log} cannot serve all users: {why}, and so somebody else could put another log there; keep it "
+            f"poolbook: {log} cannot serve all users: {why}, and so another user could put another log there; keep it "
             "in a folder of root's alone (-log /var/lib/poolbook/pool.db)"
         )
 
@@ -120,7 +120,7 @@ def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dial
 
 
 def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, measured: bool) -> None:
-    """Add this machine to the pool, or replace what it offered by what is asked now."""
+    """Add this machine to the pool, or replace its former slots by the requested ones."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
     from ..runtime.startd import ExecutionPoint
@@ -250,7 +250,7 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
         server.step(server.world.now() + 250_000)
         progress.show()
     if server.stopping:
-        progress.say("stopping: jobs that run are told to end")
+        progress.say("stopping: ending the running jobs")
         server.shut_down()
     progress.end()
     url, as_json = log_of(arguments), arguments.has("json")
@@ -354,7 +354,7 @@ class JobProgress:
         print(("\n" if self._terminal and self._last else "") + line, file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
-        """Tell whether waiting is useless: no job runs, no idle job fits a slot, and no startd policy can change its
+        """Check whether waiting is useless: no job runs, no idle job fits a slot, and no startd policy can change its
         answer later."""
         engine = self._server.engine
         always = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())

@@ -1,6 +1,6 @@
 """``poolbook submit`` and condor_submit: queue the jobs of a submit file or of standard input.
 
-Source of the tool's words: submit.cpp of the reference, and captures of what it prints.
+Source of the tool's messages: HTCondor's submit.cpp, and captures of its output.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def submit(argv: Sequence[str]) -> int:
 
 
 def asks(arguments: Arguments) -> bool:
-    """Tell whether the command line asks for something else than to queue jobs."""
+    """Check whether the command line requests something other than queueing jobs."""
     return arguments.has("capabilities", "dry-run", "dump")
 
 
@@ -86,7 +86,7 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
     log_of(arguments, *OF_POOL)
     if arguments.has("interactive") and not is_served(log_of(arguments)):
         way_out = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
-        raise ToolError(f"ERROR: -interactive waits for its job to run, and nobody serves the log: {way_out}")
+        raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {way_out}")
     description = description_of(arguments)
     verbose = _is_verbose(arguments, description)
     done = pool_client.submit(log_of(arguments), description, keep=verbose)
@@ -98,21 +98,21 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
 
 
 def ended(arguments: Arguments, done: Submitted) -> int:
-    """Do what comes behind a submission, and return the exit code: an interactive job gets its user; else it is said on
-    standard error how the jobs come to run, if nobody serves the log."""
+    """Finish a submission, and return the exit code: connect the user to an interactive job; else explain on standard
+    error how to run the jobs, if the log is not being served."""
     if arguments.has("interactive"):
         from .jobs_at_work import attended
 
         return attended(log_of(arguments), done.cluster)
     if not is_served(log_of(arguments)):
         ending = log_option(log_of(arguments))
-        ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
+        ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` keeps running"
         print(f"The pool is not running: {ways}.", file=sys.stderr)
     return 0
 
 
 def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
-    """Tell whether the jobs' ads are printed: with -verbose, and for a file that - names, unless -terse is said."""
+    """Check whether to print the jobs' ads: with -verbose, and for a file that - names, unless -terse is given."""
     if arguments.has("json"):
         return False
     return arguments.chosen("verbose", "terse") == "verbose" or (
@@ -121,7 +121,7 @@ def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
 
 
 def warned_by_policy(warning: str) -> list[str]:
-    """Return what condor_submit says of one that the schedd takes with a warning: the heading, then the words."""
+    """Return condor_submit's text for a submission that the schedd accepts with a warning: heading, then text."""
     return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
 
 
@@ -234,7 +234,7 @@ def print_warnings(lines: Iterable[str]) -> None:
 
 
 HEADINGS: Final[dict[bool | None, str]] = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
-"""What comes before the dots of a dry run (True) and of a dump (False)."""
+"""The text before the dots of a dry run (True) and of a dump (False)."""
 
 
 def heading(arguments: Arguments) -> str:
@@ -341,7 +341,7 @@ def _parsed(arguments: Arguments) -> Submission:
 
 
 def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
-    """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
+    """Return the submission terms of the pool, or of the pool that would be created; submit nothing."""
     from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
     from ...domain.state.pool_settings import DOMAINS
@@ -364,7 +364,7 @@ def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
 # -- condor_submit ---------------------------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
-"""Where in a submit file something stands that nothing reads, and what may have been meant."""
+"""The place of an unused line in a submit file, and the similar names."""
 
 
 def condor_submit(argv: Sequence[str]) -> int:
@@ -409,7 +409,7 @@ def _submit_as_tool(arguments: Arguments) -> int:
 
 
 def _placeless(line: str) -> str:
-    """A warning without the place in the submit file, and without near names: condor_submit does not say them."""
+    """Return a warning without the place in the submit file and near names, which condor_submit does not print."""
     return _PLACE.sub(r"\1. Is it a typo?", line)
 
 

@@ -37,7 +37,7 @@ def here() -> tzinfo:
 
 def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, after: int | None = None) -> int | None:
     """Return the instant that an option names, or None if it was not given. `after`: a time of day is the first one
-    from then on. Raise `UsageError` if it is no time."""
+    from then on. Raise `UsageError` for an invalid time."""
     from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing import is_clock, since
 
@@ -54,15 +54,15 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
 
 
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: EventStore) -> Window:
-    """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is no
-    time, or the window ends before it begins."""
+    """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is not
+    a time, or the window ends before it begins."""
     since = instant_of(command, arguments, begin, log)
     until = instant_of(command, arguments, end, log, since)
     window = Window(since or 0, EVER if until is None else until)
     if window.until <= window.since:
         times = f"{instant(window.since, here())} to {instant(window.until, here())}"
         raise UsageError(
-            f"poolbook {command}: from {times} there is no time; a date alone is its midnight, and -{end} has to be "
+            f"poolbook {command}: from {times} is an empty window; a date alone is its midnight, and -{end} has to be "
             f"later than -{begin}"
         )
     return window

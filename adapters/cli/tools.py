@@ -1,7 +1,7 @@
-"""``poolbook tools-path, shell``: HTCondor's names for programs that call its tools; condor_version for those that look
-for a version.
+"""``poolbook tools-path, shell``: HTCondor's tool names, for programs that call its tools; condor_version for programs
+that check the version.
 
-A tool is a symbolic link to the command, which goes by the name under which it was called (``main``).
+A tool is a symbolic link to the command, which checks the name that it was called by (``main``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAUSE: Final = 0.01
 
 
 def tools() -> Iterator[str]:
-    """Yield the names of HTCondor's tools: of those that Poolbook has, and of the others, which say what to use."""
+    """Yield the names of HTCondor's tools: the implemented ones, and the others, which say what to use instead."""
     for name in (*COMMANDS, *SAME):
         if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name
@@ -54,7 +54,7 @@ def tools_folder() -> Path:
     if not command.exists():
         command = Path(sys.argv[0]).resolve()
     if command.name != "poolbook" or not os.access(command, os.X_OK):
-        raise ToolError(f"poolbook: there is no command `poolbook` beside {sys.executable}: install Poolbook by pip")
+        raise ToolError(f"poolbook: the command `poolbook` is not next to {sys.executable}: install Poolbook with pip")
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     problems = []
     for share in (Path(sys.prefix) / "share", data):
@@ -62,7 +62,7 @@ def tools_folder() -> Path:
             return _linked(share / "poolbook" / "tools", command)
         except OSError as problem:
             problems.append(str(problem))
-    raise ToolError(f"poolbook: the folder of HTCondor's names cannot be made: {'; '.join(problems)}")
+    raise ToolError(f"poolbook: the folder for the HTCondor tool names cannot be created: {'; '.join(problems)}")
 
 
 def _linked(folder: Path, command: Path) -> Path:
@@ -104,7 +104,7 @@ def _said(url: str) -> Path:
 
 
 def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
-    """Begin to serve the log in a process of its own."""
+    """Start serving the log in a separate process."""
     file = _said(url)
     options = [word for given in arguments.given for word in (given.spelled, *given.values) if given.name != "log"]
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -126,9 +126,7 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
             raise ToolError(output or f"poolbook: {called()} serve ended at once")
         if time.monotonic() > until:
             pool.terminate()
-            raise ToolError(
-                f"poolbook: the pool did not answer within {PATIENCE:.0f} s; what it says stands in {_said(url)}"
-            )
+            raise ToolError(f"poolbook: the pool did not answer within {PATIENCE:.0f} s; its output is in {_said(url)}")
         time.sleep(_PAUSE)
 
 
@@ -142,7 +140,7 @@ def _stop(url: str) -> int:
         with connect(place.socket, place.trusted(), timeout=PATIENCE) as connection:
             server = process_of(connection)
     except OSError:
-        raise ToolError(f"poolbook: nobody serves this log{log_option(url)}") from None
+        raise ToolError(f"poolbook: this log is not being served{log_option(url)}") from None
     try:
         os.kill(server, signal.SIGTERM)
     except PermissionError:
@@ -150,7 +148,7 @@ def _stop(url: str) -> int:
     until = time.monotonic() + PATIENCE
     while is_written(url):
         if time.monotonic() > until:
-            raise ToolError(f"poolbook: process {server} was told to end, and has not within {PATIENCE:.0f} s")
+            raise ToolError(f"poolbook: process {server} did not stop within {PATIENCE:.0f} s")
         time.sleep(_PAUSE)
     return 0
 

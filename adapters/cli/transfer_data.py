@@ -1,10 +1,9 @@
-"""condor_transfer_data and condor_evicted_files: what the spool keeps of jobs' files.
+"""condor_transfer_data and condor_evicted_files: access jobs' files in the spool.
 
-condor_transfer_data fetches what jobs have made that were submitted with -spool. Of all other jobs the output is where
-their submit file says: of these no file moves. With -all, and of users and clusters, those jobs are meant that have
-ended. condor_evicted_files shows what is kept of jobs that were evicted or took a checkpoint, for their next run; it
-reads the spool beside the log, and the pool need not be served. Wherever it asks for one job alone, it ends with the
-number of what went wrong; of several it tells what it can.
+condor_transfer_data fetches the output of jobs that were submitted with -spool. The output of all other jobs is where
+their submit file says, and is not moved. -all, users and clusters select completed jobs. condor_evicted_files lists
+the files of jobs that were evicted or took a checkpoint, which their next run needs; it reads the spool beside the log,
+so the pool need not be served. For a single job it ends with the error's number; for several it reports what it can.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def transfer_data(argv: Sequence[str]) -> int:
 
 
 def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
-    """Return the jobs that are meant, of those whose files are in the spool."""
+    """Return the selected jobs whose files are in the spool."""
     from ..runtime.queries import Queries
 
     names = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
@@ -59,7 +58,7 @@ def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
         selection = select(names, arguments.values("constraint"))
         with Queries(url) as queries:
             ads = chosen_jobs(selection, queries.queue().ads, setting())
-    except (LogMissing, UsageError):  # a constraint that is no expression means no job
+    except (LogMissing, UsageError):  # an invalid constraint selects no job
         return {}
     spooled = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in ads if "StageInFinish" in ad}
     named = {(id.cluster, id.proc) for id in selection.ids}
@@ -95,8 +94,7 @@ def spool(url: str, cluster: int, count: int) -> None:
 
 
 def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move: Move, failed: str) -> None:
-    """Move the files of jobs, and set what their ads say from then on. Raise `ToolEnded` with what went wrong and
-    ``failed``."""
+    """Move the files of jobs, and update their ads. Raise `ToolEnded` with the problem and ``failed``."""
     from ...domain.schedd.submitted_job import text_in
     from ..runtime.spooled_files import SpoolError
     from ..stores.log_paths import log_paths

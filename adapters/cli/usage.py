@@ -1,8 +1,8 @@
 """``poolbook usage``: who used how much; ``log -evicted``, ``audit -preemptions``: runs that ended before their jobs.
 
-Usage without a window, by user, group or cluster: what the history has of the jobs that have left the queue, which the
-views keep added up. Else the runs themselves are added up, as far as the log tells of them. Of evictions there are the
-causes; of preemptions for whom it was, whether that one used the slot, and what was lost.
+Usage without a window, by user, group or cluster, comes from the history of the jobs that have left the queue; the
+views keep the sums. Other usage is the sum of the runs, as far as the log records them. Evictions show their causes;
+preemptions show for whom they were, whether that user used the slot, and what was lost.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def usage(argv: Sequence[str]) -> int:
 
 
 def _is_named(names: Sequence[str], given: set[str]) -> bool:
-    """Whether a row is asked for: one of its names, with or without its domain, or no name is given."""
+    """Check whether a row is requested: by one of its names, with or without its domain, or by giving no name."""
     return not given or any(name in given or name.partition("@")[0] in given for name in names)
 
 
 def _of_runs(arguments: Arguments, spelled: str) -> int:
-    """What the runs in a window used."""
+    """Print what the runs in a window used."""
     from ...replay.usage.eviction_costs import of_open, of_unknown, unknown_as_dict
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
@@ -71,7 +71,9 @@ def _of_runs(arguments: Arguments, spelled: str) -> int:
 
     by = spelled.split(",")
     if not set(by) <= set(KEYS) or len(set(by)) < len(by):
-        raise UsageError(f"poolbook usage -by {spelled}: usage is told by {', '.join(KEYS)}, or several: machine,user")
+        raise UsageError(
+            f"poolbook usage -by {spelled}: usage is reported by {', '.join(KEYS)}, or several: machine,user"
+        )
     with Queries(log_of(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
         report = queries.runs(*window, here())
@@ -98,7 +100,7 @@ def _of_runs(arguments: Arguments, spelled: str) -> int:
 
 
 def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
-    """The rows of what runs used, and their sum."""
+    """Return the rows of the runs' usage, and their sum."""
     cells = [
         (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
         for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
@@ -108,16 +110,16 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
 
 
 def _span(log: EventStore) -> str:
-    """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
+    """Return the time that a log covers, as the rest of a sentence; empty if it covers none."""
     from ...replay.forensics.imported_log import time_span
     from .time_window import here
 
     first, last = time_span(log)
-    return f"; the log tells of {instant(first, here())} to {instant(last, here())}" if last else ""
+    return f"; the log covers {instant(first, here())} to {instant(last, here())}" if last else ""
 
 
 def _table(by: str, rows: Sequence[Spent]) -> Iterator[str]:
-    """The rows and their sum; lengths of time as condor_history prints them."""
+    """Return the rows and their sum, with times as condor_history prints them."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
     texts = [
         (name, str(amounts[0]), *map(length_of, amounts[1:]))
@@ -132,7 +134,7 @@ def _table(by: str, rows: Sequence[Spent]) -> Iterator[str]:
 def print_evictions(queries: Queries, what: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
     """Print the evictions in a window, of `what` alone if it is given; returns the exit code.
 
-    :raises UsageError: `what` is nothing that is evicted
+    :raises UsageError: `what` cannot be evicted
     """
     from ...replay.usage import eviction_costs
 
@@ -161,21 +163,18 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
         for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
             print(_fitted(line, width))
         print()
-    for line in (
-        *_summary(runs, shares, window.words(zone)),
-        *_apart(apart),
-        *eviction_costs.of_unknown(answer.unknown),
-    ):
+    unknown = eviction_costs.of_unknown(answer.unknown)
+    for line in (*_summary(runs, shares, window.words(zone)), *_apart(apart), *unknown):
         print(folded(line, width))
     return 0
 
 
 _INDENT = 4
-"""How much deeper what is folded off a line goes on."""
+"""The indentation of continuation lines."""
 
 
 def _fitted(line: str, width: int | None) -> str:
-    """A line of the table, folded to the terminal's width, without the columns where it has to be."""
+    """Return a line of the table, folded to the terminal's width, without columns if necessary."""
     if width is not None and len(line) > width:
         line = re.sub(r" {2,}", "  ", line)
     return folded(line, width, _INDENT)
@@ -210,13 +209,13 @@ _PREEMPTION_HEADS = ("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE", "FOR", "USE
 
 def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
     """Print the evictions of a log; returns the exit code."""
-    from ...replay.usage import preemptions as told
+    from ...replay.usage import preemptions
 
     evictions = queries.preemptions()
     if as_json:
-        totals = told.totals(evictions)
+        totals = preemptions.totals(evictions)
         report = {
-            "evictions": [told.as_dict(eviction) for eviction in evictions],
+            "evictions": [preemptions.as_dict(eviction) for eviction in evictions],
             "lost_core_seconds": totals.lost / SECOND,
             "unused": totals.unused,
             "in_vain_core_seconds": totals.in_vain / SECOND,
@@ -242,7 +241,7 @@ def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
 
 
 def _used(eviction: Preemption) -> str:
-    """Tell what became of what was freed; a dash where it was for no job."""
+    """Return how the freed slot was used; a dash if it was for no job."""
     if eviction.began:
         lasted = f" for {interval(eviction.lasted)}" if eviction.lasted else ""
         return f"{eviction.used}{lasted}" if eviction.user or eviction.lasted else eviction.used

@@ -124,7 +124,7 @@ def submitter(option: str, name: str) -> str:
     user, at, domain = name.rpartition("@")
     if not (user and at and domain):
         raise UsageError(
-            f"poolbook userprio {option}: {name!r} is no submitter: user@domain is wanted, as `poolbook userprio "
+            f"poolbook userprio {option}: {name!r} is not a submitter: use user@domain, as `poolbook userprio "
             "-allusers` shows them"
         )
     return name
@@ -158,7 +158,7 @@ class UserprioQuery(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Tell whether attributes are needed that no table shows."""
+        """Check whether attributes are needed that no table shows."""
         return bool(self.constraints or self.layout or self.form)
 
 
@@ -180,8 +180,8 @@ def read(argv: Sequence[str]) -> UserprioQuery:
 
 
 def _date(arguments: Arguments) -> datetime | None:
-    """Return the day after -activefrom, if that is what counts. Years of two digits less than 50 are those of this
-    century, others of the last one."""
+    """Return the day after -activefrom, if it has effect. Two-digit years below 50 are in this century, others in the
+    last one."""
     given = arguments.last("activefrom", "allusers")
     if given is None or given.name != "activefrom":
         return None
@@ -191,7 +191,7 @@ def _date(arguments: Arguments) -> datetime | None:
     except (ValueError, OverflowError):
         text = " ".join(given.values)
         raise UsageError(
-            f"poolbook userprio: {given.spelled} {text}: there is no such day; -activefrom 11 20 2026 is one"
+            f"poolbook userprio: {given.spelled} {text}: not a valid date; write it as -activefrom 11 20 2026"
         ) from None
 
 
@@ -253,7 +253,7 @@ def _asked(records: list[Record], query: UserprioQuery, setting: CellContext) ->
         for word in given:
             if word not in present:
                 raise NotHere(
-                    f"poolbook userprio: there is no user {word} here. `poolbook userprio -allusers` lists them",
+                    f"poolbook userprio: unknown user {word}. `poolbook userprio -allusers` lists them",
                     "Not all user(s) found in collector, querying negotiator...\n",
                     0,
                 )
@@ -367,4 +367,4 @@ def _imported(queries: Queries, here: CellContext, at: int | None) -> Accountant
     except NotKnown as error:
         known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
         name = safe_url(queries.url)
-        raise ToolError(f"poolbook userprio: what {name} was imported from tells of priorities {known}") from None
+        raise ToolError(f"poolbook userprio: the imported records of {name} have priorities {known}") from None

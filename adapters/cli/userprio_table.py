@@ -1,7 +1,7 @@
 """The tables of `poolbook userprio`: their columns, the order of their lines, and their cells.
 
-Everything is condor_userprio's: a column is shown only if a record has a value for it, groups only if a shown submitter
-is in one, and users' names stand under their groups' then.
+As in condor_userprio, a column is shown only if a record has a value for it, groups only if a shown submitter is in
+one, and then users are listed under their groups.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class UserprioLayout(NamedTuple):
 
     details: frozenset[str] = MOST
     layout: str = ""  #: hierarchical, flat or grouporder; empty: as the records have it
-    quotas: bool = False  #: quotas were asked for, so that their columns are always shown
-    groups: bool = False  #: groups were asked for, so that those that have used nothing are shown, too
+    quotas: bool = False  #: quotas were requested, so that their columns are always shown
+    groups: bool = False  #: groups were requested, so that unused groups are shown, too
     since: float | None = None  #: only submitters with usage since then, in seconds; None: all
 
 
@@ -111,8 +111,8 @@ def _line(place: int, record: Record) -> _Line:
 
 
 def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
-    """Return the lines with their groups' numbers. If no submitter is in a group, groups get numbers only to tell them
-    apart; else they stand first, by name, and are ordered by the details shown."""
+    """Return the lines with their groups' numbers. If no submitter is in a group, groups get numbers only as
+    identifiers; else they come first, by name, and are ordered by the details shown."""
     if not any(not line.is_group and line.of not in (NO_GROUP, ".") for line in lines):
         return [
             line._replace(group=-line.place, has=line.has | {"group"})

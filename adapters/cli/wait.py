@@ -1,7 +1,7 @@
 """``poolbook wait``, condor_wait, condor_run, condor_check_userlogs: wait for jobs by their event log; check such logs.
 
 A log makes sense if each job was submitted once, and ended once. Source: wait.cpp, condor_check_userlogs.cpp and
-check_events.cpp of the reference.
+check_events.cpp in HTCondor.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def wait(argv: Sequence[str]) -> int:
     try:
         return _follow(log, waiting, arguments, stays, deadline)
     except UnreadableEntry as problem:
-        raise ToolError(f"poolbook wait: {path} has something that is no entry of a job event log: {problem}") from None
+        raise ToolError(f"poolbook wait: {path} is not a valid job event log: {problem}") from None
     finally:
         os.close(log)
 
 
 def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
-    """Return the log's path, and the numbers of the jobs that are meant."""
+    """Return the log's path, and the numbers of the selected jobs."""
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
         raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", told="")
@@ -126,11 +126,11 @@ _HOST: Final = re.compile(r"Job executing on host: (.*)")
 
 
 class AwaitedJobs:
-    """What was seen of the jobs that are waited for.
+    """The state of the jobs to wait for.
 
-    :param only: cluster, proc and subproc of the jobs, as many of them as are given
+    :param only: cluster, proc and subproc of the jobs, as far as given
     :param jobs: the number of jobs that have to end; None for all that were submitted
-    :param event: the number of an event that is waited for instead, as often as `times`
+    :param event: the number of an event to wait for instead, `times` times
     """
 
     def __init__(
@@ -161,9 +161,9 @@ class AwaitedJobs:
         return ""
 
     def done(self, read_to_the_end: bool) -> str:
-        """Return the words with which the waiting ends; empty if it goes on.
+        """Return the text with which the waiting ends; empty if it continues.
 
-        :param read_to_the_end: all was read that stood in the log at first
+        :param read_to_the_end: the initial content of the log was read
         """
         if self._jobs is not None and self._ended >= self._jobs:
             return f"Specifed number of jobs ({self._jobs}) done."  # the word is HTCondor's
@@ -231,7 +231,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
 
 
 def _entries(paths: Sequence[str]) -> Iterator[LogEntry]:
-    """Yield the whole entries of logs; those of a log that is missing or unreadable are none."""
+    """Yield the complete entries of logs; none for a log that is missing or unreadable."""
     for path in paths:
         try:
             yield from take_entries(read_text(path).encode("utf-8", "surrogateescape"))[0]

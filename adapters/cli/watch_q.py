@@ -39,7 +39,7 @@ _SUMMARY: Final = (
 
 
 def state_after(entry: LogEntry) -> str | None:
-    """Return the state that an entry of a job event log tells of; None if it tells of none."""
+    """Return the job state after an entry of a job event log; None if the entry does not change it."""
     if entry.number != _FILE_TRANSFER:
         return _BY_EVENT.get(entry.number)
     match = re.search(r"started transferring (input|output)", entry.text, re.IGNORECASE)
@@ -47,7 +47,7 @@ def state_after(entry: LogEntry) -> str | None:
 
 
 class Watched(NamedTuple):
-    """The jobs of a cluster: the log that tells of them, their batch's name, and their states by process."""
+    """The jobs of a cluster: their job event log, their batch's name, and their states by process."""
 
     cluster: int
     log: str
@@ -142,7 +142,7 @@ _MEANT: Final = {
     "-userlog": "to track jobs from specific event logs, try -files {more}",
     "-nobatch": "to group by something other than batch name, try -groupby {{{{batch,log,cluster}}}}",
 }
-"""What is said of condor_q's options; {more} are the words behind them."""
+"""The advice about condor_q's options; {more} are the words after them."""
 _GROUPS: Final = {"batch": "BATCH", "log": "LOG", "cluster": "CLUSTER"}
 _GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
     "all": all, "any": any, "none": lambda found: not any(found),
@@ -174,7 +174,7 @@ def _usage() -> str:
 
 
 def _not_understood(arguments: Sequence[str]) -> ToolEnded:
-    """Return the end by words that are no arguments: what may have been meant, as the reference says it."""
+    """Return the error for unknown arguments, with HTCondor's advice about what may be meant."""
     first, *more = arguments
     advice = _MEANT.get(first)
     if first.isdigit():
@@ -247,7 +247,7 @@ def _condition(text: str) -> _Condition:
 
 
 class _Jobs:
-    """The clusters that are followed, and how far their logs have been read."""
+    """The watched clusters, and how far their logs have been read."""
 
     def __init__(self, arguments: Arguments, since: int) -> None:
         self.clusters: dict[int, Watched] = {}
@@ -333,7 +333,7 @@ class _Jobs:
 
 
 def _show(jobs: _Jobs, arguments: Arguments, by: str, now: str, refreshes: bool, waits: bool) -> None:
-    """Print the table, the bar, the summary and the time, as far as they are wanted."""
+    """Print the table, the bar, the summary and the time, as requested."""
     columns, lines = shutil.get_terminal_size()
     every = rows(jobs.groups(by))
     counts, total = sum((row.counts for row in every), Counter[str]()), sum(row.total for row in every)

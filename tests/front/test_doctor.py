@@ -206,7 +206,7 @@ def test_who_writes_the_log_and_what_runs_beside_it_is_found(folder: Path, docto
     (folder / "pool.db.d" / "claims").mkdir(parents=True)
     (folder / "pool.db.d" / "claims" / "1.0-1").write_text("")
     code, (left,) = doctor()
-    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 job was begun that")
+    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 job was started that")
     lock = WriterLock("pool.db")
     assert lock.take()
     try:

@@ -166,7 +166,7 @@ def test_only_what_was_read_has_a_verdict(
     url = str(folder.path / "audit.db")
     assert main(["import", str(folder.path / "records"), "-log", url]) == code
     told = capsys.readouterr().out
-    assert ("These are read, and known by what stands in them: StartLog, " in told) == (code == 1)
+    assert ("These kinds are read, recognized by their content: StartLog, " in told) == (code == 1)
     assert main(["import", str(folder.path / "records"), "-log", url, "-json"]) == code
     assert main(["follow", str(folder.path / "records"), "-log", url, "-seconds", "0"]) == (verdict != "sound")
     capsys.readouterr()
@@ -306,12 +306,12 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "reschedule": ((), 1, REFUSAL),
     "status": ((), 0, "slot1@node"),
     "history": ((), 0, ""),
-    "userprio": ((), 1, "what pool.db was imported from tells of priorities at no instant"),
+    "userprio": ((), 1, "the imported records of pool.db have priorities at no instant"),
     "why": (("-verbose", "1.0"), 0, "alice removed job 1.0 (condor_rm). [job.log:3]"),
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
-    "verify": ((), 0, "judged by `poolbook audit`"),
-    "views": ((), 0, "made anew, up to event 8"),
+    "verify": ((), 0, "`poolbook audit` judges their content"),
+    "views": ((), 0, "were rebuilt, up to event 8"),
     "doctor": ((), 0, "8 events, imported records"),
 }
 ELSEWHERE = {

@@ -124,8 +124,8 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(folder: Folder) -> None:
     said, _ = pool.communicate(timeout=30)
     assert pool.returncode == 130
     assert "Traceback" not in said
-    assert "told to end" in said
-    assert re.search(r"[0-9]+ jobs are left: `poolbook resume` goes on with them\.\n", said)
+    assert "ending the running jobs" in said
+    assert re.search(r"[0-9]+ jobs are left: `poolbook resume` continues with them\.\n", said)
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     state = fold(log.read())
     log.close()

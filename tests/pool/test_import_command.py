@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_shown_with_its_place(folder: Folder) -> None:
     [
         (("import",), 2, "name a folder"),
         (("import", "nowhere"), 1, "there is no nowhere"),
-        (("import", "pool", "-zone", "Atlantis"), 2, "there is no time zone 'Atlantis'"),
+        (("import", "pool", "-zone", "Atlantis"), 2, "unknown time zone 'Atlantis'"),
         (("import", "pool", "-time-format", "%Q"), 2, "%Q"),
         (("follow", "pool", "-interval", "soon"), 2, "-interval is a number of seconds, not 'soon'"),
     ],
@@ -78,7 +78,7 @@ def test_wrong_usage_is_explained(folder: Folder, words: tuple[str, ...], code: 
 
 def test_a_folder_without_anything_of_htcondors_is_refused_and_told(folder: Folder) -> None:
     (folder.path / "empty").mkdir()
-    assert "There is nothing of HTCondor's in there" in folder.call("import", "empty", "-log", "audit.db", code=1)
+    assert "It contains no HTCondor files" in folder.call("import", "empty", "-log", "audit.db", code=1)
 
 
 def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:

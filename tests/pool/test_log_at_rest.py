@@ -245,7 +245,7 @@ def test_new_events_come_as_they_are_appended(own: str) -> None:
         (lambda log: Log.open("ftp://x"), LogError, "is not a valid log URL"),
         (lambda log: import_pool("/nowhere", log.url), Refusal, "there is no /nowhere"),
         (lambda log: import_pool([], log.url), ValueError, "name a folder"),
-        (lambda log: import_pool(REAL, f"{log.url}.other", zone="Atlantis"), ValueError, "there is no time zone"),
+        (lambda log: import_pool(REAL, f"{log.url}.other", zone="Atlantis"), ValueError, "unknown time zone"),
         (lambda log: import_pool(REAL, log.url), LogError, "it is a pool's own log"),
     ],
 )

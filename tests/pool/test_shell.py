@@ -70,7 +70,7 @@ def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: F
     assert shell(folder, "condor_history -af ClusterId") == "1\n"  # the same pool, which is there still
     stop = ("shell", "-stop")
     assert folder.call(*stop) == ""
-    assert folder.call(*stop, code=1) == "poolbook: nobody serves this log\n"
+    assert folder.call(*stop, code=1) == "poolbook: this log is not being served\n"
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_a_pool_that_cannot_be_started_says_why_and_nothing_is_exported(folder: 
 def test_without_the_command_there_is_no_folder_of_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "other")])
-    with pytest.raises(ToolError, match="install Poolbook by pip"):
+    with pytest.raises(ToolError, match="install Poolbook with pip"):
         tools.tools_folder()

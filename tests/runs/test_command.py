@@ -79,8 +79,8 @@ REFUSED = {
     ("log", "-since", "9 moons", "-evicted"): "'9 moons' is no time",
     ("log", "-since", "2026-11-20", "-until", "2026-11-20"): "a date alone is its midnight",
     ("log", "pool", "-evicted"): "pool has no evictions: give a job",
-    ("usage", "-by", "machine,moon"): "usage is told by user, group, cluster, machine, slot, day, month",
-    ("usage", "-by", "machine,machine"): "usage is told by",
+    ("usage", "-by", "machine,moon"): "usage is reported by user, group, cluster, machine, slot, day, month",
+    ("usage", "-by", "machine,machine"): "usage is reported by",
     ("usage", "-from", "moon"): "'moon' is no time",
 }
 
@@ -96,7 +96,7 @@ def test_a_name_of_which_there_is_no_run_is_told(said: Said) -> None:
 
 def test_a_window_without_runs_is_named_with_the_time_of_which_the_log_tells(said: Said) -> None:
     assert said("usage", "-from", "3:00", "-to", "3:30", "-by", "user") == (
-        "There are no runs from 2026-11-20 03:00:00 until 2026-11-20 03:30:00; the log tells of 2026-11-20 22:36:41 to "
+        "There are no runs from 2026-11-20 03:00:00 until 2026-11-20 03:30:00; the log covers 2026-11-20 22:36:41 to "
         "2026-11-20 22:38:56.\n"
     )
 

@@ -288,7 +288,7 @@ def test_htcondor_tells_lengths_of_time_in_their_largest_unit(seconds: float, wo
 @together(
     ("words", "why"),
     [
-        ("jobset list", "htcondor jobset is not supported: there are no job sets"),
+        ("jobset list", "htcondor jobset is not supported: job sets are not implemented"),
         ("job template", "htcondor job template is not supported: "),
         ("job submit a.sub --resource slurm", "--resource slurm is not supported: "),
         ("job submit many.sub", "Can only submit one job at a time"),

@@ -129,7 +129,7 @@ def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_
         assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
         assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
     told, worth = failures([fared(tmp_path, 3)], {3: vain}, True)
-    assert told[1:] == ["1 job is left: `poolbook resume` goes on with it."]
+    assert told[1:] == ["1 job is left: `poolbook resume` continues with it."]
     assert [call for call, _ in worth] == ["resume", "why 3.0", "rm 3"]
 
 
@@ -142,14 +142,14 @@ def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path
 @pytest.mark.parametrize(
     ("jobs", "words"),
     [
-        (1, "1 job is left: `poolbook resume` goes on with it."),
-        (2, "2 jobs are left: `poolbook resume` goes on with them."),
+        (1, "1 job is left: `poolbook resume` continues with it."),
+        (2, "2 jobs are left: `poolbook resume` continues with them."),
     ],
 )
 def test_after_an_interruption_it_is_said_how_to_go_on(tmp_path: Path, jobs: int, words: str) -> None:
     told, worth = failures([fared(tmp_path, 3, *(ended(proc) for proc in range(3 - jobs)))], {}, True)
     assert told == [words]
-    assert worth == [("resume", "go on with what is left")]
+    assert worth == [("resume", "continue with the remaining jobs")]
 
 
 def test_of_jobs_that_are_all_well_nothing_is_told(tmp_path: Path) -> None:

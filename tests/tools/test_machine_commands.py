@@ -66,7 +66,7 @@ def test_a_machine_is_drained_and_opened_again_in_htcondors_words(call: Call) ->
 
 def test_the_number_of_a_drain_is_told_and_can_be_asked_for(call: Call) -> None:
     _, out, err = call("drain", HERE, "-quick", "-reason", "new disk", "-start", 'Owner == "alice"', "-json")
-    assert err == "poolbook drain: -start is not used with -quick: only a graceful drain has a START of its own\n"
+    assert err == "poolbook drain: -start is not used with -quick: only a graceful drain sets START\n"
     number = json.loads(out)["request"]
     assert "No matching draining request id 99" in call("drain", "-cancel", "-request-id", "99", HERE)[2]
     assert call("drain", "-cancel", "-request-id", number, HERE)[0] == 0

@@ -51,7 +51,7 @@ def test_a_tool_without_a_counterpart_is_named_with_what_to_use(
     tool: str, prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([prefix + tool]) == 2
-    assert capsys.readouterr().err == f"poolbook: there is no command {prefix}{tool}: {INSTEAD[tool]}\n"
+    assert capsys.readouterr().err == f"poolbook: unknown command {prefix}{tool}: {INSTEAD[tool]}\n"
 
 
 def test_every_program_that_htcondor_installs_is_in_the_tools_folder() -> None:
@@ -67,7 +67,7 @@ def test_a_tool_that_is_not_there_ends_with_1_and_the_words_of_the_table(
     monkeypatch.setattr("sys.argv", [f"/somewhere/condor_{tool}", "-verbose", "x"])
     assert main() == 1
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"poolbook: there is no command condor_{tool}: {UNSUPPORTED[tool]}\n")
+    assert (out, err) == ("", f"poolbook: unknown command condor_{tool}: {UNSUPPORTED[tool]}\n")
 
 
 def test_words_of_other_batch_systems_are_no_programs_of_the_tools_folder() -> None:
@@ -85,10 +85,10 @@ def test_what_is_recommended_is_there() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("statsu", "there is no command 'statsu'; did you mean status?"),
-        ("condor_statsu", "there is no command 'condor_statsu'; did you mean status?"),
+        ("statsu", "unknown command 'statsu'; did you mean status?"),
+        ("condor_statsu", "unknown command 'condor_statsu'; did you mean status?"),
         ("condor_frobnicate", "Poolbook has no counterpart of condor_frobnicate; `poolbook -help` lists its commands"),
-        ("xyzzy", "there is no command 'xyzzy'; `poolbook -help` lists the commands"),
+        ("xyzzy", "unknown command 'xyzzy'; `poolbook -help` lists the commands"),
     ],
 )
 def test_a_word_that_means_nothing_is_answered_without_noise(name: str, words: str) -> None:

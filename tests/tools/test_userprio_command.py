@@ -60,7 +60,7 @@ def test_an_imported_log_shows_what_condor_userprio_showed_at_that_instant(
     assert call("userprio", "-all", "-allusers", "-at", f"2026-11-20T{instant}Z") == (0, tables["table"], "")
     assert call("userprio", "-all", "-allusers", "-at", instant) == (0, tables["table"], "")  # on their last day
     code, _, err = call("userprio", "-at", "2026-11-20T08:00Z")
-    assert code == 1 and "tells of priorities from 2026-11-20 22:" in err
+    assert code == 1 and "have priorities from 2026-11-20 22:" in err
     assert call("userprio", "-allusers")[1].startswith("Last Priority Update: 11/20 22:")
 
 
@@ -255,9 +255,9 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
 @together(
     ("argv", "message"),
     [
-        (["-setfactor", "alice", "3"], "-setfactor: 'alice' is no submitter: user@domain is wanted"),
-        (["-delete", "@x"], "'@x' is no submitter"),
-        (["-getreslist", "alice"], "'alice' is no submitter"),
+        (["-setfactor", "alice", "3"], "-setfactor: 'alice' is not a submitter: use user@domain"),
+        (["-delete", "@x"], "'@x' is not a submitter"),
+        (["-getreslist", "alice"], "'alice' is not a submitter"),
         (["-setfactor", "a@x", "much"], "-setfactor takes a number, not 'much'"),
         (["-setprio", "a@x", "inf"], "-setprio takes a number, not 'inf'"),
         (["-setceil", "a@x", "1.5"], "takes a whole number from -1, not '1.5'"),
@@ -269,8 +269,8 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
         (["-setfloor", "a@x", "1", "-duration", "0"], "-duration takes a whole number from 1, not '0'"),
         (["-setfloor", "a@x", "1", "-setceil", "a@x", "2"], "one change at a time: -setfloor or -setceil"),
         (["-delete", "a@x", "b@x"], "-delete and 'b@x': one submitter at a time"),
-        (["-activefrom", "2", "30", "2026"], "there is no such day; -activefrom 11 20 2026 is one"),
-        (["-activefrom", "May", "1", "2026"], "there is no such day"),
+        (["-activefrom", "2", "30", "2026"], "not a valid date; write it as -activefrom 11 20 2026"),
+        (["-activefrom", "May", "1", "2026"], "not a valid date"),
         (["-constraint", "1 +"], "not a valid expression"),
     ],
 )
@@ -303,7 +303,7 @@ def test_where_htcondor_prints_its_help_a_line_says_what_is_wrong(name: str, poo
 def test_a_user_who_is_not_there_is_named(pool: Pool, call: Call) -> None:
     pool.close()
     code, out, err = call("userprio", "alice", "zoe")
-    assert (code, out) == (1, "") and "there is no user zoe here" in err
+    assert (code, out) == (1, "") and "unknown user zoe" in err
 
 
 def test_a_file_of_records_prints_as_the_log_does(pool: Pool, call: Call, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_what_is_no_job_event_log_is_refused(tmp_path: Path, capsys: pytest.Capt
         take_entries(b"nonsense\n...\n")
     log = tmp_path / "job.log"
     log.write_text("nonsense\n...\n")
-    says = f"poolbook wait: {log} has something that is no entry of a job event log: nonsense\n"
+    says = f"poolbook wait: {log} is not a valid job event log: nonsense\n"
     assert waited([str(log)], capsys) == ("", says, 1)
 
 

@@ -1,7 +1,7 @@
 """``poolbook doctor``: report what is wrong with this machine, its configuration and its log, and how to fix it.
 
-``gathering`` reads the machine, the disk and the log, and changes none of them. It returns the `Facts`, which
-``findings`` judges, reading nothing else.
+``gathering`` reads the machine, the disk and the log, and changes none of them. It returns the `Facts`, and
+``findings`` checks only these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def doctor(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     if arguments.words:
         raise UsageError(
-            f"poolbook doctor: {arguments.words[0]} is no option; a log is named by -log {arguments.words[0]}"
+            f"poolbook doctor: {arguments.words[0]} is not an option; name a log with -log {arguments.words[0]}"
         )
     from .findings import Level, examined
     from .gathering import gathered

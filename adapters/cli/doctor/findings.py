@@ -1,4 +1,4 @@
-"""The facts, and the checks: each judges the facts and says what is in order, what is wrong, and what to do."""
+"""The facts, and the checks: each reports its findings and remedies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MachineFacts:
     zone: str = "UTC"
     unknown_zone: str = ""
     logins: bool = True
-    inputs: tuple[int, int] = (0, 0)  #: the number of keyboards and mice, and of those that may be read
+    inputs: tuple[int, int] = (0, 0)  #: the number of keyboards and mice, and of the readable ones
 
 
 @frozen
@@ -88,7 +88,7 @@ class LogFacts:
     ahead: int = 0  #: microseconds by which its last event is later than this machine's clock
     holder: str = ""  #: the process that writes it; empty if none does
     answers: bool = False  #: whether the holder takes requests
-    claims: int = 0  #: jobs whose processes were started beside it and whose ends are not yet in it
+    claims: int = 0  #: jobs that were started and whose ends are not yet in the log
     supervised: bool = False  #: whether their supervisor runs
     empty: bool = False  #: whether its file exists but never held an event
     counts: Mapping[int, int] = field(factory=dict)  #: jobs in the queue by JobStatus
@@ -299,8 +299,8 @@ def _served(facts: DoctorFacts) -> Cases:
     if log.answers or log.holder:
         yield "serves" if log.answers else "writes", {"holder": log.holder}
     elif log.claims:
-        watched = f"{counted(log.claims, 'job goes', 'jobs go')} on without a pool"
-        alone = f"{counted(log.claims, 'job was', 'jobs were')} begun that nobody watches over"
+        watched = f"{counted(log.claims, 'job continues', 'jobs continue')} without a pool"
+        alone = f"{counted(log.claims, 'job was', 'jobs were')} started that no pool manages"
         yield "gone", {"jobs": watched if log.supervised else alone}
     elif log.there and not log.imported:
         yield "none", {}

@@ -100,7 +100,7 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
     """Return the cores and the MiB of memory that this process's control groups allow; None where there is no limit.
 
     Source: cgroups(7). ``cpu.max`` and ``memory.max`` of version 2, ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``
-    of version 1, each of the group and of its ancestors.
+    in version 1, for the group and its ancestors.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -123,7 +123,7 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
 
 
 def _around(base: Path, controllers: str, path: str) -> Iterator[Path]:
-    """Yield the folder of a group and those of its ancestors. In a container, its outermost group is the last."""
+    """Yield the folders of a group and its ancestors. In a container, its outermost group is the last."""
     for name in controllers.split(",") if controllers else [""]:
         folder = base / name / path.lstrip("/")
         yield folder
@@ -281,7 +281,7 @@ def _beside(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
 
 
 def _supervised(folder: Path) -> bool:
-    """Tell whether the process that the folder's lock names is alive and is its supervisor. Trying the lock itself
+    """Check whether the process that the folder's lock names is alive and is its supervisor. Trying the lock itself
     could keep a starting supervisor from taking it."""
     try:
         pid = (folder / "lock").read_text().strip()
@@ -310,5 +310,5 @@ def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
 
 
 def _fits_nowhere(row: RefusalRow) -> bool:
-    """Tell whether the job's own conditions leave no slot, whoever has it."""
+    """Check whether the job's own requirements match no slot, claimed or not."""
     return bool(row.clauses) and not row.clauses[-1][2]
