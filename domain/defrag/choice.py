@@ -1,8 +1,8 @@
-"""One poll's decision: of which machines the drain is canceled, and which machines are drained.
+"""One poll's decision: which drains are canceled, and which machines are drained.
 
-The order is HTCondor's (``Defrag::poll``): all machines are looked at once; drains are canceled whatever else
-holds; then every limit is asked, and last the machines are taken by their rank. A function of the ads, of what the
-state has of the polls before, and of the policy.
+The order is HTCondor's (``Defrag::poll``): all machines are evaluated once; drains are canceled in any case; then the
+limits are checked, and last the machines are taken by their rank. The decision is a function of the ads, the earlier
+polls in the state, and the policy.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from .drain_candidates import CandidateSlot, Questions, number, ranked
 
 # What drains have cost the pool: AvgDrainingBadput and AvgDrainingUnclaimed, parts of the time of its cores.
 #
-# As HTCondor averages them (``Defrag::queryDrainingCost``): over the ads with SlotID 1 that tell of a cost, so
-# that a machine counts once more for each dynamic slot of its first slot, and one that no drain has cost anything not
-# at all.
+# As HTCondor averages them (``Defrag::queryDrainingCost``): over the ads with SlotID 1 that have a cost. So a machine
+# counts again for each dynamic slot of its first slot, and a machine without costs does not count.
 
 BADPUT, UNCLAIMED = "AvgDrainingBadput", "AvgDrainingUnclaimed"
 
 
 class Cost(NamedTuple):
-    """What drains have cost a machine, by its slots' ads: core-seconds, since a startd that began so many seconds ago.
-    ``cores``: its TotalCpus; ``ads``: how many ads tell it."""
+    """What drains have cost a machine since its startd began, by its slots' ads, in core-seconds. ``cores``: its
+    TotalCpus; ``ads``: how many ads have the cost."""
 
     age: int
     badput: int
@@ -53,7 +52,7 @@ def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost 
         return None
     m = slots.snapshot(first[0])
     unclaimed = slots.unclaimed_in_drains(machine)
-    if not (machine.badput or unclaimed):  # the ads do not tell of it
+    if not (machine.badput or unclaimed):  # the ads do not have it
         return None
     ad = ClassAd({} if (cpus := slots.attribute(m, "totalcpus")) is None else {"TotalCpus": cpus})
     cores = number(CandidateSlot(first[0].name, machine.name, ad), "TotalCpus", context)
@@ -61,7 +60,7 @@ def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost 
 
 
 def averages(costs: Iterable[Cost]) -> dict[str, float]:
-    """Return the averages over ads with SlotID 1 that tell of a cost."""
+    """Return the averages over ads with SlotID 1 that have a cost."""
     badput = unclaimed = 0.0
     cores = 0
     for cost in costs:
@@ -123,22 +122,22 @@ def wanted(rate: Rates, interval: int, last: int, now: int) -> int:
 
 
 def _what_is_left(number: int, elapsed: int, period: int, interval: int) -> int:
-    """Return the part of a number per period for what is left of the period, and for the interval that a poll may come
-    late by."""
+    """Return the part of a number per period for the rest of the period, and for the interval that a poll may be late
+    by."""
     part = (period - elapsed) / period + interval / period
     return min(number, floor(number * part + 0.5))
 
 
 class DrainsBegun(NamedTuple):
-    """How many drains were begun in the present hour and in the present day of UTC."""
+    """How many drains were begun in the current hour and the current day of UTC."""
 
     in_hour: int
     in_day: int
 
 
 def drains_left(per_hour: float, interval: int, spent: DrainsBegun) -> int:
-    """Return how many machines may still be drained in the present hour and day without exceeding the rate. Of a rate
-    that is no whole number an hour may have all that the day has of its fraction."""
+    """Return how many machines may still be drained in the current hour and day without exceeding the rate. If the rate
+    is not an integer, one hour may use the day's share of its fraction."""
     full = floor(per_hour + _SLACK)
     fraction = floor((per_hour - full) * 24 + 0.5)
     of_day = full * 24 + fraction - spent.in_day
@@ -147,7 +146,7 @@ def drains_left(per_hour: float, interval: int, spent: DrainsBegun) -> int:
 
 
 WhyNot = Callable[[CandidateSlot], str]
-"""Tells why something cannot be done with a slot's machine; empty: it can."""
+"""Returns why something cannot be done with a slot's machine; empty: it can."""
 
 
 class Habits(Struct, frozen=True):
@@ -158,15 +157,14 @@ class Habits(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """What the polls before tell: the second of the last one (0: there was none), and the drains of this hour and
-    day."""
+    """The earlier polls: the second of the last one (0: there was none), and the drains of this hour and day."""
 
     last: int
     spent: DrainsBegun
 
 
 class Chosen(Struct, frozen=True):
-    """A slot, and why nothing is done with its machine (empty: it is)."""
+    """A slot, and why its machine is not drained, or its drain not canceled (empty: it is)."""
 
     seen: CandidateSlot
     rank: float = 0.0
@@ -218,7 +216,7 @@ def choose(
 def allowed(
     policy: DefragPolicy, before: Before, now: int, draining: int, whole: int, habits: Habits
 ) -> tuple[int, str]:
-    """Return how many machines a poll may drain at the second ``now``, and what keeps it from draining any (empty:
+    """Return how many machines a poll may drain at the second ``now``, and what stops it from draining any (empty:
     nothing).
 
     :param draining: how many machines drain, by the defragmentation
@@ -257,7 +255,7 @@ def _within(policy: DefragPolicy, number: int, draining: int, whole: int, spent:
 def _cancels(
     expressions: Questions, slots: Sequence[CandidateSlot], context: Context, may_cancel: WhyNot
 ) -> tuple[Chosen, ...]:
-    """Return a slot for each machine of which the drain is to be canceled."""
+    """Return a slot of each machine whose drain is to be canceled."""
     if expressions.cancel is None:
         return ()
     chosen: dict[str, Chosen] = {}
@@ -268,7 +266,7 @@ def _cancels(
 
 
 def _drains(candidates: Sequence[tuple[float, CandidateSlot]], number: int, may_drain: WhyNot) -> tuple[Chosen, ...]:
-    """Return the slots of the machines to drain. One that cannot be drained takes no other's place."""
+    """Return the slots of the machines to drain. A machine that cannot be drained does not count."""
     chosen: list[Chosen] = []
     done: set[str] = set()
     for rank, slot in candidates:

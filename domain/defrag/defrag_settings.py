@@ -1,4 +1,4 @@
-"""The policy of the defragmentation that is in force, and what a pool follows of a configuration."""
+"""The defragmentation policy in force, and the defrag settings of a configuration that a pool implements."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ALSO: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
 
 @frozen
 class DefragPolicy:
-    """The settings in force (``domain/state/settings.txt`` says what each means). Expressions are texts; an empty
-    one is not asked. Maxima of -1 are none."""
+    """The settings in force (``domain/state/settings.txt`` explains them). Expressions are texts; an empty one is not
+    evaluated. A maximum of -1 is no limit."""
 
     name: str = field(metadata=setting("DEFRAG_NAME", str))
     interval: int = field(metadata=setting("DEFRAG_INTERVAL", int))
@@ -57,10 +57,10 @@ def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
 
 
 def followed(configuration: Configuration) -> Ad:
-    """Return what a pool follows of a configuration, read as the daemon DEFRAG's: nothing unless DEFRAG stands in
-    DAEMON_LIST, else the daemon's name, and the settings that are not the defaults.
+    """Return the defrag daemon's settings of a configuration: empty unless DEFRAG is in DAEMON_LIST, else the daemon's
+    name, and the settings that are not the defaults.
 
-    :raises ConfigError: a value that cannot be taken, with where it stands
+    :raises ConfigError: an invalid value, with its place
     """
     if DAEMON not in daemons(configuration.get(DAEMON_LIST)):
         return {}

@@ -1,7 +1,6 @@
-"""What the policy of the defragmentation is asked of: the published ads of the pool's slots.
+"""The published ads of the pool's slots, for which the defragmentation policy is evaluated.
 
-An ad has the attributes that the policy can read, directly or through other attributes, and no others: a pool may have
-ten thousand machines.
+An ad has only the attributes that the policy can read, directly or not: a pool may have ten thousand machines.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ ESTIMATES: Final = {
     True: ("ExpectedMachineGracefulDrainingBadput", "ExpectedMachineGracefulDrainingCompletion"),
     False: ("ExpectedMachineQuickDrainingBadput", "ExpectedMachineQuickDrainingCompletion"),
 }
-"""What a drain is expected to cost, and when it is expected to be over: of one that lets jobs retire, and of others."""
+"""The attributes with the expected cost and end of a drain: for drains that let jobs retire, and for others."""
 
 
 class CandidateSlot(Struct, frozen=True):
-    """A slot's ad, and the machine that it is of."""
+    """A slot's ad, and its machine."""
 
     slot: str
     machine: str
@@ -41,7 +40,7 @@ class CandidateSlot(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A question to slots, under the name of its setting; ``text`` has HTCondor's conditions besides."""
+    """A condition for slots, under the name of its setting; ``text`` also has HTCondor's own conditions."""
 
     name: str
     text: str
@@ -51,19 +50,19 @@ class Asked(Struct, frozen=True):
         return expression(self.text)
 
     def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
-        """Return the slots of which it is true."""
+        """Return the slots for which it is true."""
         condition = self.expression
         return [] if condition is None else [slot for slot in slots if truth(condition, slot.ad, None, context) is True]
 
     def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
-        """Return what an ``EvaluationRecorded`` says of it and a slot."""
+        """Return the fields of an ``EvaluationRecorded`` for this condition and a slot."""
         condition = self.expression
         assert condition is not None
         return self.name, unparse(condition), value, values_read(condition, slot.ad, None, context)
 
 
 class Questions(Struct, frozen=True):
-    """The questions of a policy, as HTCondor puts them to the collector."""
+    """The conditions of a policy, as HTCondor queries the collector with them."""
 
     draining: Asked
     whole: Asked
@@ -73,15 +72,14 @@ class Questions(Struct, frozen=True):
 
     @property
     def read(self) -> list[Expression]:
-        """Return all that reads a slot's ad."""
+        """Return all expressions that read a slot's ad."""
         asked = (self.draining, self.whole, self.cancel, self.drain)
         expressions = [question.expression for question in asked if question is not None]
         return [expression for expression in (*expressions, self.rank) if expression is not None]
 
 
 def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
-    """Return the questions that a policy makes.
-
+    """Return the conditions of a policy.
     :param joins_texts: DEFRAG_WHOLE_MACHINE_EXPR is joined to the rest without parentheses (``Dialect``)
     """
     mine = f'(DrainReason is undefined || DrainReason == "{policy.reason}")'
@@ -107,13 +105,13 @@ def ranked(
 
 
 def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> float:
-    """Return DEFRAG_RANK of a slot; 0 where that is no number."""
+    """Return DEFRAG_RANK of a slot; 0 if it is not a number."""
     value = _rank_value(slot, rank, context)
     return float(value) if isinstance(value, bool | int | float) and isfinite(value) else 0.0
 
 
 def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
-    """Return what an ``EvaluationRecorded`` says of the rank of a slot: the slot is the target of the expression."""
+    """Return the fields of an ``EvaluationRecorded`` for a slot's rank: the slot is the target of the expression."""
     value = unparsed(_rank_value(slot, rank, context))
     return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
 
@@ -128,7 +126,7 @@ def _rank_value(slot: CandidateSlot, rank: Expression | None, context: Context) 
 
 
 def number(slot: CandidateSlot, name: str, context: Context) -> int:
-    """Return a whole number of a slot's ad; 0 where it has none."""
+    """Return an integer of a slot's ad; 0 if it has none."""
     try:
         value = slot.ad.eval(name, None, context)
     except EvaluationError:

@@ -1,7 +1,7 @@
-"""A poll of the defragmentation: what was decided (``choice``) is written down with its evidence, and done.
+"""A poll of the defragmentation: logs and executes the decision (``choice``) with its evidence.
 
-A poll is a function of the log: of the slots' published ads, what the state has of the polls before, and the settings
-in force, at an instant (``decide_poll``). So it can be held again.
+A poll is a function of the log: of the slots' published ads, the earlier polls, and the settings in force at an instant
+(``decide_poll``). So it can be repeated.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ COMPLETION: Final = "resume"
 """What follows a drain when it is complete: HTCondor asks for DRAIN_RESUME_ON_COMPLETION."""
 
 Why = Callable[[str], tuple[int, str, str]]
-"""What every event begins with, for a cause."""
+"""Returns the first fields of an event, for a cause."""
 
 
 class PollDecision(Struct, frozen=True):
-    """What a poll decided: its event, and the evidence that stands right before it in the log."""
+    """What a poll decided: its event, and the evidence that is right before it in the log."""
 
     notes: tuple[EvaluationRecorded, ...]
     event: DefragPolled
 
 
 def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
-    """Look at the pool, cancel drains and begin others.
+    """Evaluate the pool, cancel drains and begin others.
 
     :raises Refusal: the pool does not defragment
     """
@@ -64,7 +64,7 @@ def habits_of(state: Manager) -> Habits:
 
 
 def before(state: Manager, now: int) -> Before:
-    """Return what the polls before this instant (microseconds) tell."""
+    """Return the earlier polls before this instant (microseconds)."""
     return Before(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
@@ -73,8 +73,8 @@ def decide_poll(
 ) -> PollDecision:
     """Decide a poll, and change nothing.
 
-    :param advertise: gives the slots' ads
-    :param why: gives what its events begin with, with the instant in microseconds
+    :param advertise: returns the slots' ads
+    :param why: returns the first fields of its events, with the instant in microseconds
     :param offset: the pool's offset from UTC in seconds, as ``context`` has it
     """
     now = why("polled")[0]

@@ -1,8 +1,8 @@
 """Which jobs are alike: autoclusters.
 
-Jobs are alike for a match if all attributes are equal that their own Requirements and Rank read, and that the slots' or
-the negotiator's expressions may read of them. SIGNIFICANT_ATTRIBUTES replaces those that were found, ADD_ and
-REMOVE_SIGNIFICANT_ATTRIBUTES change them; Requirements, Rank and the basic requests always count.
+Jobs are alike for a match if all significant attributes are equal: those that their own Requirements and Rank read, and
+those that the slots' or the negotiator's expressions may read of them. SIGNIFICANT_ATTRIBUTES replaces this list, ADD_
+and REMOVE_SIGNIFICANT_ATTRIBUTES change it; Requirements, Rank and the basic requests are always significant.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "S
 
 
 def significance(state: Manager, caches: Caches) -> SignificantAttributes:
-    """The significance of attributes in this state: kept for as long as no slot reads others."""
+    """Return the significant attributes in this state: kept as long as slots read the same attributes."""
     known = caches.of(SignificantAttributes)
     known.follow(state)
     return known
 
 
 class Declared(NamedTuple):
-    """What the settings say of significance: the attributes that replace, join and leave those that were found, and the
-    texts of the expressions that the negotiator evaluates about slots."""
+    """The settings of significance: attributes that replace the computed ones, are added or removed, and the texts of
+    the negotiator's expressions about slots."""
 
     significant: tuple[str, ...]
     added: tuple[str, ...]
@@ -60,7 +60,7 @@ _ASKED = (
 
 
 def declared(settings: Mapping[str, str]) -> Declared:
-    """Return what these settings, where they are not set their defaults, say of significance."""
+    """Return the significance in these settings, with the defaults for those that are not set."""
 
     def text(name: str) -> str:
         return settings.get(name, NEGOTIATOR[name].default)
@@ -71,13 +71,13 @@ def declared(settings: Mapping[str, str]) -> Declared:
 
 
 _KEPT = 10_000
-"""Autoclusters of ended jobs that are kept before they are looked for."""
+"""How many autoclusters of ended jobs are kept before they are cleaned up."""
 
 
 @define
 class _Differing:
-    """A cluster whose jobs are told apart by the values of these attributes since the submission (``columns``; None: by
-    more than that), and the signatures that were found for them."""
+    """A cluster whose jobs differ since the submission by the values of these attributes (``columns``; None: by more),
+    and the signatures of the values."""
 
     cluster: Cluster
     edits: int
@@ -89,13 +89,13 @@ class _Differing:
 
 
 class SignificantAttributes:
-    """Which attributes are significant, and by them each job's signature."""
+    """The significant attributes, and each job's signature by them."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}  #: the attributes' names in small letters, each with how it is written
-        self.whole = True  #: jobs that count as alike are so: no attribute was declared insignificant
+        self.names: dict[str, str] = {}  #: the attributes' names in small letters, each with its spelling
+        self.whole = True  #: jobs with one signature are alike: no attribute was declared insignificant
         self.generation = 0  #: how often all numbers and signatures were forgotten
-        self._seen = -1  #: how many changes of slots' ads it has taken in
+        self._seen = -1  #: how many changes of slots' ads it has processed
         self._renewed = 0  #: how many conditions came as the first, or went as the last, of their kind
         self._configured = -1
         self._conditions: Counter[tuple[str, ...]] = Counter()
@@ -109,7 +109,7 @@ class SignificantAttributes:
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
     def follow(self, state: Manager) -> None:
-        """Take in what slots, and the negotiator, read now."""
+        """Update to what slots, and the negotiator, now read."""
         if self._has_old(state):
             self._forget()
         before = len(self._conditions), self._renewed
@@ -141,8 +141,8 @@ class SignificantAttributes:
             self._conditions[texts] += 1
 
     def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """A slot's conditions, and the further expressions of the slot that they lead to: what these read of jobs
-        counts as well."""
+        """Return a slot's conditions, and the slot's further expressions that they refer to: what these read of jobs
+        is significant too."""
         seen = set(conditions)
         pending = list(seen)
         further = []
@@ -178,7 +178,7 @@ class SignificantAttributes:
             self._forget()
 
     def _has_old(self, state: Manager) -> bool:
-        """Whether most autoclusters that are known are of jobs that have ended."""
+        """Return whether most known autoclusters have only ended jobs."""
         return len(self._numbers) > _KEPT + 2 * state.idle
 
     def _forget(self) -> None:
@@ -189,12 +189,12 @@ class SignificantAttributes:
         self.generation += 1
 
     def drop(self, number: int) -> None:
-        """Forget what is kept of a cluster: it is gone."""
+        """Forget a cluster that has left the queue."""
         for cache in (self._of_cluster, self._differing, self._columns, self._of_cluster_words):
             cache.pop(number, None)
 
     def number(self, signature: Signature) -> int:
-        """The number of an autocluster; ``signature`` as ``signature()`` gives it."""
+        """Return the number of an autocluster; ``signature`` is from ``signature()``."""
         number = self._numbers.get(id(signature))
         if number is None:
             number = self._numbers[id(signature)] = len(self._numbers)
@@ -202,7 +202,7 @@ class SignificantAttributes:
         return number
 
     def words_of(self, cluster: Cluster) -> frozenset[str]:
-        """What the jobs of a cluster may read of a slot, and more: see ``words``."""
+        """Return a superset of the slot attributes that a cluster's jobs may read: see ``words``."""
         known = self._of_cluster_words.get(cluster.id)
         edits = cluster.edits
         if known is None or known[0] is not cluster or known[1] != edits:
@@ -217,7 +217,7 @@ class SignificantAttributes:
         return known[2]
 
     def kinds(self, cluster: Cluster) -> array[int] | None:
-        """The autoclusters' numbers of all jobs of a cluster, by the process; None where they are not to be had at
+        """Return the autocluster numbers of all jobs of a cluster, by process; None: they cannot be computed at
         once."""
         known = self._columns.get(cluster.id)
         edits = cluster.edits
@@ -239,7 +239,7 @@ class SignificantAttributes:
         return kinds
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
-        """The signature of one job."""
+        """Return the signature of one job."""
         known = self._of_cluster.get(cluster.id)
         edits = cluster.edits
         if known is not None and known[0] is cluster and known[1] == edits:
@@ -270,16 +270,16 @@ class SignificantAttributes:
         return signature
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
-        """Whether these attributes are plain values in every job, which read nothing further."""
+        """Return whether these attributes are plain values in every job, which read nothing further."""
         values = unpack(cluster.variants.chunks)
         return all(_plain(text) for name in columns for text in set(values[name]))
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
-        """The signature, and the names, in small letters, of all that may count for it."""
+        """Return the signature, and the names, in small letters, of all attributes that may affect it."""
         return self.signature_of({**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)})
 
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
-        """The signature of a job with this ad, and the names, in small letters, of all that may count for it."""
+        """Return the signature of a job with this ad, and the names (in small letters) that may affect it."""
         lower = {name.lower(): name for name in texts}
         pending = list(self.names)
         seen = set(pending)
@@ -298,17 +298,17 @@ class SignificantAttributes:
         return self._known.setdefault(signature, signature), seen
 
     def uniform(self, cluster: Cluster) -> bool:
-        """Whether all jobs of the cluster have the signature that was found for one of them: no attribute that counts
+        """Return whether all jobs of the cluster have the signature of one of them: no attribute that affects it
         differs between them."""
         return cluster.id in self._of_cluster
 
 
 FEW_COHORTS = 16
-"""Sets of changes in a cluster that are compared, at most."""
+"""The maximum number of sets of changes in a cluster that are compared."""
 
 
 def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -> bool:
-    """Whether edits left these attributes the same in all jobs of a cluster, in which no submission told them apart."""
+    """Return whether edits left these attributes equal in all jobs of a cluster, if they were equal at submission."""
     if not names.isdisjoint(own):
         return False
     edited = set()
@@ -321,12 +321,12 @@ def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -
 
 @lru_cache(maxsize=5000)
 def _read(text: str) -> References:
-    """The attributes that an expression reads, of its own ad and of the other."""
+    """Return the attributes that an expression reads, of its own ad and of the other."""
     return references_found(parse(text), ClassAd())
 
 
 def _settled(text: str) -> bool:
-    """Whether an expression is a plain value, which reads nothing."""
+    """Return whether an expression is a plain value, which reads nothing."""
     meaning = expression(text)
     return meaning is None or isinstance(meaning, Literal)
 
@@ -336,8 +336,8 @@ def _plain(text: str) -> bool:
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """The attributes of the job's own ad that an expression in it may read: lower case, without a scope. An unscoped
-    name may mean either ad, so it counts."""
+    """Return the attributes of the job's own ad that an expression in it may read: lower case, without a scope. An
+    unscoped name may mean either ad, so it is included."""
     if text.isdigit() or text.startswith('"'):
         return
     read = _read(text)
@@ -349,7 +349,7 @@ def _names_in(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=5000)
 def _own_names(text: str) -> tuple[str, ...]:
-    """The names, in small letters, that an expression may mean in its own ad."""
+    """Return the names, in small letters, that an expression may read in its own ad."""
     return tuple(sorted(set(_names_in(text)))) if text else ()
 
 
@@ -358,6 +358,6 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @lru_cache(maxsize=5000)
 def words(signature: Signature) -> frozenset[str]:
-    """What the jobs of a signature may read of a slot, and more: all words of their significant attributes, in small
-    letters."""
+    """Return a superset of the slot attributes that jobs of a signature may read: all words of their significant
+    attributes, in small letters."""
     return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

@@ -1,12 +1,12 @@
-"""The jobs that wait, in the order in which they are served.
+"""The idle jobs, in the order in which they are served.
 
-Of one submitter's jobs those with the higher PreJobPrio1 go first, then PreJobPrio2, JobPrio, PostJobPrio1,
-PostJobPrio2, then the earlier ones. What is no whole number comes last (JobPrio counts as 0 then). Source: the manual,
-"Negotiation", and HTCondor's order where a trace shows it.
+A submitter's jobs are sorted by higher PreJobPrio1, PreJobPrio2, JobPrio, PostJobPrio1, PostJobPrio2, then by age. A
+value that is not an integer comes last (for JobPrio it counts as 0). Source: the manual, "Negotiation", and HTCondor's
+order if a trace shows it.
 
-The order is kept, not made: whoever looks takes in the jobs that have changed since (``State.job_changes``), each of
-which costs the logarithm of the queue's length. Of a submitter's jobs those that are alike stand in one line, so that
-passing over all that are like one costs nothing for each.
+The order is kept between uses: each use processes the jobs that have changed since (``State.job_changes``), and each
+change costs the logarithm of the queue's length. A submitter's jobs that are alike form one line, so that skipping all
+jobs like one does not cost anything per job.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJo
 _UNSET: Final = {name: 0.0 if name == "JobPrio" else inf for name in PRIOS}
 _LOWER: Final = frozenset(name.lower() for name in PRIOS)
 _ALL: Final = -1
-"""In place of a process: all jobs of the cluster that wait."""
+"""Instead of a process: all idle jobs of the cluster."""
 
 Prios = tuple[float, ...]
-"""The five priorities of a job, negated: the least goes first."""
+"""The five priorities of a job, negated: the least is first."""
 Entry = tuple[Prios, int, int]
-"""Jobs of one cluster that stand together: their priorities, the cluster's number, and the process or ``_ALL``."""
+"""Jobs of one cluster with one entry: their priorities, the cluster's number, and the process or ``_ALL``."""
 
 
 def prios(cluster: Cluster, proc: int) -> Prios:
@@ -50,7 +50,7 @@ def _prio(text: str, unset: float) -> float:
 
 
 def plain(cluster: Cluster) -> bool:
-    """Whether all jobs of the cluster have the same priorities."""
+    """Return whether all jobs of the cluster have the same priorities."""
     names = {name.lower() for name in cluster.variants.names}
     return _LOWER.isdisjoint(names) and _LOWER.isdisjoint(cluster.edited)
 
@@ -63,46 +63,46 @@ def _idle(cluster: Cluster) -> Iterator[int]:
 
 
 def idle_procs(cluster: Cluster, state: Queue) -> Iterator[int]:
-    """The processes of a cluster that wait for a slot: not those that have been given one already, nor those of which
-    something is left of an earlier run, nor those in a cool-down."""
+    """Return the processes of a cluster that wait for a slot: without those that have a match, that still have
+    processes of an earlier run, or that cool down."""
     return (proc for proc in _idle(cluster) if is_free(cluster, proc, state))
 
 
 def is_free(cluster: Cluster, proc: int, state: Queue) -> bool:
-    """Whether a job that is idle waits for a slot, too."""
+    """Return whether an idle job waits for a slot."""
     job = cluster.id, proc
     return job not in state.by_job and job not in state.reserved and job not in state.cooling
 
 
 @define(eq=False)
 class IdleJobGroup:
-    """Jobs of a submitter that are alike, in their order; or those of one cluster whose jobs are not."""
+    """A submitter's jobs that are alike, in their order; or the jobs of one cluster whose jobs differ."""
 
-    kind: int  #: the number of their autocluster; ``~`` the cluster's number where they are not alike
+    kind: int  #: the number of their autocluster; ``~`` the cluster's number if the jobs differ
     entries: SortedList[Entry] = field(factory=SortedList)
     alone: SortedList[tuple[int, int]] = field(factory=SortedList)
-    """Those of the entries that are of one job: cluster and process."""
+    """The entries for single jobs: cluster and process."""
     idle: int = 0  #: how many of its jobs are idle, those included that have been given a slot
 
 
 @define(eq=False)
 class IdleJobs:
-    """The jobs of a submitter that wait."""
+    """The idle jobs of a submitter."""
 
     submitter: str
     lines: dict[int, IdleJobGroup] = field(factory=dict)  #: by their kinds
     heads: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: the first entry of each line, and its kind
     idle: int = 0  #: how many of its jobs are idle, those included that have been given a slot
     untold: dict[int, None] = field(factory=dict)
-    """The kinds of which some jobs came or went since the log was found to say why they got nothing."""
-    told_as_of: object = None  #: under which circumstances that was found of the others
+    """The kinds whose jobs changed since the log was found to have their rejection reason."""
+    told_as_of: object = None  #: the circumstances under which that was found for the other kinds
     clusters: list[tuple[int, int]] = field(factory=list)
-    """A heap of the submitter's clusters: what number of submission each was, and its own number. Some may be gone."""
-    since: int = 0  #: what number of submission the first of its clusters was, while jobs wait (0: none does)
+    """A heap of the submitter's clusters: the submission number and the cluster number. Some may have left."""
+    since: int = 0  #: the submission number of its first cluster with idle jobs (0: none)
 
     def in_order(self, failed: Container[int]) -> Iterator[tuple[Entry, int]]:
-        """Its entries, each with the kind of its line, without those of kinds that are, or come to be, in ``failed``.
-        The queue must not change meanwhile."""
+        """Yield the entries, each with its kind, without kinds that are, or are put, in ``failed``. The queue must not
+        change meanwhile."""
         heads = iter(self.heads)
         head = next(heads, None)
         begun: list[tuple[Entry, int, Iterator[Entry]]] = []
@@ -123,7 +123,7 @@ class IdleJobs:
                 heapq.heappush(begun, (following, kind, rest))
 
     def add(self, kind: int, entry: Entry, idle: int) -> IdleJobGroup:
-        """Let jobs stand in the line of their kind."""
+        """Add jobs to the line of their kind."""
         line = self.lines.get(kind)
         if line is None:
             line = self.lines[kind] = IdleJobGroup(kind)
@@ -137,7 +137,7 @@ class IdleJobs:
         return line
 
     def discard(self, line: IdleJobGroup, entry: Entry, idle: int) -> None:
-        """Jobs wait no longer."""
+        """Remove jobs that no longer wait."""
         before = line.entries[0]
         line.entries.remove(entry)
         if entry[2] != _ALL:
@@ -161,37 +161,37 @@ class IdleJobs:
 
 @define(eq=False)
 class _ClusterPlace:
-    """Where the jobs of one cluster stand: all of them together, or, where their priorities differ, each by itself."""
+    """The entries of one cluster's jobs: one for all of them, or if their priorities differ, one for each."""
 
     cluster: Cluster
     edits: int
     queue: IdleJobs
     together: bool
     idle: int = 0  #: how many of them are counted
-    words: frozenset[str] = frozenset()  #: what they may read of a slot, and more (``autoclusters.words``)
+    words: frozenset[str] = frozenset()  #: a superset of what they may read of a slot (``autoclusters.words``)
     entries: dict[int, tuple[IdleJobGroup, Entry]] = field(factory=dict)  #: by the process, or under ``_ALL``
 
 
 class IdleQueues:
-    """The queues of all submitters, kept from one look to the next."""
+    """The queues of all submitters, kept between uses."""
 
     def __init__(self) -> None:
-        self.restarts = 0  #: how often all was made anew
+        self.restarts = 0  #: how often all was built again
         self._restart(-1)
 
     def _restart(self, generation: int) -> None:
         self.by_submitter: dict[str, IdleJobs] = {}
         self.in_turn: SortedList[tuple[int, str]] = SortedList()
-        """Whose jobs wait, by whose first cluster in the queue was submitted first: behind that one's number."""
+        """The submitters with idle jobs, each with the submission number of its first queued cluster, by that."""
         self.words: Counter[frozenset[str]] = Counter()
-        """What the jobs that wait may read of a slot, with the number of clusters of which that is said."""
+        """The words that idle jobs may read of a slot, with the number of clusters that have them."""
         self.local: SortedDict[int, str] = SortedDict()
-        """The clusters of the local universe with jobs that wait, each with its submitter."""
+        """The local universe clusters with idle jobs, each with its submitter."""
         self.local_of: Counter[str] = Counter()
-        """How many these are, by their submitters."""
+        """The number of these clusters, by submitter."""
         self.restarts += 1
         self.touched: dict[str, None] = {}
-        """The submitters whose jobs that wait have changed since whoever goes by that has looked."""
+        """The submitters whose idle jobs have changed since the reader of this set last cleared it."""
         self._seen = -1
         self._generation = generation
         self._places: dict[int, _ClusterPlace] = {}
@@ -199,7 +199,7 @@ class IdleQueues:
         self._submitted = 0
 
     def follow(self, state: Queue, likeness: SignificantAttributes) -> None:
-        """Take in what has changed in the queue, or what is significant."""
+        """Update to changes of the queue, or of the significant attributes."""
         changed = state.job_changes.since(self._seen)
         if changed is None or self._generation != likeness.generation:
             self._restart(likeness.generation)
@@ -215,13 +215,13 @@ class IdleQueues:
                 self._changed(cluster, proc, likeness)
 
     def line_of(self, cluster: Cluster, proc: int) -> IdleJobGroup | None:
-        """The line that a job that is idle stands in."""
+        """Return the line of an idle job."""
         place = self._places[cluster.id]
         entry = place.entries.get(_ALL if place.together else proc)
         return None if entry is None else entry[0]
 
     def untell(self, number: int) -> None:
-        """The log has another reason than before why jobs of a cluster got nothing."""
+        """Note that the log has a new rejection reason for jobs of a cluster."""
         place = self._places.get(number)
         if place is not None:
             place.queue.untold |= dict.fromkeys(line.kind for line, _ in place.entries.values())
@@ -303,7 +303,7 @@ class IdleQueues:
             del place.entries[proc]
 
     def _withdraw(self, place: _ClusterPlace) -> None:
-        """The cluster is gone, or its jobs are others than they were."""
+        """Forget a cluster that has left or whose jobs changed."""
         each = place.idle if place.together else 1
         for line, entry in place.entries.values():
             place.queue.discard(line, entry, each)
@@ -322,7 +322,7 @@ class IdleQueues:
         place.idle = idle
 
     def _take_turn(self, queue: IdleJobs) -> None:
-        """A submitter's turn among others follows from its first cluster, as long as any of its jobs waits."""
+        """Update a submitter's turn: it follows from its first cluster, as long as any of its jobs is idle."""
         clusters, before = queue.clusters, queue.since
         self.touched[queue.submitter] = None
         while clusters and clusters[0][1] not in self._places:
@@ -338,19 +338,19 @@ class IdleQueues:
 
 
 def idle_queues(state: Manager, caches: Caches) -> IdleQueues:
-    """The queues of this state."""
+    """Return the queues of this state."""
     return queues_of(state, caches, significance(state, caches))
 
 
 def queues_of(state: Queue, caches: Caches, likeness: SignificantAttributes) -> IdleQueues:
-    """The queues of an access point, to which the negotiator has told which attributes are significant."""
+    """Return the queues of an access point that got the significant attributes from the negotiator."""
     queues = caches.of(IdleQueues)
     queues.follow(state, likeness)
     return queues
 
 
 def procs_of(cluster: Cluster, only: int, state: Queue) -> Iterator[int]:
-    """The processes of an entry that wait for a slot."""
+    """Return the processes of an entry that wait for a slot."""
     if only == _ALL:
         return idle_procs(cluster, state)
     return iter((only,) if is_free(cluster, only, state) else ())
@@ -359,8 +359,8 @@ def procs_of(cluster: Cluster, only: int, state: Queue) -> Iterator[int]:
 def waiting(
     state: Queue, submitter: str, caches: Caches, likeness: SignificantAttributes, refused: Container[int]
 ) -> Iterator[tuple[Cluster, int, int]]:
-    """The jobs of a submitter that wait for a slot, first come first, each with the number of its autocluster; without
-    those whose number is, or comes to be, in ``refused``. The state must not change meanwhile."""
+    """Yield a submitter's jobs that wait for a slot, in their order, each with its autocluster's number, without
+    numbers that are, or are put, in ``refused``. The state must not change meanwhile."""
     queue = queues_of(state, caches, likeness).by_submitter.get(submitter)
     if queue is None:
         return
@@ -375,11 +375,10 @@ def waiting(
 
 
 def room(state: Queue) -> float:
-    """Return how many further jobs may begin by MAX_JOBS_RUNNING: a schedd asks for no more. Negative: more run than
-    may.
+    """Return how many more jobs may begin by MAX_JOBS_RUNNING: a schedd requests no more. Negative: too many run.
 
-    Jobs count that run on slots or have been given one; those of the local universe do not. Lowering the limit ends no
-    job: claims are given up as their jobs end. Source: canSpawnShadow (schedd.cpp) of HTCondor.
+    Jobs that run on slots or have a match count; local universe jobs do not. Lowering the limit does not end jobs:
+    claims are released as their jobs end. Source: canSpawnShadow (schedd.cpp) of HTCondor.
     """
     most = limit(state.settings, "MAX_JOBS_RUNNING")
     if most is None:

@@ -1,4 +1,4 @@
-"""What a match was made of: the job's Requirements, and the values that they read."""
+"""The evidence of a match: the job's Requirements, and the values that they read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .autoclusters import Signature
 
 
 def job_ad(cluster: Cluster, proc: int) -> ClassAd:
-    """Return the ad of a job as a match sees it."""
+    """Return the ad of a job for matching."""
     return ad_of(cluster.attributes(proc))
 
 
@@ -41,8 +41,8 @@ class Reads(NamedTuple):
 
 
 class ReadsOfKinds(dict[Signature, Reads]):
-    """What the Requirements of jobs read that are alike: the same for all of them. It is also the same for jobs that
-    differ in plain values alone, which lead no further."""
+    """What the Requirements read, for each group of jobs alike. It is also the same for jobs that differ only in plain
+    values, which refer to nothing."""
 
     KEPT = 10_000
 

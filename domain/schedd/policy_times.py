@@ -1,13 +1,11 @@
-"""When periodic policies are asked: in passes that are PERIODIC_EXPR_INTERVAL apart, and not before anything may have
-changed what they say. ``PolicyPasses`` is the agenda: of each cluster with a policy, when those of its jobs are asked
-that do not run, and of each job of it that runs, when that is asked. What happens to a job brings its next pass closer;
-a job that was measured, or whose processes were stopped or go on, is asked at once, as a shadow asks when it hears of
-that.
+"""When periodic policies are evaluated: PERIODIC_EXPR_INTERVAL apart, and only if a value may have changed.
+``PolicyPasses`` is the agenda: for each cluster with a policy it has the next evaluation of its jobs without processes,
+and of each of its running jobs. An event of a job brings its next evaluation closer. A job that was measured, stopped
+or continued is evaluated at once, as its shadow does after such an update.
 
-The access point's passes, over jobs that do not run, are at whole multiples of the interval since the epoch; those over
-a job that runs are at whole multiples since its process began. So when they are does not depend on when the pool was
-started. A pass looks only at those of whose ads something has changed since, or for which the time alone may change an
-answer.
+The access point evaluates jobs without processes at multiples of the interval since the epoch, and a running job at
+multiples since its process began. So the instants do not depend on when the pool was started. Only jobs whose ads have
+changed since, or whose values the time alone may change, are evaluated.
 """
 
 from __future__ import annotations
@@ -38,35 +36,35 @@ from .periodic_policy import EVICT, Question, concerns, questions
 from .policy_kinds import attributes_read, kinds
 
 KINDS_MOST: Final = 64
-"""Jobs of a cluster that differ in what is asked, at most, of each of which it is found out when the time may change
-the answer. Where there are more, all are asked in each pass: by columns that costs less."""
+"""The maximum number of different jobs of a cluster for which the next change by time is computed one by one. With
+more, all are evaluated each time: by columns that costs less."""
 Job = tuple[int, int]
 _OF_RUNS = e.JobActivated | e.JobDue | e.JobExecuting | e.JobMeasured | e.JobSignalled
-"""What happens to a job while it runs, and to no job that does not."""
+"""The events that only happen to running jobs."""
 _SINCE: Final = ("JobCurrentStartDate", "EnteredCurrentStatus")
 _SMOOTHING: Final = 0.4
 """The part of the last pass's length in the mean that counts (Timeslice::processEvent)."""
 
 
 def interval(state: AccessPoint) -> int:
-    """How far apart two passes are, in microseconds; 0: there are none."""
+    """Return the time between two evaluations, in microseconds; 0: there are none."""
     return round(number_of(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
 
 
 def next_pass(state: AccessPoint, after: int, since: int = 0) -> int | None:
-    """The first pass behind an instant, of those that are counted from ``since``; None: there are none."""
+    """Return the first evaluation after an instant, counted from ``since``; None: there are none."""
     apart = interval(state)
     return since + ((after - since) // apart + 1) * apart if apart else None
 
 
 def process_start(cluster: Cluster, proc: int) -> int:
-    """When the process of a job began that runs, as its ad has it."""
+    """Return when a running job's process began, by its ad."""
     return parse_whole(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
 
 
 def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Context) -> int | None:
-    """The first instant at which the time may change what the policies say of those jobs of a cluster that do not run;
-    now if it cannot be foreseen, None if none does."""
+    """Return the first instant at which the time may change the policies' values for a cluster's jobs without
+    processes; now if it cannot be predicted, None if never."""
     instants: list[int] = []
     for status, byte in STATUS_NUMBERS.items():
         if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
@@ -79,7 +77,7 @@ def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Cont
 
 
 def running_change(state: AccessPoint, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """The same of a job that runs."""
+    """Return the same for a running job."""
     return _change(state, cluster, [proc], cluster.status_of(proc), now, context)
 
 
@@ -106,7 +104,7 @@ def _change(
 
 
 def _texts(cluster: Cluster, question: Question) -> Iterable[str]:
-    """The texts by which jobs of a cluster may be asked."""
+    """Return the policy texts of a cluster's jobs."""
     attribute = question.policy.attribute
     if not attribute:
         return (question.text,)
@@ -128,7 +126,7 @@ def _change_of(cluster: Cluster, proc: int, question: Question, context: Context
     ad = cluster.attributes(proc)
     since = parse_whole(ad.get("ShadowBday", ""))
     moving = {}
-    if since:  # the run that goes on counts (``periodic_policy.with_run_time``)
+    if since:  # the current run counts (``periodic_policy.with_run_time``)
         before = ad.get("RemoteWallClockTime", "0")
         moving = {"remotewallclocktime": Moving(since - _seconds(before))}
     return next_change(condition, ad_of(ad), None, context, moving)
@@ -142,11 +140,11 @@ def _seconds(text: str) -> int:
 
 
 class PolicyPasses(Struct):
-    """The agenda of passes. ``begin`` plans them for a state that was folded; what was asked before is not known then,
-    so all jobs with policies are asked in the next pass."""
+    """The agenda of evaluations. ``begin`` plans them for a folded state: earlier evaluations are not known then, and
+    all jobs with policies are evaluated at the next one."""
 
     _concerned: set[int] = field(default_factory=set)  #: the clusters with a policy
-    _waiting: Agenda[int] = field(default_factory=Agenda)  #: the jobs that do not run, by cluster
+    _waiting: Agenda[int] = field(default_factory=Agenda)  #: the jobs without processes, by cluster
     _running: Agenda[Job] = field(default_factory=Agenda)
     _length: float | None = None  #: how long a pass takes, in microseconds (None: there was none)
     _rests_until: int = 0  #: the instant before which no pass over jobs that do not run begins
@@ -154,7 +152,7 @@ class PolicyPasses(Struct):
     # What happens
 
     def begin(self, state: AccessPoint, now: int) -> None:
-        """Plan everything anew."""
+        """Plan everything again."""
         self._concerned.clear()
         self._waiting.reset()
         self._running.reset()
@@ -166,7 +164,7 @@ class PolicyPasses(Struct):
                 self._plan_run(state, job, now, at_once=heard == state.at // SECOND)
 
     def note(self, state: AccessPoint, events: Iterable[e.Event], now: int) -> None:
-        """Take in events that have been folded."""
+        """Update to folded events."""
         for event in events:
             if isinstance(event, e.PoolConfigured):
                 self.begin(state, now)
@@ -186,7 +184,7 @@ class PolicyPasses(Struct):
                 self._plan_run(state, (number, proc), now, at_once)
 
     def asked(self, draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
-        """Plan when the jobs that have just been asked are asked again, if nothing happens to them."""
+        """Plan the next evaluation of the jobs that were just evaluated, if nothing happens to them."""
         state, now = draft.state, draft.now
         context = context_at(state, now, draft.context.timezone, Allowance(most=AHEAD))
         for number in stimulus.clusters:
@@ -201,8 +199,8 @@ class PolicyPasses(Struct):
             self._running.note((number, proc), due)
 
     def note_duration(self, state: AccessPoint, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
-        """Take in how long a pass over jobs that do not run took: the next waits until passes take no more of the time
-        than PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL at most."""
+        """Note how long an evaluation of jobs without processes took. The next one waits until evaluations take no more
+        of the time than PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL at most."""
         if not stimulus.clusters:
             return
         before = microseconds if self._length is None else self._length
@@ -212,10 +210,10 @@ class PolicyPasses(Struct):
         rest = self._length / part if part else 0.0
         self._rests_until = now + round(min(rest, most) if most else rest)
 
-    # What is asked
+    # Queries
 
     def next(self) -> int | None:
-        """Return the first instant at which a job is to be asked."""
+        """Return the first instant at which a job is due."""
         waiting, running = self._waiting.next(), self._running.next()
         if waiting is None:
             return running
@@ -223,7 +221,7 @@ class PolicyPasses(Struct):
         return waiting if running is None else min(waiting, running)
 
     def due(self, now: int) -> EvaluateJobPolicies:
-        """Return what is to be asked by now; its id is empty."""
+        """Return the evaluation that is due now; its id is empty."""
         waiting = self._waiting.due(now) if now >= self._rests_until else ()
         return EvaluateJobPolicies("", tuple(waiting), tuple(self._running.due(now)))
 
@@ -253,14 +251,14 @@ class PolicyPasses(Struct):
 
 
 def _heard(activation: Activation, cluster: Cluster) -> int:
-    """Return the second in which a job that runs was measured last, or its processes were stopped or went on."""
+    """Return the second in which a running job was last measured, stopped or continued."""
     starts, entered = (parse_whole(cluster.value(activation.proc, name)) for name in _SINCE)
     return max(activation.measured // SECOND, entered if entered > starts else 0)
 
 
 def running_of(state: AccessPoint, number: int, procs: e.Procs) -> list[int]:
-    """Those of the processes that run, or whose run has just ended where it is one alone. Of the processes and all runs
-    those are looked through that are fewer."""
+    """Return the running ones of the processes, or a single one whose run has just ended. Goes through the processes or
+    through all runs, whichever are fewer."""
     if len(procs) == 1 and procs[0][0] == procs[0][1]:
         return [procs[0][0]]
     if sum(last - first + 1 for first, last in procs) <= len(state.by_job):

@@ -1,6 +1,6 @@
-"""The schedd's ad, as expressions see it: submit requirements, and those that let jobs of its own universes begin.
+"""The schedd's ad for expressions: submit requirements, and the start conditions of local and scheduler universe jobs.
 
-Its hardware is that of the machine on which the pool is, which is the one with the pool's name, or else the first.
+Its hardware is that of the pool's machine: the one with the pool's name, or else the first.
 Source: Scheduler::publish and count_jobs (schedd.cpp) of HTCondor.
 """
 
@@ -19,7 +19,7 @@ from ..state.records import RUNS
 from ..state.state import AccessPoint
 
 UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
-"""How the jobs that the access point runs itself are called in the names of its counts."""
+"""The names of the universes without slots in the names of the counts."""
 HARDWARE: Final = {
     "Arch": "Arch",
     "OpSys": "OpSys",
@@ -27,14 +27,14 @@ HARDWARE: Final = {
     "Memory": "DetectedMemory",
     "Disk": "TotalDisk",
 }
-"""What the ad says of a machine that is known whole, and from which attribute of the machine's it comes."""
+"""The attributes copied from a known machine, each with the machine's attribute."""
 _OF_MACHINE: Final = {**HARDWARE, "OpSysVer": "OpSysVer", "OpSysAndVer": "OpSysAndVer"}
 
 
 def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
-    """The ad as it is now: an ad of the caller's own.
+    """Return a new ad with the current values.
 
-    :param host: the ad of the machine on which the pool is
+    :param host: the ad of the pool's machine
     """
     attributes: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
     clusters = state.clusters.values()
@@ -58,7 +58,7 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
 
 
 def running_of(universe: str) -> str:
-    """The attribute that has how many jobs of a universe run."""
+    """Return the attribute with the number of running jobs of a universe."""
     return f"Total{UNIVERSES[universe]}JobsRunning"
 
 

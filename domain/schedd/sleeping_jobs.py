@@ -1,8 +1,7 @@
 """Which jobs cannot be matched yet because of the time, and when the schedules of jobs are read again.
 
-All of it follows from the jobs and the time. It is looked at anew when something happens to the jobs of a cluster, and
-at the instants that were found then (``job_deferral``). Clusters whose Requirements do not name the clock cost one
-look.
+All of it follows from the jobs and the time. A cluster is evaluated again when something happens to its jobs, and at
+the instants computed then (``job_deferral``). A cluster whose Requirements do not name the clock is evaluated once.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from .job_deferral import asleep, expiry, has_schedule, names_read, timed_parts
 
 
 class _Sleepers(Struct):
-    """What was found of a cluster's idle jobs."""
+    """The state of a cluster's idle jobs."""
 
     local: bool
     asleep: int = 0  #: how many cannot be matched yet
-    due: int | None = None  #: when some may be, or have missed the time of their schedule, in microseconds
+    due: int | None = None  #: when some can be matched, or have missed their schedule's time, in microseconds
     scheduled: bool = False  #: whether any has a schedule
-    expired: list[int] = field(default_factory=list)  #: those that have a schedule and have missed its time
+    expired: list[int] = field(default_factory=list)  #: the jobs that have missed their schedule's time
 
 
 class SleepingJobs(Struct):
-    """``follow`` brings it up to date; all else is what was found then."""
+    """The jobs that sleep. ``follow`` updates it; all other methods return what it computed."""
 
     asleep: int = 0  #: how many jobs that wait for a slot cannot be matched yet
     asleep_local: int = 0  #: how many jobs of the local universe cannot begin yet
@@ -42,8 +41,8 @@ class SleepingJobs(Struct):
     _agenda: Agenda[int] = field(default_factory=Agenda)  #: by cluster
 
     def follow(self, moment: Moment[AccessPoint]) -> bool:
-        """Take in what has changed until now. Return whether the time alone may have woken any job: of a state that was
-        folded, any whose Requirements name it."""
+        """Update to the changes until now. Return whether the time alone may have woken a job: in a folded state, any
+        job whose Requirements name the clock."""
         state, first = moment.state, self._seen < 0
         changed = state.job_changes.since(self._seen)
         self._seen = state.job_changes.total
@@ -58,7 +57,7 @@ class SleepingJobs(Struct):
         return self._agenda.next()
 
     def expired(self) -> tuple[tuple[int, Procs], ...]:
-        """Return the jobs that have missed the time that their schedule gave them."""
+        """Return the jobs that have missed their schedule's time."""
         return tuple((number, ranges(jobs.expired)) for number, jobs in self._clusters.items() if jobs.expired)
 
     def scheduled(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:

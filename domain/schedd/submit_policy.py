@@ -1,7 +1,7 @@
 """The schedd's policy for a submission: its transforms change the jobs, its requirements refuse or warn.
 
-Jobs that differ in nothing that the policy reads are one kind: it is decided once for all of them. What it may read is
-found in its texts, words being taken for names of attributes, so that a kind may be too small and never too large.
+Jobs that are equal in all that the policy reads are one kind, with one decision for all of them. What the policy may
+read is found in its texts: every word counts as an attribute's name, so a kind may be too small but never too large.
 
 Source: the manual's "condor_schedd Policy Configuration"; CheckTransaction (qmgmt.cpp), job_transforms.cpp and
 checkSubmitRequirements (schedd.cpp) of HTCondor.
@@ -30,25 +30,25 @@ from .submitted_job import SubmittedJob, text_in
 # Job transforms in the old syntax of the job router's routes, made into statements.
 #
 # ``[ Requirements = ...; copy_A = "B"; delete_C = true; set_D = expr; eval_set_E = expr; F = value ]``: copies come
-# first, then deletions, settings, and evaluations, each by name; what is none of them is a macro. HTCondor 25.14 reads
-# this syntax no more, and leaves such a transform out; the manual still has it.
+# first, then deletions, settings, and evaluations, each by name; other attributes are macros. The manual has this
+# syntax; HTCondor 25.14 no longer reads it, and skips such a transform.
 #
 # Source: ConvertClassadJobRouterRouteToXForm (xform_utils.cpp) of HTCondor.
 
 _PREFIXES: Final = {"copy_": "COPY", "delete_": "DELETE", "set_": "SET", "eval_set_": "EVALSET"}
-"""What the names of attributes begin with, and the statement of each."""
+"""The prefixes of attribute names, and the statement of each."""
 _ORDER: Final = ("COPY", "DELETE", "SET", "EVALSET")
 
 
 def is_old(text: str) -> bool:
-    """Whether a transform is in the old syntax."""
+    """Return whether a transform is in the old syntax."""
     return text.lstrip().startswith("[")
 
 
 def statements(text: str) -> str:
-    """The same transform as lines.
+    """Convert a transform in the old syntax to lines.
 
-    :raises ClassAdSyntaxError: it is no ad
+    :raises ClassAdSyntaxError: it is not an ad
     """
     ad = ClassAd.from_new(text)
     about: list[str] = []
@@ -87,7 +87,7 @@ def _note(lines: list[tuple[str, str]], word: str, name: str, meaning: Expressio
 
 
 def _mentioned(lines: Iterable[str], macros: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    """The macros that evaluations refer to: the job has them meanwhile."""
+    """Return the macros that evaluations refer to: the job has them as attributes meanwhile."""
     import re
 
     names = {word.lower() for line in lines for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", line)}
@@ -113,13 +113,13 @@ class Requirement(Struct, frozen=True):
     """A submit requirement."""
 
     name: str
-    text: str  #: what has to be true
-    reason: str  #: an expression that yields what the user is told (empty: HTCondor's words)
-    is_warning: bool  #: whether the submission goes on without it
+    text: str  #: the condition
+    reason: str  #: an expression for the message to the user (empty: HTCondor's words)
+    is_warning: bool  #: whether a failure only warns
 
 
 class Words(Struct, frozen=True):
-    """What a policy may read, as its texts tell it."""
+    """What a policy may read, by its texts."""
 
     names: frozenset[str]  #: their words, in small letters
     everything: bool  #: whether it may read what they do not name
@@ -149,7 +149,7 @@ _SCOPES = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNORECASE)
 
 
 def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
-    """The policy that is in force."""
+    """Return the policy in force."""
     if "JOB_TRANSFORM_NAMES" not in settings and "SUBMIT_REQUIREMENT_NAMES" not in settings:
         return _NONE
     mine = tuple(
@@ -167,7 +167,7 @@ def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
     for name in names_in(given, "JOB_TRANSFORM_NAMES"):
         text = given.get(f"JOB_TRANSFORM_{name}", "")
         if text and name.upper() != "NAMES":
-            with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; who configured it was told
+            with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; the configuration warned of it
                 transforms.append(transform_of(name, text))
     named = [name for name in names_in(given, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(
@@ -198,15 +198,15 @@ _NONE: Final = SubmitPolicy((), (), {}, _NOTHING, _NOTHING)
 
 
 def transform_of(name: str, text: str) -> Transform:
-    """A transform in either syntax.
+    """Parse a transform in either syntax.
 
-    :raises TransformError, ClassAdSyntaxError: it is in neither
+    :raises TransformError, ClassAdSyntaxError: it is valid in neither
     """
     return read_transform(name, statements(text) if is_old(text) else text)
 
 
 def _scoped(text: str) -> str:
-    """An expression with MY for the schedd's ad and TARGET for the job's, however it names them."""
+    """Rewrite an expression to use MY for the schedd's ad and TARGET for the job's."""
 
     def scope(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -228,7 +228,7 @@ class SubmitRefusal(Struct, frozen=True):
 
 
 class TransformStep(Struct, frozen=True):
-    """A transform that was for a job: what it did, what it set, and what that was before (empty: nothing)."""
+    """A transform that applied to a job: what it did, what it set, and the previous values (empty: none)."""
 
     done: Applied
     changes: Ad
@@ -236,10 +236,10 @@ class TransformStep(Struct, frozen=True):
 
 
 class TransformResult(Struct):
-    """What the transforms make of a job."""
+    """The result of the transforms for a job."""
 
-    applied: list[TransformStep] = field(default_factory=list)  #: the transforms that were for it, in their order
-    changes: Ad = field(default_factory=dict)  #: what the job's ad says in the end that it did not say before
+    applied: list[TransformStep] = field(default_factory=list)  #: the transforms that applied to it, in their order
+    changes: Ad = field(default_factory=dict)  #: the new attributes of the final ad
     refused: SubmitRefusal | None = None  #: why it cannot be transformed
 
 
@@ -247,20 +247,20 @@ FAILED: Final = "Failed to apply a required job transform."
 
 
 class Judge(Struct, frozen=True):
-    """Decides about one job of a submission after the other."""
+    """Decides about the jobs of a submission, one after the other."""
 
     policy: SubmitPolicy
     settings: Mapping[str, str]
     schedd: ClassAd  #: the schedd's ad
     context: Context
-    cluster: ClassAd  #: what the submission says of its jobs, of the first of them where they differ
-    spelled: Mapping[str, str]  #: how it writes its attributes, by their names in small letters
+    cluster: ClassAd  #: the submission's attributes, with the first job's values of those that differ
+    spelled: Mapping[str, str]  #: the attributes' spellings, by their names in small letters
     everything: bool  #: whether statements with regular expressions see all attributes, as the manual has it
     noted: set[str] = field(default_factory=set)
     """The transforms whose evaluations were noted, for the first job of each."""
 
     def context_of(self, proc: int) -> Context:
-        """What an evaluation may know; each job draws for itself."""
+        """Return the context of a job's evaluations; each job has its own random seed."""
         context = self.context
         if context.seed is None or "random" not in self.policy.of_all.names:
             return context
@@ -286,7 +286,7 @@ class Judge(Struct, frozen=True):
         outcome: TransformResult,
         context: Context,
     ) -> bool:
-        """Apply a transform; False: it cannot be, or sets what nobody may."""
+        """Apply a transform; False: it cannot be applied, or sets a forbidden attribute."""
         before = job.ad.copy()
         job.changed.clear()
         try:
@@ -302,7 +302,7 @@ class Judge(Struct, frozen=True):
         return True
 
     def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> SubmitRefusal | None:
-        """Why a job is refused; what it is only warned of comes to the warnings."""
+        """Return why a job is refused; add failures that only warn to the warnings."""
         for requirement in self.policy.requirements:
             setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
             condition = expression(requirement.text)
@@ -341,17 +341,17 @@ class Judge(Struct, frozen=True):
 
 
 class AlikeJobs(Struct, frozen=True):
-    """Jobs that are alike for the transforms, in order, and what these make of them."""
+    """Jobs that are alike for the transforms, in order, and their result."""
 
     procs: Sequence[int]
     outcome: TransformResult
 
 
 class SubmitPolicyResult(Struct, frozen=True):
-    """What the policy makes of a submission."""
+    """The result of the policy for a submission."""
 
     kinds: Sequence[AlikeJobs]
-    warnings: tuple[str, ...] = ()  #: what its user is warned of, each once
+    warnings: tuple[str, ...] = ()  #: the warnings for its user, each once
     refused: SubmitRefusal | None = None  #: why it is refused
     proc: int = 0  #: the first job that is refused
 
@@ -386,7 +386,7 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyRe
 def _required(
     judge: Judge, job: SubmittedJob, alike: Iterator[Sequence[int]], read: Columns
 ) -> Iterator[tuple[int, SubmitRefusal | None, list[str]]]:
-    """What the requirements say of jobs of which the transforms made the same: of the first of those that are alike."""
+    """Check the requirements for jobs with the same result of the transforms: for the first job of each kind."""
     for first, procs in enumerate(alike):
         proc = procs[0]
         if first:
@@ -403,7 +403,7 @@ def _required(
 
 
 def _alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Those of the jobs in which what is read is the same, in the order of the first of each."""
+    """Group the jobs by equal values of all that is read, in the order of each group's first job."""
     if "procid" in read:
         yield from ((proc,) for proc in procs)
         return
@@ -439,7 +439,7 @@ def _read(words: Words, ad: Ad, columns: Columns) -> frozenset[str]:
 
 
 def merged(kinds: Sequence[AlikeJobs], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
-    """What the jobs' ads say after all: what they share, and what differs between them."""
+    """Return the final ads of the jobs: the shared attributes, and the columns of those that differ."""
     ad, out = dict(ad), dict(columns)
     for name in dict.fromkeys(name for kind in kinds for name in kind.outcome.changes):
         values = {kind.outcome.changes.get(name) for kind in kinds}

@@ -1,7 +1,7 @@
-"""The timers of an access point: what is due of them, and what happens then.
+"""The timers of an access point: which are due, and what happens then.
 
-They are the time to which the start of a job is deferred, the cool-down of a job, the time that jobs have to go for one
-that is to run at once, and the time that a job without a slot has to end.
+They are the deferral of a job's start, the cool-down of a job, the time that victims of condor_now have to end, and the
+time that a signalled job without a slot has to end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .deferred_starts import deferral_over
 
 
 def timers(state: AccessPoint) -> Iterator[Timer]:
-    """Yield every timer that runs."""
+    """Yield every running timer."""
     for key in state.ending:
         run = state.activations[key]
         if state.clusters[run.cluster].local:
@@ -34,7 +34,7 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
 
 
 def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
-    """Let happen what is due, if it still is."""
+    """Handle a timer, if it is still due."""
     state, name = draft.state, timer.name
     if timer.what == "stop" and name in state.activations:
         claims.signal(draft, state.activations[name], "hard", "kill_timeout")

@@ -1,4 +1,4 @@
-"""Claims that wait for a slot which somebody has, as a better match (``claims``)."""
+"""Claims that wait for a claimed slot, as a better match (``claims``)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..state.state import AccessPoint
 
 
 def withdraw_better_matches(draft: Draft[AccessPoint], cluster: int, procs: Iterable[int]) -> None:
-    """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
-    that the job there may go on at the policy's next round."""
+    """Withdraw the waiting claims of these jobs, which are no longer idle or have changed. The slot's current job can
+    then continue at the next policy evaluation."""
     state = draft.state
     for proc in procs if state.reserved else ():
         slot = state.reserved.get((cluster, proc))
