@@ -40,7 +40,7 @@ def of_json(text: str) -> Iterator[CutAd]:
             return
         try:
             value, end = decoder.raw_decode(text, begin)
-            wrong = "" if isinstance(value, dict) else "this is no ad"
+            wrong = "" if isinstance(value, dict) else "this is not an ad"
         except (ValueError, RecursionError) as error:
             again = _AGAIN.search(text, begin + 1)
             if again is None:
@@ -51,7 +51,7 @@ def of_json(text: str) -> Iterator[CutAd]:
             try:
                 ad = _old(ClassAd.from_json(text[begin:end]))
             except (ClassAdSyntaxError, ValueError, RecursionError) as error:
-                wrong = f"this is no ad: {error}"
+                wrong = f"this is not an ad: {error}"
         yield CutAd(begin, end, ad, wrong)
         at = end
 
@@ -71,7 +71,7 @@ def of_xml(text: str) -> Iterator[CutAd]:
         if begin is None:
             return
         if text[at : begin.start()].strip():
-            yield CutAd(at, begin.start(), "", "this is no ad")
+            yield CutAd(at, begin.start(), "", "this is not an ad")
         end = text.find("\n</c>", begin.end())
         if end < 0:
             return
@@ -81,7 +81,7 @@ def of_xml(text: str) -> Iterator[CutAd]:
             ad = _ad_of(ElementTree.fromstring(text[begin.start() : end]))
             ad = _old(ClassAd.from_new(f"[{ad}]"))
         except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
-            wrong = f"this is no ad: {error}"
+            wrong = f"this is not an ad: {error}"
         yield CutAd(begin.start(), end, ad, wrong)
         at = end
 

@@ -94,7 +94,7 @@ _SECRET = re.compile(rb"#\d{6,}#\d+#(?!\.\.\.)")
 _OBJECTS = re.compile(r"\s*(?:(\[?\s*\{|\[\s*\])|<\?xml|<classads>|<c>)")
 _UNSURE = re.compile(r"\s*\[?\s*")
 _CONTINUES = "the ad above ended the file at an earlier import, and this line continues it; import into a new log"
-_NO_ATTRIBUTE = "this is no line of an ad (Name = expression)"
+_NO_ATTRIBUTE = "not a line of an ad (Name = expression)"
 
 
 class AdsReader:
@@ -144,7 +144,7 @@ class AdsReader:
         used = _without_lines(data, end, rest)
         if not used and len(data) > LONGEST:
             used = end or len(data)
-            self._refuse(self.line + 1, "there is no end of an ad in so much text", text)
+            self._refuse(self.line + 1, "no ad ends in this much text", text)
             self._torn = True
             self.line += text.count("\n")
         if self._form == "lines" and self._source.kind in WITH_OFFSETS:

@@ -74,7 +74,7 @@ def test_it_is_told_worst_first_with_the_way_out_below(folder: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("text", "code", "check", "words"),
     [
-        ("START = (\n", 1, "configuration", "the configuration cannot be taken: "),
+        ("START = (\n", 1, "configuration", "the configuration is not valid: "),
         ("NUM_SLOTS = many\n", 1, "configuration", "NUM_SLOTS"),
         ("include : /nonexistent.conf\n", 1, "configuration", "/nonexistent.conf"),
         ("START = False\n", 1, "START", "no job ever starts"),
