@@ -29,7 +29,7 @@ def config(argv: Sequence[str]) -> int:
     from ...domain.config import ConfigError
 
     try:
-        settings = _loaded(arguments)
+        settings = _load(arguments)
         for warning in dict.fromkeys((*settings.warnings, *_pool_warnings(arguments))):
             print(f"poolbook config: warning: {warning}", file=sys.stderr)
         if arguments.has("dump"):
@@ -43,7 +43,7 @@ def config(argv: Sequence[str]) -> int:
         raise ToolError(f"poolbook config: {problem}") from None
 
 
-def _loaded(arguments: Arguments) -> Configuration:
+def _load(arguments: Arguments) -> Configuration:
     from ..runtime.configuration import load
 
     settings = load(
@@ -84,7 +84,7 @@ def _values(settings: Configuration, arguments: Arguments) -> int:
         value = how(name)
         if not value:
             missing = 1
-            print(f"Not defined: {name}{_near(settings, name)}", file=sys.stderr)
+            print(f"Not defined: {name}{_similar(settings, name)}", file=sys.stderr)
         if arguments.has("json"):
             entries[name] = _entry(settings, name, value or "")
         elif arguments.has("verbose"):
@@ -96,7 +96,7 @@ def _values(settings: Configuration, arguments: Arguments) -> int:
     return missing
 
 
-def _near(settings: Configuration, name: str) -> str:
+def _similar(settings: Configuration, name: str) -> str:
     from ...domain.config import is_known, similar_setting
 
     near = similar_setting(name) if settings.raw(name) is None and not is_known(name) else None

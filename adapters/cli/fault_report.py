@@ -19,14 +19,14 @@ _WAY_OUT = "`poolbook -debug ...` prints the traceback"
 def fault_words(error: Exception, argv: Sequence[str]) -> str:
     """Return the sentence about an error of the command that `words` called, after writing the traceback to a file. The
     file is the user's alone, since it shows the call; a later fault of the same command replaces it."""
-    report = f"poolbook: {_told(error)}"
+    report = f"poolbook: {_describe(error)}"
     try:
-        return f"{report}. The traceback is in {_kept(error, argv)}; {_WAY_OUT}"
+        return f"{report}. The traceback is in {_save_traceback(error, argv)}; {_WAY_OUT}"
     except OSError as problem:
         return f"{report}. The traceback could not be kept ({problem.strerror or problem}); {_WAY_OUT}"
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Return what happened: in the system's words where it was the system that refused."""
     if isinstance(error, OSError) and error.strerror:
         return of_file(error)
@@ -58,7 +58,7 @@ _FIXES = {
 }
 
 
-def _kept(error: Exception, argv: Sequence[str]) -> Path:
+def _save_traceback(error: Exception, argv: Sequence[str]) -> Path:
     """Write the report and return its file: in the user's state folder or, where that cannot be, in that of temporary
     files. Raise `OSError` if it can be written nowhere."""
     call = shlex.join(["poolbook", *argv])

@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _say(unknown(arguments[0]))
             return 2
     try:
-        return _called(entry, arguments, debug)
+        return _call(entry, arguments, debug)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _called(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
+def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
     try:
         command = getattr(import_module(f".{entry.module}", __package__), entry.function)
         done = int(command(arguments[1:]))

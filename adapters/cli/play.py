@@ -126,7 +126,7 @@ class _Json:
     transcript: Transcript
 
     def __init__(self) -> None:
-        self._told: list[dict[str, object]] = []
+        self._entries: list[dict[str, object]] = []
         self._failed: list[dict[str, object]] = []
         self._refused: list[dict[str, object]] = []
         self._warned: list[dict[str, object]] = []
@@ -136,7 +136,7 @@ class _Json:
         from ..simulation import FailedExpectation, RefusedStep, StepWarning
 
         if isinstance(entry, TranscriptEntry):
-            self._told.append(entry_dict(entry))
+            self._entries.append(entry_dict(entry))
         elif isinstance(entry, RefusedStep):
             self._refused.append({"line": entry.step.line, "words": entry.step.words, "why": entry.why})
         elif isinstance(entry, StepWarning):
@@ -146,7 +146,7 @@ class _Json:
 
     def end(self, good: bool, violations: list[str] | None) -> None:
         report = {"as_expected": good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
-        report["story"] = self._told
+        report["story"] = self._entries
         if violations is not None:
             report["violations"] = violations
         print(json.dumps({**report, "summary": self.transcript.as_dict()}, indent=2))

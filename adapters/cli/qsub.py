@@ -312,10 +312,10 @@ def _dependencies(listed: str) -> list[str]:
     """Return the jobs of -hold_jid that wait or run. Raise ``ToolEnded`` if one failed, was removed, or is unknown."""
     held = []
     for job in filter(None, listed.split(",")):
-        if _told("condor_q", job, "-af", "JobStatus"):
+        if _output_of("condor_q", job, "-af", "JobStatus"):
             held.append(job)
             continue
-        statuses = _told("condor_history", job, "-af", "JobStatus", "ExitCode").splitlines()
+        statuses = _output_of("condor_history", job, "-af", "JobStatus", "ExitCode").splitlines()
         if not statuses:
             raise ToolEnded(1, out=f"Error: Job dependency {job} doesn't exist\n")
         if any(status.split()[0] == "3" for status in statuses):
@@ -325,7 +325,7 @@ def _dependencies(listed: str) -> list[str]:
     return held
 
 
-def _told(*arguments: str) -> str:
+def _output_of(*arguments: str) -> str:
     from .main import main
 
     output = io.StringIO()

@@ -200,7 +200,7 @@ def status(argv: Sequence[str]) -> int:
 
         (file,) = given.values
         file_ads = ads_of_file(given.spelled, file, given.qualifier, f"Can't open file of ClassAds: {file}")
-        return _shown(status_tool.render(file_ads, query, setting()), query)
+        return _print_texts(status_tool.render(file_ads, query, setting()), query)
     with Queries(log_of(query.arguments, "pool", "direct")) as queries:
         here = setting()
         try:
@@ -220,10 +220,10 @@ def status(argv: Sequence[str]) -> int:
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
                 "`poolbook userprio` show the queue and its users"
             ) from None
-        return _shown(status_tool.render(ads, query, here), query)
+        return _print_texts(status_tool.render(ads, query, here), query)
 
 
-def _shown(texts: Iterable[str], query: StatusQuery) -> int:
+def _print_texts(texts: Iterable[str], query: StatusQuery) -> int:
     """Write a table of slots, their states in colour on a terminal."""
     if query.layout is not None or query.form is not None:
         return _write(texts)

@@ -309,10 +309,10 @@ def _held(result: ClusterResult) -> str:
         text = f"{len(held):,} jobs are held for the same reason; {name}: {reason}."
     else:
         text = f"{len(held):,} jobs are held, for several reasons; {name}: {reason}."
-    return f"{text} {_way_out(result.ad_of(proc), hold, result.number, len(held))}"
+    return f"{text} {_advice(result.ad_of(proc), hold, result.number, len(held))}"
 
 
-def _way_out(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
+def _advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
     if hold.code == _SUBMITTED_HELD:
         them = "it" if jobs == 1 else "them"
         return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."

@@ -244,7 +244,7 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
 
     progress = JobProgress(server, clusters, quiet=arguments.has("quiet"))
     while not server.stopping:
-        remaining = _left(server, clusters)
+        remaining = _count_unfinished(server, clusters)
         if not remaining or progress.stuck():
             break
         server.step(server.world.now() + 250_000)
@@ -257,7 +257,7 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
     report(server.engine, url, clusters, progress.seconds(), as_json, interrupted=server.stopping)
     if server.stopping:
         return 130
-    return 0 if not _left(server, clusters, held=True) and not _failed(server, clusters) else 1
+    return 0 if not _count_unfinished(server, clusters, held=True) and not _failed(server, clusters) else 1
 
 
 def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
@@ -268,7 +268,7 @@ def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
     return any(ended(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed")
 
 
-def _left(server: PoolServer, clusters: Sequence[int], held: bool = False) -> int:
+def _count_unfinished(server: PoolServer, clusters: Sequence[int], held: bool = False) -> int:
     """Return the number of jobs that may still run by themselves; held jobs count only with `held`."""
     state = server.engine.state
     living = sum(1 for a in state.activations.values() if a.cluster in clusters)

@@ -95,7 +95,7 @@ def shell(argv: Sequence[str]) -> int:
     return 0
 
 
-def _said(url: str) -> Path:
+def _output_file(url: str) -> Path:
     """Return the file for what a pool says that was started in the background."""
     from ..stores.log_paths import log_paths
 
@@ -105,7 +105,7 @@ def _said(url: str) -> Path:
 
 def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
     """Start serving the log in a separate process."""
-    file = _said(url)
+    file = _output_file(url)
     options = [word for given in arguments.given for word in (given.spelled, *given.values) if given.name != "log"]
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as out:
@@ -122,11 +122,11 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_served(url):
         if pool.poll() is not None:
-            output = _said(url).read_text(errors="replace").strip()
+            output = _output_file(url).read_text(errors="replace").strip()
             raise ToolError(output or f"poolbook: {called()} serve ended at once")
         if time.monotonic() > until:
             pool.terminate()
-            raise ToolError(f"poolbook: the pool did not answer within {PATIENCE:.0f} s; its output is in {_said(url)}")
+            raise ToolError(f"poolbook: no answer within {PATIENCE:.0f} s; the pool's output is in {_output_file(url)}")
         time.sleep(_PAUSE)
 
 

@@ -164,7 +164,7 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
             print(_fitted(line, width))
         print()
     unknown = eviction_costs.of_unknown(answer.unknown)
-    for line in (*_summary(runs, shares, window.words(zone)), *_apart(apart), *unknown):
+    for line in (*_summary(runs, shares, window.words(zone)), *_other_causes(apart), *unknown):
         print(folded(line, width))
     return 0
 
@@ -197,7 +197,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
 
-def _apart(shares: Sequence[Share]) -> Iterator[str]:
+def _other_causes(shares: Sequence[Share]) -> Iterator[str]:
     """Say what the table leaves out, if there is any."""
     if shares:
         counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)

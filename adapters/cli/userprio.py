@@ -214,16 +214,16 @@ def render(records: Iterable[Record], query: UserprioQuery, setting: CellContext
     rows = list(records)
     if query.arguments.has("grouprollup"):
         rows = rolled_up(rows)
-    rows = _asked(rows, query, setting)
+    rows = _select_records(rows, query, setting)
     if query.layout is not None:
         yield from lines(query.layout, map(ad_of, rows), setting)
     elif query.form is not None:
-        yield from _whole(query.form, [ad_of(record) for record in rows], query.arguments)
+        yield from _long_form(query.form, [ad_of(record) for record in rows], query.arguments)
     else:
-        yield from table(rows, _wanted(query, setting), setting.timezone)
+        yield from table(rows, _table_layout(query, setting), setting.timezone)
 
 
-def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
+def _long_form(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
     names = attribute_list(arguments)
     if form == "long" and arguments.has("modular"):
         written = old_lines()
@@ -232,7 +232,7 @@ def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]
         yield from whole_ads(form, ads, names, bare=bare_json(arguments), gap="\n")
 
 
-def _wanted(query: UserprioQuery, setting: CellContext) -> UserprioLayout:
+def _table_layout(query: UserprioQuery, setting: CellContext) -> UserprioLayout:
     arguments = query.arguments
     details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
     return UserprioLayout(
@@ -244,7 +244,7 @@ def _wanted(query: UserprioQuery, setting: CellContext) -> UserprioLayout:
     )
 
 
-def _asked(records: list[Record], query: UserprioQuery, setting: CellContext) -> list[Record]:
+def _select_records(records: list[Record], query: UserprioQuery, setting: CellContext) -> list[Record]:
     given = query.arguments.words
     if given:
         named = [(str(record.get("Name", "")), record) for record in records]
@@ -330,7 +330,7 @@ def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
         return render(read_file(query.file), query, here)
     with Queries(log_of(query.arguments, "pool")) as queries:
         try:
-            return _answered(query, queries, here)
+            return _answer(query, queries, here)
         except LogBeginsLater as error:
             from ...replay.narration.formatting import instant
 
@@ -341,7 +341,7 @@ def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
             raise ToolError(f"poolbook userprio -getreslist: {error}") from None
 
 
-def _answered(query: UserprioQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _answer(query: UserprioQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     at = None
     if query.arguments.has("at"):
         from .time_window import instant_of

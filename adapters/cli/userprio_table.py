@@ -73,7 +73,7 @@ class _Line(NamedTuple):
 
 # -- the records' details ------------------------------------------------------------------------------------------
 
-_SAID_BY: Final[dict[str, frozenset[str]]] = {
+_DETAILS_BY: Final[dict[str, frozenset[str]]] = {
     "PriorityFactor": frozenset({"factor", "real"}),
     "WeightedAccumulatedUsage": USAGE,
     "ResourcesUsed": USAGE,
@@ -86,7 +86,7 @@ _SAID_BY: Final[dict[str, frozenset[str]]] = {
     "EffectiveQuota": frozenset({"effective quota"}),
     "ConfigQuota": frozenset({"config quota"}),
 }
-_SAID_BY_A_GROUP: Final[dict[str, frozenset[str]]] = {
+_DETAILS_BY_A_GROUP: Final[dict[str, frozenset[str]]] = {
     "GroupAutoRegroup": frozenset({"surplus"}),
     "SurplusPolicy": frozenset({"surplus"}),
     "GroupSortKey": frozenset({"sort key"}),
@@ -98,7 +98,7 @@ _POLICIES: Final = {"regroup": "Regroup", "byquota": "ByQuota", "no": "no"}
 
 def _line(place: int, record: Record) -> _Line:
     is_group = record.get("IsAccountingGroup") is True
-    table = _SAID_BY | _SAID_BY_A_GROUP if is_group else _SAID_BY
+    table = _DETAILS_BY | _DETAILS_BY_A_GROUP if is_group else _DETAILS_BY
     shown = {name for name, value in record.items() if not (name in _NEVER_IF_0 and value == 0)}
     has = frozenset({"priority"}).union(*(details for name, details in table.items() if name in shown))
     name, of = str(record["Name"]), str(record.get("AccountingGroup", NO_GROUP))

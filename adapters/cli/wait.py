@@ -137,7 +137,7 @@ class AwaitedJobs:
         self, only: tuple[int, ...] = (), jobs: int | None = None, event: int | None = None, times: int = 1
     ) -> None:
         self._only, self._jobs, self._event, self._times = only, jobs, event, times
-        self._left: set[str] = set()
+        self._remaining: set[str] = set()
         self.submitted = self._ended = self._seen = 0
 
     def take(self, entry: LogEntry) -> str | None:
@@ -145,11 +145,11 @@ class AwaitedJobs:
         if entry.job[: len(self._only)] != self._only:
             return None
         if entry.number == SUBMITTED:
-            self._left.add(entry.key)
+            self._remaining.add(entry.key)
             self.submitted += 1
             return f"{entry.key} submitted"
         if entry.number in (TERMINATED, ABORTED):
-            self._left.discard(entry.key)
+            self._remaining.discard(entry.key)
             self._ended += 1
             return f"{entry.key} {'completed' if entry.number == TERMINATED else 'aborted'}"
         if entry.number == EXECUTING:
@@ -169,7 +169,7 @@ class AwaitedJobs:
             return f"Specifed number of jobs ({self._jobs}) done."  # the word is HTCondor's
         if self._event is not None:
             return f"Got {self._seen} events of id {self._event}" if self._seen >= self._times else ""
-        return "All jobs done." if read_to_the_end and self._jobs is None and not self._left else ""
+        return "All jobs done." if read_to_the_end and self._jobs is None and not self._remaining else ""
 
 
 # condor_wait
@@ -225,7 +225,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
         if count != 1
     ]
     if errors:
-        print(_cut(errors), "CheckAllJobs() result: EVENT_ERROR", sep="\n", file=sys.stderr)
+        print(_cut_errors(errors), "CheckAllJobs() result: EVENT_ERROR", sep="\n", file=sys.stderr)
     print("Log(s) have error(s)" if errors or faults else "Log(s) are okay")
     return 1 if errors or faults else 0
 
@@ -269,7 +269,7 @@ def _faults(number: int, submitted: int, ended: int) -> Iterator[str]:
             yield f"ended, total end count != 1 ({ended})"
 
 
-def _cut(errors: Sequence[str]) -> str:
+def _cut_errors(errors: Sequence[str]) -> str:
     text = errors[0]
     for more in errors[1:]:
         if len(text) > _LONGEST:

@@ -137,7 +137,7 @@ def short_path(path: str) -> str:
 
 TOOL = tool("watch_q")
 _WRONG: Final = 2  #: the exit code of wrong usage
-_MEANT: Final = {
+_ADVICE: Final = {
     "-totals": "to only print totals, try -no-table",
     "-userlog": "to track jobs from specific event logs, try -files {more}",
     "-nobatch": "to group by something other than batch name, try -groupby {{{{batch,log,cluster}}}}",
@@ -147,7 +147,7 @@ _GROUPS: Final = {"batch": "BATCH", "log": "LOG", "cluster": "CLUSTER"}
 _GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
     "all": all, "any": any, "none": lambda found: not any(found),
 }  # fmt: skip
-_WANTED: Final = {
+_STATES_OF: Final = {
     "active": ACTIVE, "done": frozenset({"DONE"}), "idle": frozenset({"IDLE"}), "held": frozenset({"HELD"}),
 }  # fmt: skip
 
@@ -176,7 +176,7 @@ def _usage() -> str:
 def _not_understood(arguments: Sequence[str]) -> ToolEnded:
     """Return the error for unknown arguments, with HTCondor's advice about what may be meant."""
     first, *more = arguments
-    advice = _MEANT.get(first)
+    advice = _ADVICE.get(first)
     if first.isdigit():
         advice = "to track specific cluster IDs, try -clusters " + " ".join((first, *filter(str.isdigit, more)))
     elif not first.startswith("-"):
@@ -221,7 +221,7 @@ def _watch(argv: Sequence[str]) -> int:
             now = time.strftime("%Y-%m-%d %H:%M:%S")
             _show(jobs, arguments, by, now, refreshes, waits=not conditions)
             for condition in conditions:
-                states = _WANTED[condition.status]
+                states = _STATES_OF[condition.status]
                 if _GROUPERS[condition.grouper](state in states for state in jobs.states()):
                     reason = f'"{condition.grouper} {condition.status}" at {now}'
                     print(f"Exiting with code {condition.code} because of condition {reason}")
@@ -236,7 +236,7 @@ def _condition(text: str) -> _Condition:
     if len(parts) not in (2, 3):
         raise ToolEnded(_WRONG, "condor_watch_q: error: invalid -exit specification\n")
     grouper, status, code = (*parts, "0")[:3]
-    for kind, word, known in (("GROUPER", grouper, _GROUPERS), ("JOB_STATUS", status, _WANTED)):
+    for kind, word, known in (("GROUPER", grouper, _GROUPERS), ("JOB_STATUS", status, _STATES_OF)):
         if word not in known:
             kinds = f"{{{', '.join(known)}}}"
             raise ToolEnded(_WRONG, f'condor_watch_q: error: invalid {kind} "{word}", must be one of {kinds}\n')

@@ -123,7 +123,7 @@ class DaemonLog:
         place = self.source.place(message.line)
         self._events.append(JobReported(message.at, "reported", place, cluster, proc, what, facts))
 
-    def _told(self, message: LogMessage) -> None:
+    def _note(self, message: LogMessage) -> None:
         """Report of the job what the message's row says."""
         self.job(message, message.what, self._facts(message))
 

@@ -54,7 +54,7 @@ def _shape(text: str) -> _LineFormat:
     return _LineFormat(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
 
 
-def _cut(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
+def _split_line(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
     match = shape.lines.match(text + "\n")
     return (shape, match[1], match[2] or "", match[3]) if match and match[1] else None
 
@@ -163,18 +163,18 @@ class LogLines:
         lines.pop()
         while done < len(lines):
             if self._using is None or self._gap or self._follows or odd > ODD:
-                yield from self._one(lines[done], events)
+                yield from self._records_of(lines[done], events)
                 done += 1
                 continue
             first = self.line
             yield from self._quickly("\n".join(lines[done:]) + "\n" if done else text, self._using, events)
             done += self.line - first
             if done < len(lines):
-                yield from self._one(lines[done], events)
+                yield from self._records_of(lines[done], events)
                 done, odd = done + 1, odd + 1
 
     def _quickly(self, text: str, shape: _LineFormat, events: list[Event]) -> Iterator[Record]:
-        """Yield the records of lines in one time format, up to the first line that needs `_one`."""
+        """Yield the records of lines in one time format, up to the first line that needs `_records_of`."""
         instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
         again = False
         for stamp, fraction, message, other in shape.lines.findall(text):
@@ -200,11 +200,11 @@ class LogLines:
     def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
         """Return the format, time, fraction and message of a line, or None. The format in use goes first. Another one
         must fit the times before."""
-        if self._using is not None and (cut := _cut(self._using, text)):
+        if self._using is not None and (cut := _split_line(self._using, text)):
             return cut
         if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
             return None
-        cuts = (_cut(shape, text) for shape in self._shapes.values())
+        cuts = (_split_line(shape, text) for shape in self._shapes.values())
         return next((cut for cut in cuts if cut and self._makes_sense(cut[0].form, cut[1])), None)
 
     def _makes_sense(self, form: TimeFormat, stamp: str) -> bool:
@@ -215,7 +215,7 @@ class LogLines:
         day = 86_400_000_000
         return not self.at or self.at - day <= at <= max(self.source.now, self.at) + day
 
-    def _one(self, text: str, events: list[Event]) -> Iterator[Record]:
+    def _records_of(self, text: str, events: list[Event]) -> Iterator[Record]:
         """Yield the record of a line in an unknown format."""
         self.line += 1
         recognized = self._recognized(text)

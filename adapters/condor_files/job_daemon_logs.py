@@ -20,7 +20,7 @@ _CLAIM = r"(?:(?P<slot>\S+) )?(?P<address><[^>]*>)(?P<claim>#\d+#\d+)?\S* for (?
 SHADOWS: Rows = (
     (rf"Started shadow for job {_JOB} on {_CLAIM}, \(shadow pid = (?P<shadow>\d+)\)", "_started"),
     (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} exited with status (?P<status>\d+)", "_exited"),
-    (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} reports job exit reason (?P<reason>\d+)\.", "_told:shadow_gone"),
+    (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} reports job exit reason (?P<reason>\d+)\.", "_note:shadow_gone"),
     (rf"Shadow pid (?P<shadow>\d+) switching to job {_JOB}\.", "_switched"),
     (r"Shadow pid (?P<shadow>\d+) died with (?P<words>.*)", "_died"),
     # The shadow did not take the job to which it was to switch: the schedd requeues that one.
@@ -102,12 +102,12 @@ class SchedLogReader(DaemonLog):
 _OF_SHADOW = re.compile(r"\((?:\d+\.\d+|\?\.\?)\) \((\d+)(?:>\d+)?\): ")
 
 ENDS: Rows = (
-    (rf"Job {_JOB} terminated: exited with status (?P<code>\d+)", "_told:terminated"),
-    (rf"Job {_JOB} terminated: killed by signal (?P<signal>\d+)", "_told:terminated"),
-    (rf"Job {_JOB} is being evicted from (?P<slot>\S+)", "_told:evicting"),
-    (rf"Job {_JOB} going into Hold state \(code (?P<code>\d+),(?P<subcode>-?\d+)\): (?P<reason>.*)", "_told:holding"),
-    (rf"Job {_JOB} is being put back in the job queue: (?P<reason>.*)", "_told:requeuing"),
-    (rf"Job {_JOB} is being removed: (?P<reason>.*)", "_told:removing"),
+    (rf"Job {_JOB} terminated: exited with status (?P<code>\d+)", "_note:terminated"),
+    (rf"Job {_JOB} terminated: killed by signal (?P<signal>\d+)", "_note:terminated"),
+    (rf"Job {_JOB} is being evicted from (?P<slot>\S+)", "_note:evicting"),
+    (rf"Job {_JOB} going into Hold state \(code (?P<code>\d+),(?P<subcode>-?\d+)\): (?P<reason>.*)", "_note:holding"),
+    (rf"Job {_JOB} is being put back in the job queue: (?P<reason>.*)", "_note:requeuing"),
+    (rf"Job {_JOB} is being removed: (?P<reason>.*)", "_note:removing"),
 )
 
 

@@ -162,7 +162,7 @@ class StartLogReader(DaemonLog):
             slot = slots.get(name)
             if slot is None or self._begun is not None or self._birth is not None:
                 self._line, self._at = line, at
-                self._any(text)
+                self._dispatch(text)
                 continue
             # A line of a known slot, as most are; most messages were seen before.
             move = moves.get(message)
@@ -171,7 +171,7 @@ class StartLogReader(DaemonLog):
                 if handler is not None:
                     self._line, self._at = line, at
                     if handler is StartLogReader.on_step:
-                        self._any(text)
+                        self._dispatch(text)
                     else:
                         handler(self, name, "", message)
                 continue
@@ -180,7 +180,7 @@ class StartLogReader(DaemonLog):
         self.line = self._lines.line
         return events, self._lines.consumed
 
-    def _any(self, text: str) -> None:
+    def _dispatch(self, text: str) -> None:
         if match := _OF_SLOT.match(text):
             handler = _ON_SLOT.get(match[3])
             if handler is not None:

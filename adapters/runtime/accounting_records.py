@@ -238,14 +238,14 @@ def of_texts(ads: Iterable[Mapping[str, str]]) -> list[Record]:
     records: list[Record] = []
     for ad in ads:
         record = {name: _plain(text) for name, text in ad.items()}
-        records += _apart(record) if "NumSubmittors" in record else [record]
+        records += _split_record(record) if "NumSubmittors" in record else [record]
     return records
 
 
 _NUMBERED = re.compile(r"(.*?\D)(\d+)", re.ASCII)
 
 
-def _apart(record: Record) -> list[Record]:
+def _split_record(record: Record) -> list[Record]:
     records: dict[int, dict[str, Any]] = {}
     for name, value in record.items():
         part = _NUMBERED.fullmatch(name)

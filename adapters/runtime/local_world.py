@@ -99,11 +99,11 @@ class LocalWorld(World):
         self.owners = {user_name()}
         self._users: JobUsers | None = None
         self._again_at = 0
-        self._complained = False
+        self._warned = False
         self._owed: list[str] = []
         self._supervisor = execution.Supervisor(folder, log)
         self._selector = selectors.DefaultSelector()
-        self._came: list[Stimulus] = []
+        self._news: list[Stimulus] = []
         self._slots: dict[str, execution.LaunchRequest] = {}
         self._clients: set[str] = set()  # the keys of backfill clients
         self._watching = False
@@ -174,7 +174,7 @@ class LocalWorld(World):
         def ended() -> None:
             self._benchmarks.pop(slot, None)
             result = benchmarks.result("".join(output))
-            self._came.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
+            self._news.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
 
         try:
             child = Child(command, self.watch, self.unwatch, output.append, ended, environment=environment)
@@ -186,7 +186,7 @@ class LocalWorld(World):
         self._mailer.send(mail)
 
     def _mailed(self, mail: Mail, failure: str) -> None:
-        self._came.append(MailHandled(f"mail-{mail.key}", mail.key, failure))
+        self._news.append(MailHandled(f"mail-{mail.key}", mail.key, failure))
 
     # Jobs
 
@@ -207,7 +207,7 @@ class LocalWorld(World):
     def unwatch(self, fileno: int) -> None:
         self._selector.unregister(fileno)
 
-    def _wanted(self, launch: Launch | ClientLaunch) -> execution.LaunchRequest:
+    def _launch_request(self, launch: Launch | ClientLaunch) -> execution.LaunchRequest:
         """Return what the supervisor needs. Raise `NotRun` if the job is not to run, `ValueError` if it cannot."""
         users = self._users
         if isinstance(launch, ClientLaunch):
@@ -227,7 +227,7 @@ class LocalWorld(World):
         requests = []
         for launch in launches:
             try:
-                requests.append(self._wanted(launch))
+                requests.append(self._launch_request(launch))
             except NotRun as error:
                 self._not_started(launch.key, error.code, str(error))
             except ValueError as error:
@@ -247,9 +247,9 @@ class LocalWorld(World):
 
     def _not_started(self, key: str, code: int, reason: str) -> None:
         if key in self._clients:
-            self._came.append(BackfillEnded(f"end-{key}", key, self.now(), failure=reason))
+            self._news.append(BackfillEnded(f"end-{key}", key, self.now(), failure=reason))
             return
-        self._came.append(
+        self._news.append(
             ActivationEnded(f"end-{key}", key, self.now(), failed=True, hold_reason=reason, hold_code=code)
         )
 
@@ -288,8 +288,8 @@ class LocalWorld(World):
         if isinstance(error, execution.ReplacedError):
             raise error
         self._again_at = _ticker() + AGAIN
-        if not self._complained:
-            self._complained = True
+        if not self._warned:
+            self._warned = True
             self._tell(str(error))
 
     def _reports(self) -> list[Stimulus]:
@@ -300,8 +300,8 @@ class LocalWorld(World):
         except execution.SupervisorError as error:
             self._complain(error)
             return []
-        self._complained, self._again_at = False, 0
-        return list(self._heard(reports))
+        self._warned, self._again_at = False, 0
+        return list(self._stimuli_of(reports))
 
     def wait(self, until: int | None) -> list[Stimulus]:
         due = self._cron.next()
@@ -314,16 +314,16 @@ class LocalWorld(World):
         mailing = self._mailer.next()
         if mailing is not None:
             timeout = mailing if timeout is None else min(timeout, mailing)
-        if self._came:
+        if self._news:
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
         self._cron.turn(self.now())
         self._mailer.turn()
-        came, self._came = self._came, []
+        came, self._news = self._news, []
         return came + self._reports()
 
-    def _heard(self, reports: Iterable[execution.Report | execution.Running]) -> Iterator[Stimulus]:
+    def _stimuli_of(self, reports: Iterable[execution.Report | execution.Running]) -> Iterator[Stimulus]:
         for report in reports:
             if report.key in self._clients:
                 stimulus = self._of_client(report)
@@ -391,9 +391,9 @@ class LocalWorld(World):
             )  # fmt: skip
         if isinstance(report, execution.Lost):
             return ActivationEnded(f"end-{key}", key, report.at, lost=True)
-        return self._ended(report)
+        return self._activation_ended(report)
 
-    def _ended(self, report: execution.Exited) -> ActivationEnded:
+    def _activation_ended(self, report: execution.Exited) -> ActivationEnded:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
         given = self._slots.get(report.key)
         reason, protocol = held_for_limit(report.violated, given), ""
@@ -413,17 +413,17 @@ class LocalWorld(World):
         if not launches and not over:
             return []
         # The supervisor's answer replaces a start that has failed here and was not reported yet.
-        self._came = [
-            item for item in self._came if not (isinstance(item, ActivationEnded | BackfillEnded) and item.key in keys)
+        self._news = [
+            item for item in self._news if not (isinstance(item, ActivationEnded | BackfillEnded) and item.key in keys)
         ]
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         known = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
         for launch in launches:
             with suppress(NotRun, ValueError):  # of one that is to be started after all, ``start`` tells why not
-                self._slots[launch.key] = self._wanted(launch)
+                self._slots[launch.key] = self._launch_request(launch)
         self.start([launch for launch in launches if known[launch.key] == "unknown"])
-        return list(self._heard(report for report in known.values() if not isinstance(report, str)))
+        return list(self._stimuli_of(report for report in known.values() if not isinstance(report, str)))
 
     def close(self) -> None:
         self._cron.close()

@@ -34,7 +34,7 @@ _STATES = {
 }
 
 
-_APART = {"local": "Local", "scheduler": "Scheduler"}
+_SEPARATE_UNIVERSES = {"local": "Local", "scheduler": "Scheduler"}
 """Universes whose jobs are counted separately, with the words in the names of their counts."""
 
 
@@ -82,14 +82,14 @@ def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = ""
 def _by_state(counts: list[Count]) -> dict[str, int]:
     """Return the numbers of running, idle and held jobs. Held jobs are counted for all universes together."""
     totals = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
-    totals["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _APART)
+    totals["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _SEPARATE_UNIVERSES)
     return totals
 
 
-def _apart(counts: list[Count], prefix: str = "") -> dict[str, int]:
+def _count_separately(counts: list[Count], prefix: str = "") -> dict[str, int]:
     """Return the numbers of running and idle jobs of the access point's own universes."""
     totals = {}
-    for universe, name in _APART.items():
+    for universe, name in _SEPARATE_UNIVERSES.items():
         totals[f"{prefix}{name}JobsRunning"] = _jobs(counts, _STATES["RunningJobs"], universe)
         totals[f"{prefix}{name}JobsIdle"] = _jobs(counts, (IDLE,), universe)
     return totals
@@ -99,7 +99,7 @@ def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> Clas
     ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
     states = _by_state(counts)
     ad.update({f"Total{name}": jobs for name, jobs in states.items()})
-    ad.update(_apart(counts, "Total"))
+    ad.update(_count_separately(counts, "Total"))
     ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,))
     ad["TotalJobAds"] = sum(count.jobs for count in counts)
     ad["TotalFlockedJobs"] = 0  # flocking is not implemented
@@ -116,7 +116,7 @@ def submitter_ads(pool: PoolInstant, counts: list[Count]) -> list[ClassAd]:
         own = [count for count in counts if count.submitter == name]
         ad = daemon_ad("Submitter", name, pool.name, pool)
         ad["ScheddName"] = pool.name
-        ad.update({**_by_state(own), **_apart(own), "FlockedJobs": 0})
+        ad.update({**_by_state(own), **_count_separately(own), "FlockedJobs": 0})
         ads.append(ad)
     return ads
 

@@ -55,7 +55,7 @@ def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) 
     `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer
     does not answer."""
     known = {"id": new_id(), **request}
-    return _asked(url, create, lambda door: door.ask(known))
+    return _ask_client(url, create, lambda door: door.ask(known))
 
 
 def change_jobs(url: str, request: Request) -> list[ActionResult]:
@@ -67,10 +67,10 @@ def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> S
     """Submit the jobs of a submit file; begin a missing log. With `keep`, read the submit file in this process and
     return what was parsed, too. Raise `SubmitError` if the submit file is wrong, `ConfigError` if the user's own
     configuration cannot be read, and as `ask`."""
-    return _asked(url, None, lambda door: door.submit(description, keep=keep))
+    return _ask_client(url, None, lambda door: door.submit(description, keep=keep))
 
 
-def _asked(url: str, create: Mapping[str, str] | None, question: Callable[[PoolClient], T]) -> T:
+def _ask_client(url: str, create: Mapping[str, str] | None, question: Callable[[PoolClient], T]) -> T:
     for door in _doors(url, create):
         with closing(door), suppress(ConnectionError):
             return question(door)

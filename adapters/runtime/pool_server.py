@@ -130,11 +130,11 @@ class PoolServer:
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
         self._machine_requests: list[tuple[JsonConnection | None, ReadConfiguration | ComeBack]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
-        self._asked: list[_PendingRequest] = []
+        self._pending: list[_PendingRequest] = []
         self._ahead = RequestsAhead[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
         self._reserved = 0
-        self._complained = False
+        self._warned = False
         self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
         self._listener: socket.socket | None = None
         self._wake_in, self._wake_out = socket.socketpair()
@@ -165,7 +165,7 @@ class PoolServer:
             if done.found is None:
                 done.client.answer(done.reply)
             else:
-                self._asked.append(_PendingRequest(done.client, done.found.request, done.found.warnings))
+                self._pending.append(_PendingRequest(done.client, done.found.request, done.found.warnings))
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(AT_ONCE):
@@ -201,7 +201,7 @@ class PoolServer:
     def _decide(self, client: JsonConnection, command: s.Command) -> None:
         if isinstance(command, s.Submit):
             self._check_submitter(client)
-        self._asked.append(_PendingRequest(client, command))
+        self._pending.append(_PendingRequest(client, command))
 
     def _reserve(self, client: JsonConnection, _: ReserveCluster) -> None:
         self._check_submitter(client)
@@ -340,7 +340,7 @@ class PoolServer:
         came = self.engine.wait(until)
         for client, line in self._connections.turn():
             self._request(client, line)
-        requests, self._asked = self._asked, []
+        requests, self._pending = self._pending, []
         self._subscribers.views.keep(self.world.now(), busy=bool(came or requests))
         try:
             answers = self.engine.handle([*came, *(request.stimulus for request in requests)], EvaluationBudget(MOST))
@@ -353,9 +353,9 @@ class PoolServer:
         except Exception:
             if not requests:
                 raise
-            self._one_by_one(came, requests)
+            self._decide_one_by_one(came, requests)
         else:
-            self._complained = False
+            self._warned = False
             for request, answer in zip(requests, answers[len(came) :], strict=True):
                 self._answer(request, answer)
         self._decide_asked_ahead()
@@ -372,11 +372,11 @@ class PoolServer:
         """Answer requests that could not be appended with the error."""
         for request in requests:
             request.client.answer({"error": str(error)})
-        if not self._complained and not requests:
-            self._complained = True
+        if not self._warned and not requests:
+            self._warned = True
             self.warn(str(error))
 
-    def _one_by_one(self, came: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
+    def _decide_one_by_one(self, came: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
         """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
         self.engine.handle([stimulus for stimulus in came if stimulus not in self.engine.unlogged])
         for request in requests:

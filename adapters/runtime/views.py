@@ -33,7 +33,7 @@ def views_path(url: str) -> str | None:
     beside the user's own log, and in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the
     log is another's, its folder cannot be written, or another user has put something in their place. Raise `LogError`
     if the URL is not a log's."""
-    beside = _beside(url)
+    beside = _path_beside(url)
     location = locate(url)
     if beside is None or location.kind != "sqlite":
         return beside
@@ -44,7 +44,7 @@ def views_path(url: str) -> str | None:
     return _in_cache(location.place)
 
 
-def _beside(url: str) -> str | None:
+def _path_beside(url: str) -> str | None:
     location = locate(url)
     if location.kind == "sqlite":
         return f"{location.place}.views"
@@ -106,7 +106,7 @@ def views_current(url: str) -> Views:
     if head is not None:
         location = locate(url)
         log = location.place if location.kind == "sqlite" else ""
-        for file in dict.fromkeys((path, _beside(url))):
+        for file in dict.fromkeys((path, _path_beside(url))):
             if file is not None and _believed(file, log):
                 connection = _current(file, head)
                 if connection is not None:
@@ -231,7 +231,7 @@ def _caught_up(url: str, path: str | None) -> Views:
             except _UNREADABLE as error:
                 # Unwritable views must not keep the log from being read.
                 if _code(error) not in _HINDRANCES:
-                    refuse_views(path, _way_out(error))
+                    refuse_views(path, _advice(error))
         return _updated(log, open_tables(None))
     finally:
         log.close()
@@ -272,10 +272,10 @@ def refuse_unreadable(url: str, error: BaseException) -> None:
 
     path = views_path(url)
     if path is not None and isinstance(error, (*_UNREADABLE, JSONDecodeError, DecodeError)):
-        refuse_views(path, _way_out(error))
+        refuse_views(path, _advice(error))
 
 
-def _way_out(error: Exception) -> str:
+def _advice(error: Exception) -> str:
     if _code(error) == sqlite3.SQLITE_BUSY:
         return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
     trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"

@@ -37,11 +37,11 @@ def doctor(argv: Sequence[str]) -> int:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         shown = [finding for finding in findings if finding.level is not Level.OK or not arguments.has("quiet")]
-        print("\n".join(_told(findings, shown)))
+        print("\n".join(_report(findings, shown)))
     return int(any(finding.level is Level.PROBLEM for finding in findings))
 
 
-def _told(findings: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
+def _report(findings: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings, the worst first, each with its remedy below."""
     from .findings import Level
 

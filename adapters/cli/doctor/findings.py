@@ -231,7 +231,7 @@ def _folder(facts: DoctorFacts) -> Cases:
 
 def _space(facts: DoctorFacts) -> Cases:
     if "log" in facts.volumes:
-        yield _left(facts.volumes["log"])
+        yield _space_case(facts.volumes["log"])
 
 
 def _execute(facts: DoctorFacts) -> Cases:
@@ -240,10 +240,10 @@ def _execute(facts: DoctorFacts) -> Cases:
         return
     if not volume.executable:
         yield "noexec", {"folder": volume.folder}
-    yield _left(volume)
+    yield _space_case(volume)
 
 
-def _left(volume: VolumeFacts) -> tuple[str, dict[str, Any]]:
+def _space_case(volume: VolumeFacts) -> tuple[str, dict[str, Any]]:
     level = next((level for level, least in LITTLE_SPACE.items() if volume.free < least), None)
     return "little" if level else "good", {"level": level, "free": volume.free, "folder": volume.folder}
 

@@ -65,14 +65,14 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
         if durable:
             os.fsync(fd)
     except OSError as error:
-        written = _cut(fd, text[: len(text) - len(rest)])
+        written = _cut_torn(fd, text[: len(text) - len(rest)])
         return Loss(count(text) - written, problem(error))
     finally:
         os.close(fd)
     return None
 
 
-def _cut(fd: int, written: bytes) -> int:
+def _cut_torn(fd: int, written: bytes) -> int:
     """Remove a torn event from the end of the file, unless another process has written after it; return the number of
     whole events written."""
     torn = len(written) - (written.rfind(_DOTS) + len(_DOTS) if _DOTS in written else 0)
@@ -123,10 +123,10 @@ def missing(path: str, since: int, text: bytes) -> bytes:
         at = place + len(event)
         done += len(event)
     rest = text[done:]
-    return rest[_torn(tail[at:], next(events(rest), b"")) :]
+    return rest[_torn_length(tail[at:], next(events(rest), b"")) :]
 
 
-def _torn(tail: bytes, event: bytes) -> int:
+def _torn_length(tail: bytes, event: bytes) -> int:
     """Return how many bytes of `event` are at the end of `tail`, beginning on a new line."""
     for length in range(min(len(event) - 1, len(tail)), 0, -1):
         before = len(tail) - length

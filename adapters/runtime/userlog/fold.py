@@ -196,7 +196,7 @@ class UserLogs:
     def on_moved(self, event: e.JobsTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None and event.target == LEFT:
-            self._gone(cluster, event.procs)
+            self._forget_jobs(cluster, event.procs)
             if cluster.factory and cluster.ends:
                 yield self._cluster_gone(cluster)
         if cluster is None or event.row not in _ROWS:
@@ -214,15 +214,15 @@ class UserLogs:
                 run.removed = run.removed or number == ABORT
                 if event.cause == _BY_MACHINE:
                     run.error = _hold_of(event.changes)
-                run.why = run.why or _asked(event)
+                run.why = run.why or _requested_by_user(event)
                 continue
             run.suspended = number == SUSPEND
             if run.executing is not None:
                 yield cluster, ((proc, proc),), number, body
         if number == ABORT and event.left:
-            self._gone(cluster, idle)
+            self._forget_jobs(cluster, idle)
 
-    def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
+    def _forget_jobs(self, cluster: LoggedCluster, procs: e.Procs) -> None:
         many = sum(last - first + 1 for first, last in procs)
         if many > max(len(cluster.spent), len(cluster.sizes), len(cluster.moved)):
             gone = [proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if holds(procs, proc)]
@@ -284,14 +284,14 @@ class UserLogs:
         run = self._running(event)
         if run is not None:
             run.executing = event.at
-            yield self._one(event, EXECUTE, _began(run, event.scratch))
+            yield self._entry(event, EXECUTE, _began(run, event.scratch))
             if run.suspended:
-                yield self._one(event, SUSPEND, event_text.suspended(PROCESSES))
+                yield self._entry(event, SUSPEND, event_text.suspended(PROCESSES))
 
     def on_transfer_began(self, event: e.JobTransferBegan) -> Iterator[Entry]:
         run = self._running(event)
         if run is not None:
-            yield self._one(event, TRANSFER, event_text.transfer_began(event.way, run.host))
+            yield self._entry(event, TRANSFER, event_text.transfer_began(event.way, run.host))
 
     def on_transfer_ended(self, event: e.JobTransferEnded) -> Iterator[Entry]:
         run = self._running(event)
@@ -301,9 +301,9 @@ class UserLogs:
             sent, received = run.moved
             size = event.size + sum(size for _, _, _, size in event.urls)
             run.moved = (sent, size) if event.way == "input" else (size, received)
-        yield self._one(event, TRANSFER, event_text.transfer_ended(event.way))
+        yield self._entry(event, TRANSFER, event_text.transfer_ended(event.way))
 
-    def _one(self, event: Any, number: int, body: Body) -> Entry:
+    def _entry(self, event: Any, number: int, body: Body) -> Entry:
         return self._clusters[event.cluster], ((event.proc, event.proc),), number, body
 
     def on_measured(self, event: e.JobMeasured) -> Iterator[Entry]:
@@ -317,7 +317,7 @@ class UserLogs:
     def _sized(self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int) -> Iterator[Entry]:
         news = self._clusters[event.cluster].grown(event.proc, image, resident) if run.place.machine else None
         if news is not None:
-            yield self._one(event, IMAGE_SIZE, event_text.image_size(*news))
+            yield self._entry(event, IMAGE_SIZE, event_text.image_size(*news))
 
     def on_signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
         run = self._running(event)
@@ -328,7 +328,7 @@ class UserLogs:
         if run.suspended and event.how == "soft":  # stopped processes continue, to take the signal
             run.suspended = False
             if run.executing is not None:
-                yield self._one(event, UNSUSPEND, event_text.UNSUSPENDED)
+                yield self._entry(event, UNSUSPEND, event_text.UNSUSPENDED)
 
     def on_exited(self, event: e.JobExited) -> Iterator[Entry]:
         run = self._runs.pop((event.cluster, event.proc), None)
@@ -341,23 +341,23 @@ class UserLogs:
         all_moved = cluster.move(event.proc, run.moved)
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
-            yield self._one(event, EXECUTE, _began(run, ""))
+            yield self._entry(event, EXECUTE, _began(run, ""))
         if began_in_vain(event):
-            yield self._one(event, EXECUTE, _began(run, ""))
+            yield self._entry(event, EXECUTE, _began(run, ""))
         resident = max(run.resident, event.resident)
         if run.executing is not None and resident:
             yield from self._sized(event, run, 0, resident)
         if event.outcome == "exited" and event.row == "remove":
-            yield self._one(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
+            yield self._entry(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
         elif event.outcome == "exited" and event.row in ("complete", "requeue"):
-            yield self._one(event, *_ended(run, cluster, event, (usage, total, all_moved)))
+            yield self._entry(event, *_ended(run, cluster, event, (usage, total, all_moved)))
         else:
             for number, body in _interrupted(run, cluster, event, usage):
-                yield self._one(event, number, body)
+                yield self._entry(event, number, body)
         for number, body in run.waiting:
-            yield self._one(event, number, body)
+            yield self._entry(event, number, body)
         if event.left and (run.removed or event.target == "Completed"):
-            self._gone(cluster, ((event.proc, event.proc),))
+            self._forget_jobs(cluster, ((event.proc, event.proc),))
 
 
 _ENDING = ("Claimed/Retiring", "Preempting/")
@@ -405,7 +405,7 @@ def _interrupted(
     if event.outcome == "lost":
         why = LOST
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
-    error = hold or unmoved or run.error or _spared(event)
+    error = hold or unmoved or run.error or _vacate_before_hold(event)
     if error is not None:
         why = error
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
@@ -421,7 +421,7 @@ def _interrupted(
         yield HOLD, _held(hold)
 
 
-def _spared(event: e.JobExited) -> Why | None:
+def _vacate_before_hold(event: e.JobExited) -> Why | None:
     """Return why a job would have been held that waits again, since its own transform has changed it."""
     vacate = _vacate_of(event.changes) if event.row == "evict" else None
     return vacate if vacate is not None and goes_on_hold(vacate.code, vacate.subcode) else None
@@ -446,7 +446,7 @@ def _held(hold: Why) -> str:
     return event_text.held(hold.reason, hold.code, hold.subcode)
 
 
-def _asked(event: e.JobsTransitioned) -> Why | None:
+def _requested_by_user(event: e.JobsTransitioned) -> Why | None:
     """Return why a running job is stopped: its hold or removal."""
     if event.row == "remove":
         return Why(REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))

@@ -107,7 +107,7 @@ class LoggedCluster:
         if not text or text.isdigit():
             return text
         try:
-            value = ad_of(self._whole(proc)).eval(name)
+            value = ad_of(self._job_ad(proc)).eval(name)
         except EvaluationError:
             return ""
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
@@ -129,7 +129,7 @@ class LoggedCluster:
 
     def values(self, proc: int, names: Sequence[str]) -> Ad:
         """Return the values of a job's attributes, as texts, without undefined values and errors."""
-        ad, values = ad_of(self._whole(proc)), Ad()
+        ad, values = ad_of(self._job_ad(proc)), Ad()
         for name in names:
             try:
                 value = ad.eval(name)
@@ -139,7 +139,7 @@ class LoggedCluster:
                 values[name] = unparse(Literal(value))
         return values
 
-    def _whole(self, proc: int) -> Ad:
+    def _job_ad(self, proc: int) -> Ad:
         ad = {**self.ad, **self.variants.of(proc)}
         for procs, changes in self._edits:
             if holds(procs, proc):
