@@ -87,7 +87,7 @@ def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
         (of("settings", starts={"slot1": False}), "START", "problem", "no job ever starts", "config -verbose START"),
         (of("settings", starts={"slot1": False, "slot2": None}), "START", "warning", "every job on slot1$", "config"),
         (on("log", writable=False), "folder", "problem", "/home/alice cannot be written", "-log FILE"),
-        (on("log", folder="/no/my d", there=False), "folder", "problem", "folder /no/my d does not exist", "-p '/no/my d'"),
+        (on("log", folder="/no/my d", there=False), "folder", "problem", "no/my d does not exist", "-p '/no/my d'"),
         (on("log", kind="nfs4"), "folder", "warning", r"network file system \(nfs4\)", "a local disk"),
         (on("log", kind="tmpfs"), "folder", "warning", "gone when the machine stops", "a folder on a disk"),
         (on("log", free=99), "space", "problem", "99 MiB are free for the log", "make room"),
