@@ -90,10 +90,10 @@ class Audit:
     """Of slots by the manual's number (all are there), or by the dialect's row where it has none."""
     letters: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` without a number in any manual
     beyond: dict[str, int] = field(factory=dict)  #: the transitions that only the dialect allows, by its row
-    undocumented: dict[str, int] = field(factory=dict)  #: those of ``beyond`` that have no number in any manual
+    undocumented: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` that has no number in any manual
     jobs: dict[str, int] = field(factory=dict)
     lost: list[AuditFinding] = field(factory=list)
-    """Jobs that are heard of no more though others go on; no rule is broken."""
+    """Jobs whose records stop though the log continues; no rule is broken."""
     repeated: list[AuditFinding] = field(factory=list)  #: legal repetitions of events
     noted: list[AuditFinding] = field(factory=list)
     """What breaks a rule unless files were cut, or copied one after another."""
@@ -122,7 +122,7 @@ class Audit:
 
 
 def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
-    """Count slots' transitions by the manual's numbers and letters, and by the dialect's rows; skip those of no row."""
+    """Count slots' transitions by the manual's numbers and letters, and by the dialect's rows; skip others."""
     audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
     for (source, target), times in steps.items():
         rows = classify(MANUAL, source, target)

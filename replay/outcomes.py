@@ -73,7 +73,7 @@ class Outcomes:
 
     @property
     def one_hold(self) -> bool:
-        """Tell whether all held jobs have the same reason: the texts may contain each job's own number, and
+        """Return True if all held jobs have the same reason: the texts may contain each job's own number, and
         begin with the slot's name."""
         first, *others = self.held.items()
         return all(_alike(first, other) for other in others)
@@ -116,7 +116,7 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
         if isinstance(event, e.ClusterSubmitted):
             results.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
         elif isinstance(event, e.JobsTransitioned):
-            if event.target != LEFT:  # leaving is no outcome: the one before stays
+            if event.target != LEFT:  # leaving is not an outcome: the one before stays
                 procs = (proc for first, last in event.procs for proc in range(first, last + 1))
                 results.set(procs, event.target.lower(), _hold(event.target, event.changes))
         elif isinstance(event, e.JobActivated):

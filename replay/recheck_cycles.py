@@ -28,7 +28,7 @@ from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 
-Difference = tuple[str, str, str]  #: what differs, what the log has of it, and what comes out now
+Difference = tuple[str, str, str]  #: what differs, its value in the log, and its value now
 MOST = 20  #: the number of differences that are kept; all are counted
 _NOTHING = "nothing"
 _RULES = (RULES, RULES + OF_LIMITS, RULES + OF_WHOLE, RULES + OF_LIMITS + OF_WHOLE)
@@ -65,7 +65,7 @@ class RecheckedCycles:
 
 
 def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
-    """Hold each cycle of a whole log again. Raise no error of its own, whatever the events say.
+    """Hold each cycle of a whole log again. Raise no errors, whatever the events contain.
 
     :param events: all of the log's events, in order, each with its position
     :param tell: called after each cycle with its position and the number of cycles held
@@ -144,7 +144,7 @@ def _begin(group: Sequence[e.LoggedEvent]) -> int:
 
 @define
 class _Zones:
-    """The UTC offset of the last cycle that gives one, and its rules (None: those of the settings in force)."""
+    """The UTC offset of the last cycle that has one, and its rules (None: the rules of the settings in force)."""
 
     offset: int | None = None
     rules: int | None = None

@@ -61,7 +61,7 @@ _SOFTLY: tuple[How, ...] = ("soft", "hold", "remove")
 
 Behave = Callable[[Launch], Behaviour]
 CLIENT = Behaviour(seconds=10 * 366 * 86400.0)
-"""A backfill client runs on until it is told to end."""
+"""A backfill client runs until it is signalled to end."""
 
 
 def sleeps(launch: Launch) -> Behaviour:
@@ -80,7 +80,7 @@ def sleeps(launch: Launch) -> Behaviour:
 
 
 _CLIENT = ""
-"""What stands for a slot's name with the load of a machine's backfill client."""
+"""The key for the load of a machine's backfill client, in place of a slot's name."""
 
 
 @define
@@ -100,7 +100,7 @@ class _VirtualRun:
 @define
 class VirtualWorld(World):
     """The world of a simulation; ``behave`` gives each job's behaviour. ``simulated``: readings change only through
-    ``set_readings`` or when ``wait`` returns something, so that nobody need ask before."""
+    ``set_readings`` or when ``wait`` returns something, so that no one need ask before."""
 
     behave: Behave = sleeps
     clock: int = EPOCH
@@ -115,7 +115,7 @@ class VirtualWorld(World):
     _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
-    mails: list[Mail] = field(factory=list)  #: those that a real world would have sent
+    mails: list[Mail] = field(factory=list)  #: the mails that a real world would have sent
     _started: list[Stimulus] = field(factory=list)
     _serial: int = 0
     seen: set[str] = field(factory=set)  #: every activation that was ever started here
@@ -153,7 +153,7 @@ class VirtualWorld(World):
         self.plan(self.clock + round(speed.seconds * SECOND), done)
 
     def send(self, mail: Mail) -> None:
-        """Keep the mail: nobody is there who would get it."""
+        """Keep the mail: it has no recipient here."""
         self.mails.append(mail)
         self._started.append(MailHandled(f"mail-{mail.key}", mail.key))
 
@@ -205,7 +205,7 @@ class VirtualWorld(World):
         self.occupy(launch.key, launch.slot, behaviour, client=True)
 
     def client_exits(self, machine: str, code: int = 0, signal: int | None = None) -> bool:
-        """Let the machine's backfill client end by itself now; False if none runs."""
+        """Let the machine's backfill client exit now; return False if none runs."""
         for key, run in self._runs.items():
             if run.client and SlotName.parse(run.slot).machine == machine:
                 run.behaviour = evolve(run.behaviour, code=code, signal=signal)
@@ -262,7 +262,7 @@ class VirtualWorld(World):
         self._plan(key, run)
 
     def _kill(self, key: str, run: _VirtualRun, hard: bool) -> None:
-        if not run.running:  # a suspended process goes on to get the signal
+        if not run.running:  # a suspended process continues to get the signal
             self._resume(key, run)
         grace = 0.0 if hard else run.behaviour.grace
         if grace is not None:

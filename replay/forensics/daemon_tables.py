@@ -2,7 +2,7 @@
 
 A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins a new
 file, with the next number and the same date of birth. So the table at an instant is the fold of the last file begun by
-then. Compaction loses the instants of what it keeps: a file tells nothing of the time before that part's end. A job
+then. Compaction loses the instants of what it keeps: a file does not cover the time before that part's end. A job
 that left the queue before a compaction leaves no date, so the dates in the schedd's compacted part do not date the
 compaction. The end of the file before does; else the first change behind it; else the time when the file was found.
 
@@ -38,7 +38,7 @@ class NotKnown(PoolbookError, LookupError):
     """The log does not cover the instant. ``since``: the first that it covers (microseconds; 0: none)."""
 
     def __init__(self, since: int, why: str = "") -> None:
-        begins = f"it is known from {instant(since)} UTC on" if since else "nothing that was imported tells of this"
+        begins = f"it is known from {instant(since)} UTC on" if since else "no imported file shows this"
         super().__init__(f"{begins}: {why}" if since and why else begins)
         self.since = since
         self.why = why
@@ -48,7 +48,7 @@ BEGUN = "its table begins then"
 COMPACTED = "job_queue.log was compacted: what had been in it is no longer there, nor when that was"
 FOUND = "job_queue.log was found then, compacted: what had been in it is no longer there, nor when that was"
 SAMPLED = "the first sample was taken then"
-NOTHING = "nothing in the log tells of it"
+NOTHING = "no record of the log shows it"
 """The reasons for which a table is not known before an instant."""
 
 
@@ -79,7 +79,7 @@ class DaemonTable:
     _whole: bool = True  #: all that was read belongs to the compacted part
 
     def reaches(self, event: e.TableWritten, at: int) -> bool:
-        """Tell whether the event belongs to the table at the instant."""
+        """Return True if the event belongs to the table at the instant."""
         return event.at <= at or (self._begins(event) and self._whole)
 
     def take(self, event: e.TableWritten) -> None:

@@ -80,7 +80,7 @@ IMPORTED = "Imported"  #: the setting of the first event of an imported log
 
 
 def is_imported(log: EventStore) -> bool:
-    """Tell whether a log was imported, by its first event."""
+    """Return True if a log was imported, by its first event."""
     _, first = next(log.read(0, 1), (0, None))
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
 
@@ -99,7 +99,7 @@ def time_span(log: EventStore) -> tuple[int, int]:
 
 
 def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
-    """Yield the events, each entry of a job event log by itself, at the position of the event that holds it."""
+    """Yield the events, and each entry of a job event log separately, at the position of the event that holds it."""
     for position, event in events:
         if type(event) is e.JobsLogged:
             for entry in event.logged():
@@ -111,7 +111,7 @@ def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int,
 def records_between(
     log: EventStore, places: PlaceNames, kind: str, since: int, until: int
 ) -> Iterator[tuple[int, e.Event]]:
-    """Yield what the sources of a kind tell of between two instants, in the order of reading.
+    """Yield the records of the sources of a kind between two instants, in the order of reading.
 
     An import appends a file in pieces, each with a ``SourceRead`` behind it. Those that begin after the last instant,
     and those behind which the next one begins before the first, are not read: a daemon writes in order of time.
@@ -132,7 +132,7 @@ def records_between(
 
 
 def _ends_of_pieces(log: EventStore, number: int) -> list[int]:
-    """Return the positions of all that an import says of a source's being found and read: records stand between."""
+    """Return the positions of the events that a source was found or read: its records are between them."""
     events = log.read_stream(f"source/{number}")
     return [position for position, event in events if isinstance(event, e.SourceFound | e.SourceRead)]
 
@@ -166,7 +166,7 @@ class PlaceNames:
         return self.sources
 
     def chain(self, stimulus: str) -> int:
-        """Return the first of the rotated files of a record; 0 if it stands in none."""
+        """Return the first of the rotated files of a record; 0 if it is in none."""
         place = place_of(stimulus)
         return 0 if place is None else self.source(place.source).chain(place.source)
 

@@ -1,4 +1,4 @@
-"""What an event says of each thing that it is about: of each job, slot, machine ..."""
+"""List what an event says about each job, slot, machine or other thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members of events, each a line, and those of a log or of a part of it."""
+"""The members of events, one line each, and the members of a log or of a part of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .event_lines import OF_JOBS, SETS, parts
 
 @frozen
 class Member:
-    """What an event says of one thing. ``thing``: a slot's name, a job's id ...; ``what``: a transition's number or
+    """An event's part about one thing. ``thing``: a slot's name, a job's id ...; ``what``: a transition's number or
     row, else what happened; ``source`` and ``target`` are empty where nothing moves."""
 
     position: int
@@ -48,7 +48,7 @@ class Member:
 
 
 def members(position: int, event: e.Event) -> Iterator[Member]:
-    """What the event at `position` says, thing by thing."""
+    """Yield the members of the event at `position`."""
     if isinstance(event, e.JobsLogged):
         yield from _entries(position, event)
         return
@@ -68,7 +68,7 @@ def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
 
 
 def member_of(position: int, event: e.Event, proc: int) -> Member | None:
-    """What an event about jobs says of one process, without looking at the others; None if nothing."""
+    """Return an event's member for one process, without looking at the others; None if it has none."""
     jobs = job_procs(event)
     if jobs is None or type(event) not in OF_JOBS:
         return None
@@ -86,7 +86,7 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
 
 
 def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
-    """One line for people; times are those of `zone`. `place`: where the record stands that the event is made of."""
+    """Return one line for people, with times of `zone`. `place`: the place of the record that the event comes from."""
     move = f"{member.source} -> {member.target}".strip() if member.target else ""
     details = f"{member.words} ({member.details})" if member.details else member.words
     if member.cause == "reported":  # where it stands says who says so
@@ -99,7 +99,7 @@ def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
 
 
 def as_dict(member: Member, place: str = "") -> dict[str, object]:
-    """The same for ``--json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
+    """Return a member for ``-json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
     return ({"place": place} if place else {}) | {
         "position": member.position, "index": member.index, "at": iso(member.at), "stream": member.stream,
         "thing": member.thing, "what": member.what, "letter": member.letter, "source": member.source,
@@ -135,7 +135,7 @@ def entries(log: EventStore, what: StreamFilter | None = None, begin: int = 0, e
     return listed(log.read_stream(what.stream), begin, what.proc, end)
 
 
-# What is to be listed and since when, as people say it
+# Which events to list and since when, as users write it
 
 
 @frozen
@@ -166,7 +166,7 @@ def wanted(text: str) -> StreamFilter:
             number = str(int(first)) if stream == "cluster/{}" else first
             return StreamFilter(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
-        f"{text!r} names nothing that a log keeps: give a job (3.1), a cluster (3), a slot (slot1@host), "
+        f"{text!r} is not the name of a stream: give a job (3.1), a cluster (3), a slot (slot1@host), "
         f"machine/NAME, submitter/NAME, or one of {', '.join(_NAMED_STREAMS)}; of an imported log also source/1, "
         "ads/history, table/queue and others of their kind"
     )
@@ -202,7 +202,7 @@ def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> 
             when = day - timedelta(_DAYS[lower]) if lower in _DAYS else datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time: give a date and time (2027-01-15T08:00), a time of day (3:00), today, yesterday, or "
+            f"{text!r} is not a time: give a date and time (2027-01-15T08:00), a time (3:00), today, yesterday or "
             "how long ago (10 min, 2 h, 3 days)"
         ) from None
     at = round((when if when.tzinfo else when.replace(tzinfo=zone)).timestamp() * 1_000_000)

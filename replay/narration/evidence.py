@@ -10,11 +10,11 @@ from ...domain.classad import ClassAd, ClassAdSyntaxError, Context, EvaluationEr
 from ...domain.classad.tree import Attribute, Binary, Call, Parentheses, children
 
 _LIMITS = ("<", "<=", ">", ">=")
-FEW, SHORT = 3, 40  #: so many values stand in a sentence, none longer than this: a value is left out, not cut
+FEW, SHORT = 3, 40  #: the most values in a sentence, and the longest: a longer value is left out, not cut
 
 
 def values(note: e.EvaluationRecorded) -> str:
-    """Tell what an expression read: the values that it holds against limits with these, else those that are short."""
+    """Return what an expression read: the values that it compares with limits, and these, else the short ones."""
     read = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
     limited = [
         f"{_said(*read[name], since, note.at)}, limit {limit}"
@@ -32,7 +32,7 @@ def _said(name: str, text: str, since: bool, at: int) -> str:
 
 
 def _is_short(text: str) -> bool:
-    """Tell whether a value says something in a few characters: an instant in seconds since 1970 does not."""
+    """Return True if a value says something in a few characters: an instant in seconds since 1970 does not."""
     return len(text) <= SHORT and not (text.isdecimal() and int(text) > 1_000_000_000)
 
 

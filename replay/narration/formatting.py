@@ -1,4 +1,4 @@
-"""How instants, intervals and amounts are said to people, wherever a log is told."""
+"""Format instants, intervals and amounts for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 def instant(at: int, zone: tzinfo = UTC) -> str:
     """An instant in microseconds since the epoch, as date and time of `zone`, with a fraction only if it has one. What
-    is no date of a calendar is told as the number that it is."""
+    is not a date of a calendar stays a number."""
     try:
         when = (_BEGIN + timedelta(microseconds=at)).astimezone(zone)
     except (OverflowError, ValueError):

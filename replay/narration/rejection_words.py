@@ -17,7 +17,7 @@ from .unmatchable_jobs import Misfit, RefusingSlots, Short, Unmet
 
 
 def counted_slots(reason: e.Unmatched) -> str:
-    """Count the slots: those that meet the job's Requirements, refuse it themselves, or are in use."""
+    """Count the slots that meet the job's Requirements, refuse it themselves, or are in use."""
     if not reason.slots:
         return "the pool had no slots"
     left = left_by_requirements(reason)
@@ -54,7 +54,7 @@ def left_by_requirements(reason: e.Unmatched) -> int:
 
 
 def unmet(reason: e.Unmatched, ad: e.Ad) -> str:
-    """Name the conditions of the job's Requirements that no slot meets by itself; empty if some slot meets them all."""
+    """Name the conditions of the job's Requirements that no single slot meets; empty if some slot meets them all."""
     if not reason.slots or left_by_requirements(reason):
         return ""
     none = [bare(each.text) + _with(each.text, ad) for each in reason.clauses if not each.alone]
@@ -128,7 +128,7 @@ def is_same(then: e.Unmatched, now: e.Unmatched) -> bool:
 
 
 def in_short(reason: e.Unmatched, held: Sequence[str]) -> str:
-    """Tell in a few words what stands in the way.
+    """Return the reason for a rejection in a few words.
 
     :param held: of each concurrency limit that was reached, how much there was and who held it
     """
@@ -143,7 +143,7 @@ def _with(text: str, ad: e.Ad) -> str:
 
 
 def names_read(text: str) -> tuple[str, ...]:
-    """Give the names that an expression may read of its own ad; those of the other ad are scoped, or in neither."""
+    """Return the names that an expression may read from its own ad; names of the other ad are scoped, or in neither."""
     try:
         names = references_found(parse(text), ClassAd())
     except ClassAdSyntaxError:

@@ -15,7 +15,7 @@ from .evidence import in_full, values
 from .formatting import instant, iso
 from .sentence_tables import ADVICE, EXPLAINS, REJECTIONS, UNDOES, WORDS, cause_words, step_name
 
-LEAST = -1.7e308  #: ranks below this stand for what is no number
+LEAST = -1.7e308  #: ranks below this mean values that are not numbers
 MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 
 
@@ -24,13 +24,13 @@ WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "defrag", 
 
 
 def preferred(reason: str, job: str, holder: str = "", kind: str = "") -> str:
-    """Tell why a slot that somebody (``holder``) has was matched with a job; empty: nobody had to go for it."""
+    """Return why a slot of ``holder`` was matched with a job; empty if no job is preempted for it."""
     words = REJECTIONS["preferred"].get(f"{reason}{kind or (' to' if holder else '')}")
     return "" if words is None else f": {words.format(job=job, holder=holder)}"
 
 
 def who_goes(match: e.Match, job: str, holder: str = "") -> str:
-    """Tell who has to go for a match, and why; empty: nobody."""
+    """Return who is preempted for a match, and why; empty if no one is."""
     if not match.preempts:
         return preferred(match.reason, job, holder)
     return f", which takes the resources of {', '.join(match.preempts)}{preferred(match.reason, job, kind=' of parts')}"
@@ -165,7 +165,7 @@ class StimulusContext:
         return evidence_facts(notes[-1]) if notes else {}
 
     def words(self, event: e.Event) -> str:
-        """Put the cause into words, with the name of whoever asked for it, and of what was to be vacated."""
+        """Put the cause into words, with the name of the user who asked for it, and of the thing to be vacated."""
         request = self.requests.get(event.stimulus)
         if request is None:
             return cause_words(event.cause)
@@ -190,8 +190,8 @@ _EXPRESSION = re.compile(r" expression '.*'(?= evaluated to )")
 """What a schedd writes of a policy: the name before it says which."""
 _TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a condition
 _EVIDENCE = re.compile(r"<<(.*?)>>")
-_SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "none", "of", "somebody", "the", "what"})
-LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
+_SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "none", "of", "the", "what"})
+LONGEST = 120  #: the longest text of one fact in a sentence without its evidence
 LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
 _KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends
 _LISTS = {"cause", "evictions"}  #: facts whose parts are short, and of which none is left out

@@ -69,7 +69,7 @@ class Misfit:
 
 
 def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, maps: UserMaps = NO_MAPS) -> Misfit | None:
-    """Why no slot could ever have the job; None: one could, or nobody can tell.
+    """Return why no slot could ever run the job; None if one could, or that is unknown.
 
     :param job: the job's ad
     :param slots: names and ads of the pool's slots, without dynamic ones
@@ -79,7 +79,7 @@ def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, maps: UserMaps = 
     try:
         whole = [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)]
         return _misfit(ad_of(job), whole, Context(now=now, user_maps=maps))
-    except ContextError:  # it asks for what is drawn anew in each cycle
+    except ContextError:  # it reads a value that is drawn again in each cycle
         return None
 
 

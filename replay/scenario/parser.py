@@ -90,7 +90,7 @@ class _ScenarioReader:
     def read_dialect(self, words: list[str]) -> None:
         self.once("dialect")
         if len(words) != 1 or words[0] not in DIALECTS:
-            raise ValueError(f"{' '.join(words)!r} is no dialect{_suggested(' '.join(words), DIALECTS)}")
+            raise ValueError(f"{' '.join(words)!r} is not a dialect{_suggested(' '.join(words), DIALECTS)}")
         self.dialect = words[0]
 
     def read_config(self, words: list[str]) -> None:
@@ -113,7 +113,7 @@ class _ScenarioReader:
             given[assigned[1]] = amount(assigned[2])
         count = given.pop("count", 0)
         if not _MACHINE.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a machine: letters, digits, dots and dashes")
+            raise ValueError(f"{name!r} is not a name of a machine: letters, digits, dots and dashes")
         names = [f"{name}{number}" for number in range(1, count + 1)] if 0 < count <= MOST else [name]
         if count > MOST or len(self.machines) + len(names) > MOST:
             raise ValueError(f"more than {MOST:,} machines are too many")
@@ -140,7 +140,7 @@ class _ScenarioReader:
 
 
 def read(text: str) -> Scenario:
-    """Parse a scenario. Raise PlayError if the text is no scenario; it names the line."""
+    """Parse a scenario. Raise PlayError if the text is not a scenario; it names the line."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
     heads: Mapping[str, Callable[[list[str]], None]] = {head: getattr(reader, f"read_{head}") for head in HEADS}
     source = reader.text
@@ -220,4 +220,4 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         hint = did_you_mean(name, available_timezones(), "write one such as Europe/Berlin, or UTC", most=1)
-        raise ValueError(f"{name!r} is no time zone; {hint}") from None
+        raise ValueError(f"{name!r} is not a time zone; {hint}") from None

@@ -34,31 +34,31 @@ def length(word: str) -> int:
         parts = (0, int(first), int(second)) if third is None else (int(first), int(second), int(third))
         micros = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
     else:
-        raise ValueError(f"{word!r} is no length of time: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
+        raise ValueError(f"{word!r} is not a length of time: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
     if micros > LONGEST:
         raise ValueError(f"{word!r} is longer than a century")
     return micros
 
 
 def takes_two(word: str) -> bool:
-    """Tell whether an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
+    """Return True if an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
     return bool(_DATE.fullmatch(word) or _DAYS.fullmatch(word) or word.capitalize() in DAYS)
 
 
 def of_time(word: str) -> bool:
-    """Tell whether a word of an ``at`` line belongs to its time."""
+    """Return True if a word of an ``at`` line belongs to its time."""
     return word in ("to", "every", "until") or word[:1].isdigit() or word.capitalize() in DAYS
 
 
 def is_clock(word: str) -> bool:
-    """Tell whether the word may stand behind a date, a weekday or a number of days."""
+    """Return True if the word may stand behind a date, a weekday or a number of days."""
     return _CLOCK.fullmatch(word) is not None
 
 
 def _of_day(word: str) -> timedelta:
     match = _CLOCK.fullmatch(word)
     if match is None or int(match[1]) > 23:
-        raise ValueError(f"{word!r} is no time of a day: write hours and minutes, 08:30")
+        raise ValueError(f"{word!r} is not a time of a day: write hours and minutes, 08:30")
     return timedelta(hours=int(match[1]), minutes=int(match[2]), seconds=int(match[3] or 0))
 
 

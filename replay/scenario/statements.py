@@ -101,13 +101,13 @@ def read_job_word(name: str, value: str, verb: Verb, configured: Collection[str]
     known = [*verb.options, *ATTRIBUTES, *(known_commands() - spelled.keys() if verb.commands else ())]
     kinds = "neither a submit command nor an attribute of jobs" if verb.commands else "not an attribute of jobs"
     hint = did_you_mean(name, known, most=1)
-    own = f"`+{name}={value}` sets an attribute of your own"
+    own = f"`+{name}={value}` sets a custom attribute"
     raise ValueError(f"{name!r} is {kinds}; {hint + ' ' if hint else ''}{own}")
 
 
 MOST = 1_000_000  #: the greatest number of steps of a scenario
 GONE = "gone"  #: the expected state of a slot or job that does not exist any more
-NEVER = "never"  #: the reading of a keyboard that nobody has touched
+NEVER = "never"  #: the reading of an unused keyboard
 READ = "[SLOT|MACHINE] NAME=VALUE ..."
 OTHERS = {
     "reconfigure": "reconfigure [MACHINE] FILE, or without FILE: the lines up to `end`; it takes the place of what was",
@@ -153,7 +153,7 @@ class _LineWords:
         return self.calendar.instant(taken)
 
     def after(self, word: str) -> bool:
-        """Take this word if it comes next, and tell whether so."""
+        """Take this word if it comes next; return True if it did."""
         if self.words[:1] != [word]:
             return False
         self.words = self.words[1:]
@@ -169,7 +169,7 @@ def instant(words: list[str], calendar: ScenarioCalendar) -> int:
     rest = _LineWords(words, calendar)
     at = rest.instant()
     if rest.words:
-        raise ValueError(f"{rest.words[0]!r} is no part of a time")
+        raise ValueError(f"{rest.words[0]!r} is not part of a time")
     return at
 
 
@@ -234,7 +234,7 @@ def steps_of(
     if step.verb != "read":
         raise ValueError("only readings hold from one time `to` another")
     if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
-        raise ValueError("from one time `to` another there is KeyboardIdle=0 alone: somebody types all the time")
+        raise ValueError("from one time `to` another only KeyboardIdle=0 is allowed: the user types all the time")
     steps: list[ScenarioStep] = []
     for at in _repeated(when, known.calendar):
         until = at + when.lasts
@@ -281,7 +281,7 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     for word in words:
         assigned = ASSIGNED.fullmatch(word)
         if assigned is None or not NAME.fullmatch(assigned[1]):
-            raise ValueError(f"{word!r} is no reading: write {READ}")
+            raise ValueError(f"{word!r} is not a reading: write {READ}")
         name, value = assigned.groups()
         suggestion = _SENSED.suggested(name.lower())
         if suggestion is not None and suggestion.lower() != name.lower():

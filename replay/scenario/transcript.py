@@ -39,7 +39,7 @@ DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events t
 
 
 def _goes_without_saying(event: e.Event) -> bool:
-    """Tell whether a job just leaves the queue after its end (with evidence, LeaveJobInQueue decided when), or the
+    """Return True if a job just leaves the queue after its end (with evidence, LeaveJobInQueue decided when), or the
     defragmentation looked at the pool and changed nothing."""
     if isinstance(event, e.DefragPolled):
         return not (event.drains or event.cancels)

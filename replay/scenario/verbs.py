@@ -31,26 +31,26 @@ def _text(word: str) -> str:
 
 def _whole(word: str) -> str:
     if not (word.isascii() and word.removeprefix("-").isdigit() and len(word) < 12):
-        raise ValueError(f"{word!r} is no whole number")
+        raise ValueError(f"{word!r} is not a whole number")
     return word
 
 
 def _count(word: str) -> str:
     if not (word.isascii() and word.isdigit() and len(word) < 8 and 0 < int(word) <= 1_000_000):
-        raise ValueError(f"{word!r} is no number from 1 to 1,000,000")
+        raise ValueError(f"{word!r} is not a number from 1 to 1,000,000")
     return word
 
 
 def amount(word: str) -> int:
     """Return an amount of something that machines have. Raise ValueError if it is none."""
     if not (word.isascii() and word.isdigit() and len(word) < 13 and int(word)):
-        raise ValueError(f"{word!r} is no amount: a whole number from 1")
+        raise ValueError(f"{word!r} is not an amount: a whole number from 1")
     return int(word)
 
 
 def _number(word: str) -> str:
     if not word.isascii() or not word.replace(".", "", 1).isdigit() or len(word) > 12:
-        raise ValueError(f"{word!r} is no number: write 0.5 or 2")
+        raise ValueError(f"{word!r} is not a number: write 0.5 or 2")
     return word
 
 
@@ -73,7 +73,7 @@ def expression(word: str) -> str:
     try:
         parse(word)
     except ClassAdSyntaxError as error:
-        raise ValueError(f"{word!r} is no expression: {error}") from None
+        raise ValueError(f"{word!r} is not an expression: {error}") from None
     return word
 
 

@@ -60,7 +60,7 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
 
 
 def unknown_as_dict(unknown: UnknownRuns) -> dict[str, object]:
-    """What is known in total only, for programs: time in seconds; whether no record tells of any run."""
+    """Return the totals without known times for programs: time in seconds; whether no record shows a run."""
     return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND, "silent": unknown.silent}
 
 
@@ -77,7 +77,7 @@ def of_unknown(unknown: UnknownRuns) -> Iterator[str]:
     """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
     if unknown.silent:
         yield (
-            "No record of the log tells of a run: import job event logs, the histories, SchedLogs or StartLogs of the "
+            "No record of the log shows a run: import job event logs, the histories, SchedLogs or StartLogs of the "
             "time in question."
         )
     if unknown.jobs:

@@ -24,8 +24,8 @@ from ..runs.run_end_causes import CAUSES
 _FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
 """The causes of evictions by which another job gets the slot."""
 USED, PARTLY, UNUSED, OPEN, NONE = "used", "used by another job", "not used", "not yet", ""
-"""What became of what was freed: the one for whom it was used it, another job of the same user did, neither did, the
-log ends before; or it was for no job."""
+"""The use of the freed resources: by the job they were freed for, by another job of the same user, by neither, not
+before the log ends; or they were freed for no job."""
 
 
 @frozen
@@ -62,12 +62,12 @@ class _Wanted(NamedTuple):
 
 @define
 class _Slot:
-    """What is known of a slot: for whom it was freed last, and how often that eviction was told."""
+    """A slot: for whom it was freed last, its weight, and its evictions."""
 
     wanted: _Wanted | None = None
     gone: bool = False  #: that one waits no longer
     weight: int = 1000
-    open: list[int] = field(factory=list)  #: the evictions whose slot nobody has used yet, by their numbers
+    open: list[int] = field(factory=list)  #: the numbers of the evictions whose slot has not been used yet
 
 
 @define
@@ -82,7 +82,7 @@ class _PreemptionReader:
     draining: dict[str, list[int]] = field(factory=dict)  #: by the slot those by a drain that is not over
     users: dict[int, str] = field(factory=dict)
     asked: dict[str, str] = field(factory=dict)  #: by the stimulus who asked
-    askers: dict[tuple[int, int], str] = field(factory=dict)  #: by the job who had its processes told to end
+    askers: dict[tuple[int, int], str] = field(factory=dict)  #: the user who had a job's processes ended, by the job
     running: dict[str, tuple[list[int], str]] = field(factory=dict)  #: the evictions that made room for a slot's job
     last: int = 0
 
@@ -232,7 +232,7 @@ def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Pree
 
 
 class EvictionTotals(NamedTuple):
-    """Evictions: how many, core-microseconds that were lost, and the part of it for what nobody used then."""
+    """Evictions: how many, the lost core-microseconds, and both for evictions whose resources were not used."""
 
     evictions: int
     lost: int

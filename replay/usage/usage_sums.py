@@ -31,9 +31,8 @@ def names(run: JobRun) -> list[str]:
 @define
 class Sum:
     """What the runs of one row used, in microseconds: in all (``used``), by runs after which their jobs were done
-    (``good``), and by the others that ended (``wasted``). What runs used that go on, or of whose end no record says
-    what became of the job, is in ``used`` alone. ``evictions``: how many the pool evicted, without holds and
-    removals."""
+    (``good``), and by the others that ended (``wasted``). The use of runs that have not ended, or whose outcome no
+    record shows, is only in ``used``. ``evictions``: how many the pool evicted, without holds and removals."""
 
     jobs: set[tuple[str, str]] = field(factory=set)
     runs: int = 0
@@ -73,7 +72,7 @@ def sums(
     until: int,
     zone: tzinfo = UTC,
 ) -> tuple[dict[tuple[str, ...], Sum], Sum]:
-    """What the runs used between two instants, by what `by` names (of ``BY``), and in all. Days and months are those of
+    """Return the use of the runs between two instants, by `by` (names of ``BY``), and in all. Days and months are in
     `zone`; a run over midnight is in two of them, and in all one."""
     rows: dict[tuple[str, ...], Sum] = {}
     total = Sum()

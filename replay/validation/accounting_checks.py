@@ -101,7 +101,7 @@ def begins(pool: JudgedPool, name: str, stated: float, negotiator: str = "") -> 
 
 def _by_owner(pool: JudgedPool, thing: str, user: str) -> None:
     if user not in super_users(pool.state.settings):
-        pool.report(thing, "granted", f"set by {user or 'nobody'}, who is not the pool's owner")
+        pool.report(thing, "granted", f"set by {user or 'an unknown user'}, who is not the pool's owner")
 
 
 @rule(e.SubmitterSet)
@@ -111,7 +111,7 @@ def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
     pool.folds = None
     name, grant = event.submitter, GRANTS.get(event.name)
     if grant is None:
-        pool.report(name, "granted", f"{event.name} is nothing that can be set of a submitter")
+        pool.report(name, "granted", f"{event.name} is not a value that a submitter can be given")
         return
     known = accounts_of(pool.state.submitters, event.negotiator).get(name)
     lease = None if known is None else known.leases.get(event.name)
@@ -137,7 +137,7 @@ def submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
     _by_owner(pool, "accountant", event.user)
     pool.counts_for("accountant", event.negotiator)
     if not event.submitters:
-        pool.report("accountant", "reference", "the usage of nobody is reset")
+        pool.report("accountant", "reference", "the usage of an unknown submitter is reset")
     for name, factor in event.factors.items():
         begins(pool, name, factor, event.negotiator)
 
@@ -153,5 +153,5 @@ def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
     if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
         pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
     elif event.factor and event.factor != (factor := _initial(pool, event)):
-        words = f"it is said to go on with the priority factor {event.factor}, but the settings make it {factor}"
+        words = f"it continues with the priority factor {event.factor}, but the settings make it {factor}"
         pool.report(event.submitter, "factor", words)

@@ -1,4 +1,4 @@
-"""Check claims: those of the pool's own schedd, and of holders outside of it."""
+"""Check the claims of the pool's schedd, and of holders outside the pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...domain.state_machines.drain import SCHEDULES
 from ..narration.formatting import interval
 from .accounting_checks import begins
 from .job_checks import known_cluster
-from .judged_pool import JudgedPool, has_wishes, job_name, job_of, known_slot, policy, rule, rule_of
+from .judged_pool import JudgedPool, has_own_times, job_name, job_of, known_slot, policy, rule, rule_of
 from .machine_checks import may_wait
 from .match_checks import as_its_ad_says, claimed, keeps_limits, match_of
 from .run_checks import begins_on, leaves, waits_for_a_slot, wrong_order
@@ -77,7 +77,7 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
     if event.lease < 0:
         pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")
     if event.job and not event.holder and job_of(event.job) is None:
-        pool.report_slot(event.slot, "value", f"its claim is for {event.job!r}, which is no job")
+        pool.report_slot(event.slot, "value", f"its claim is for {event.job!r}, which is not a job")
         pool.folds = replace(event, job="")
 
 
@@ -95,7 +95,7 @@ def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
 @rule_of(e.ClaimQueued, known_slot)
 def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     if slot.claim is None and not may_wait(pool, slot):
-        pool.report(slot, "waiting", "a better match waits for it, but nobody has it")
+        pool.report(slot, "waiting", "a better match waits for it, but it is not claimed")
     if slot.waiting is not None and slot.waiting.id == event.claim:
         pool.report(slot, "waiting", f"{event.claim} is said to wait for it a second time")
     _asked_for(pool, event)
@@ -131,9 +131,9 @@ def flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
         return
     for flag in event.flags:
         if flag not in e.CLAIM_FLAG_CODES:
-            pool.report(slot, "value", f"{flag!r} is no flag of a claim: {', '.join(e.CLAIM_FLAG_CODES)}")
+            pool.report(slot, "value", f"{flag!r} is not a flag of a claim: {', '.join(e.CLAIM_FLAG_CODES)}")
     if "resumed" in event.flags and "by_command" not in claim.marks:
-        pool.report(slot, "claim", "its job goes on by request, but was not suspended by one")
+        pool.report(slot, "claim", "its job continues by request, but was not suspended by one")
     if "job_over" in event.flags and (slot.activation is not None or not claim.marks & OF_ITS_JOB):
         pool.report(slot, "claim", "its job is said to be over, but nothing held for it that ends with a job")
     if claim.marks.issuperset(event.flags) and event.reason in ("", claim.reason):
@@ -169,7 +169,7 @@ def signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignalled) -> None:
     run = slot.activation
     if run is None or not run.job:
         has = "no job" if run is None else f"job {job_name(run)} of the pool's own"
-        pool.report(slot, "end", f"the starter of a holder outside is told to end its job, but it has {has}")
+        pool.report(slot, "end", f"an outside holder's starter ends its job, but it has {has}")
         pool.folds = None
         return
     for words in wrong_order(run, event):
@@ -184,7 +184,7 @@ def silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
     if not event.until and not claim.until:
         pool.report(slot, "lease", "its holder is heard again, but was not silent")
     if event.until < 0:
-        pool.report(slot, "value", f"{event.until} is no instant")
+        pool.report(slot, "value", f"{event.until} is not an instant")
 
 
 @rule_of(e.ClaimEnded, known_slot)
@@ -208,7 +208,7 @@ def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
 
 
 def _ends_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
-    """Tell whether a claim may end without Preempting: it was just made and is taken back (5b), or its machine ends."""
+    """Return True if a claim may end without Preempting: it is withdrawn at once (5b), or its machine leaves."""
     machine = pool.state.machines.get(slot.machine)
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
@@ -225,7 +225,7 @@ def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
     """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
-    if run is None or claim is None or machine is None or granted is None or vacate is None or has_wishes(pool, run):
+    if run is None or claim is None or machine is None or granted is None or vacate is None or has_own_times(pool, run):
         return
     drain = machine.drain
     hurried = drain is not None and (drain.final or (drain.state in SCHEDULES and not SCHEDULES[drain.state].retires))
@@ -300,7 +300,7 @@ def coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
 
 
 def _there(pool: JudgedPool, earmark: Earmark) -> list[str]:
-    """Return the slots whose claims are still there of those that are kept."""
+    """Return the kept slots whose claims still exist."""
     slots = ((pool.state.slots.get(name), claim) for name, claim in earmark.claims.items())
     return [
         slot.name for slot, claim in slots if slot is not None and slot.claim is not None and slot.claim.id == claim

@@ -1,7 +1,7 @@
 """Check the evidence of decisions: a transition names the right one, and the recorded expression yields the recorded
 value.
 
-An expression is evaluated anew in the ads of its evidence: each attribute that it read, with its value. So a decision
+An expression is evaluated again in the ads of its evidence: each attribute that it read, with its value. So a decision
 is taken again without the pool's state. Expressions that draw random numbers, make names at run time, or read local
 time are skipped: the recorded values do not determine them.
 """
@@ -117,7 +117,7 @@ def _by_constants(
 
 
 def _reads(slot: Slot, name: str) -> bool:
-    """Tell whether a slot's expression, and its variant if any, reads an attribute that is always there."""
+    """Return True if a slot's expression, and its variant if any, reads an attribute that is always there."""
     texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
     return bool(texts) and all(_reads_always(text) for text in texts)
 
@@ -138,7 +138,7 @@ def redecided(note: e.EvaluationRecorded) -> str:
     """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
     decided = expression(note.expression)
     if decided is None:
-        return f"{note.name} = {note.expression} is no expression"
+        return f"{note.name} = {note.expression} is not an expression"
     if not _is_determined(note.expression) or any(is_cut(text) for text in note.read.values()):
         return ""
     my: dict[str, str] = {}

@@ -33,7 +33,7 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     check_number(pool, event)
     count = event.count
     if not 0 < count <= MOST_JOBS:
-        pool.report(name, "value", f"{count} is no number of jobs")
+        pool.report(name, "value", f"{count} is not a number of jobs")
         pool.folds = None
     elif event.columns and len(event.columns) != -(-count // CHUNK):
         pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
@@ -89,7 +89,7 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[in
         pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
     for first, last in event.procs:
         if first <= before or last < first or last >= cluster.count:
-            pool.report((cluster.id, first), "reference", f"{first} to {last} is no range of its cluster's jobs")
+            pool.report((cluster.id, first), "reference", f"{first} to {last} is not a range of its cluster's jobs")
             first, last = max(first, before + 1), min(last, cluster.count - 1)
         if first <= last:
             before = last
@@ -124,7 +124,7 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
         _touch(pool, cluster, first, behind, runs)
         if event.target in RUNS and len(runs) < behind - first:
             idle = min(set(range(first, behind)).difference(proc for proc, _ in runs))
-            pool.report((cluster.id, idle), "activation", f"it becomes {event.target}, but nothing of it runs")
+            pool.report((cluster.id, idle), "activation", f"it becomes {event.target}, but it has no run")
         if event.target == LEFT and runs:
             proc, run = runs[0]
             pool.report((cluster.id, proc), "queue", f"it leaves the queue, and runs on {run.slot}")
@@ -170,7 +170,7 @@ def settle_queue(pool: JudgedPool) -> None:
             while proc >= 0 and (number, proc) in pool.state.by_job:
                 proc = cluster.status.find(NUMBERS[name], proc + 1)
             if proc >= 0:
-                words = f"it is {name}, nothing of it runs and nothing keeps it, and it does not leave the queue"
+                words = f"it is {name}, has no run and no reason to stay, and does not leave the queue"
                 pool.report((number, proc), "queue", words)
     pool.over = {}
 
@@ -219,7 +219,7 @@ def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) 
         row = "submit_on_hold" if event.status == "Held" else "submit"
         pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
         if event.status != cluster.begins:
-            pool.report((cluster.id, first), "source", f"it begins in {event.status}, but those of its cluster do not")
+            pool.report((cluster.id, first), "source", f"it begins in {event.status}, but others of its cluster do not")
         _within_limits(pool, cluster, behind - first)
     pool.tell(cluster.id)
 

@@ -1,4 +1,4 @@
-"""Check what periodic policies did: that the policy is asked of jobs in that status, does what follows, and held."""
+"""Check the effects of periodic policies: the policy applies to jobs in that status, has that effect, and was true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .judged_pool import JudgedPool, rule, truth_of, unparsed
 
 
 def _by_machine(event: e.JobSignalled) -> bool:
-    """Tell whether the machine has such jobs held, and the hold comes with the end of the run."""
+    """Return True if the machine has such jobs held, and the hold comes with the end of the run."""
     code = event.vacated.get("VacateReasonCode")
     return event.cause == "held_by_machine" and not event.evidence and code == str(HELD_BY_STARTD)
 
@@ -41,8 +41,8 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
         return
     policy = BY_CAUSE[event.cause]
     if isinstance(event, e.JobsTransitioned):
-        goes_on = event.row == "continue" and policy.row == EVICT  # a suspended job goes on to be vacated
-        if not (event.row == policy.row or goes_on) or event.source not in policy.statuses:
+        continues = event.row == "continue" and policy.row == EVICT  # a suspended job continues to be vacated
+        if not (event.row == policy.row or continues) or event.source not in policy.statuses:
             pool.report((cluster.id, proc), "row", f"{event.cause} does not {event.row} a job that is {event.source}")
         code = event.changes.get("HoldReasonCode", "0")
         if policy.row == "hold" and code != str(policy.code):
@@ -59,7 +59,7 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
 
 
 def is_by_policy(event: e.JobsTransitioned | e.JobSignalled) -> bool:
-    """Tell whether a policy caused it."""
+    """Return True if a policy caused it."""
     return event.cause in BY_CAUSE
 
 
@@ -83,7 +83,7 @@ def wrong_evidence(
         return f"its evidence is said to be {evidence}, where the stimulus recorded none"
     name = note.name.lower()
     if name not in texts:
-        return f"{note.name} is not what was to be asked: {', '.join(texts) or 'nothing'}"
+        return f"{note.name} is not the expression to evaluate: {', '.join(texts) or 'nothing'}"
     if truth_of(note.value) is not True:
         return f"it says that {note.name} held, but it was {note.value}"
     text = texts[name]
@@ -139,7 +139,7 @@ def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> Non
         words = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
         pool.report((cluster.id, proc), "value", words)
     if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
-        pool.report((cluster.id, proc), "value", "what it wrote itself is told as something else as well")
+        pool.report((cluster.id, proc), "value", "its own change is recorded a second time")
     _was_so(pool, cluster, proc, event)
 
 
@@ -237,7 +237,7 @@ def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
 
 
 def _seconds(text: str) -> int:
-    """The whole seconds that a literal is; 0: it is no number."""
+    """Return the whole seconds of a literal; 0 if it is not a number."""
     try:
         return int(text == "true") or int(float(text))
     except ValueError:

@@ -2,7 +2,7 @@
 
 The state is the domain's own, brought forward by the domain's fold. After a violation it follows the event as far as it
 can, so that one fault is reported once. What only the rules need is kept beside the state. The last events of each
-thing are kept as its story; those of things that are gone, for a while.
+thing are kept as its story; the events of removed things for a while.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class JudgedPool:
         self.expected: dict[str, tuple[int, int]] = {}
         """The job that a slot's claim was made for, until it is activated."""
         self.drained_claims: dict[str, dict[str, str]] = {}
-        """The claims that a machine had when its drain began, by slot; not those of a drain before it."""
+        """The claims that a machine had when its drain began, by slot."""
         self.notified: set[str] = set()  #: the slots that a negotiator outside of this pool matched
         self.benchmarking: set[str] = set()  #: the slots with benchmarks that have no result yet
         self.to_drain: set[str] = set()  #: the machines that the defragmentation chose, and whose drains have not begun
@@ -112,7 +112,7 @@ class JudgedPool:
         self.notes: dict[int, e.EvaluationRecorded] = {}  #: the recorded evidence, by position
         self.negotiators: set[str] = {""}  #: all that there ever were, as events have them
         self.preempted: dict[str, str] = {}  #: the dynamic slots that are to go for a match, with its job
-        self.going: dict[str, str] = {}  #: those that were said to go, with the slots that they were carved from
+        self.going: dict[str, str] = {}  #: the slots to be evicted, with the slots that they were carved from
         self.claimed_parts: set[str] = set()  #: the slots of which a holder outside claimed a part
         self.transformed: dict[int, list[e.JobsTransformed]] = {}
         """What transforms did to submissions that have not come into the queue yet."""
@@ -261,16 +261,16 @@ def policy(slot: Slot, name: str) -> str | None:
     return None if spelling is None else slot.ad[spelling]
 
 
-_WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
+_TIMES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
-def has_wishes(pool: JudgedPool, run: Starter) -> bool:
-    """Tell whether a job has its own retirement or vacate time; true where that is unknown."""
+def has_own_times(pool: JudgedPool, run: Starter) -> bool:
+    """Return True if a job has its own retirement or vacate time, or that is unknown."""
     if run.job:
-        return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
+        return any(name.lower() == other.lower() for name in run.ad for other in _TIMES)
     cluster = pool.state.clusters.get(run.cluster)
     return cluster is None or any(
-        not cluster.is_uniform(wish) or cluster.requested_value(run.proc, wish) for wish in _WISHES
+        not cluster.is_uniform(name) or cluster.requested_value(run.proc, name) for name in _TIMES
     )
 
 
@@ -303,7 +303,7 @@ def job_of(text: str) -> tuple[int, int] | None:
 
 
 def unparsed(text: str) -> str:
-    """Return a text as the language writes its meaning; a text that is no expression is unchanged."""
+    """Return a text as the language writes its meaning; a text that is not an expression is unchanged."""
     meaning = expression(text)
     return text if meaning is None else unparse(meaning)
 

@@ -44,7 +44,7 @@ def joined(pool: JudgedPool, event: e.MachineJoined) -> None:
 @rule_of(e.MachineLeft, _known)
 def left(pool: JudgedPool, machine: Machine, event: e.MachineLeft) -> None:
     if event.cause == "shutdown" and not machine.shutdown:
-        pool.report(event.machine, "shutdown", "it leaves because it is shut down, but nobody told it to end")
+        pool.report(event.machine, "shutdown", "it leaves because of a shutdown that was not requested")
     if machine.backfill is not None:
         pool.report(event.machine, "backfill", f"it leaves, and its backfill client {machine.backfill.key} runs")
     if machine.slots:
@@ -63,7 +63,7 @@ def configured(pool: JudgedPool, machine: Machine, event: e.MachineConfigured) -
 def _settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) -> None:
     for name in event.settings:
         if name not in SETTINGS and not name.startswith(PER_RESOURCE):
-            pool.report(event.machine, "value", f"{name} is no setting of an execution point")
+            pool.report(event.machine, "value", f"{name} is not a setting of an execution point")
 
 
 @rule(e.BenchmarksRan)
@@ -71,7 +71,7 @@ def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
     machine = _known(pool, event)
     slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != event.machine:
-        pool.report(event.machine, "reference", f"{event.slot} is no slot of {event.machine}")
+        pool.report(event.machine, "reference", f"{event.slot} is not a slot of {event.machine}")
     elif machine is not None and event.slot not in pool.benchmarking:
         pool.report(slot, "source", f"benchmarks run in {BENCHMARKING}, and it has begun none")
     pool.benchmarking.discard(event.slot)
@@ -90,7 +90,7 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
     if event.drain != machine.drains + 1:
         pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
     if not drain_machine().legal(OPEN, "start", event.schedule):
-        pool.report(event.machine, "value", f"{event.schedule!r} is no schedule of a drain")
+        pool.report(event.machine, "value", f"{event.schedule!r} is not a schedule of a drain")
     if event.completion not in COMPLETIONS:
         words = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
         pool.report(event.machine, "value", words)
@@ -153,7 +153,7 @@ def drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -> None
 def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) -> None:
     slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != machine.name:
-        pool.report(machine.name, "reference", f"{event.slot} is no slot of {machine.name}")
+        pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
         return
     activation = slot.activation
     if activation is None or slot.claim is None or "drained" not in slot.claim.marks:
@@ -191,25 +191,25 @@ def settle(pool: JudgedPool, name: str) -> None:
 @rule_of(e.ShutdownBegan, _known)
 def shutdown_began(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -> None:
     if event.how not in SHUTDOWNS:
-        pool.report(machine.name, "value", f"{event.how!r} is no way to shut down: {', '.join(SHUTDOWNS)}")
+        pool.report(machine.name, "value", f"{event.how!r} is not a way to shut down: {', '.join(SHUTDOWNS)}")
     elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):
         pool.report(machine.name, "shutdown", f"it is to end {event.how}, but is ending {machine.shutdown} already")
     pool.asked = event.cause
 
 
 # Check the defragmentation: when it polls, how many machines it drains, and that each drain in its name is one of
-# those that it chose.
+# the ones that it chose.
 
 THING = "defrag"
 DRAINED, CANCELED = "defrag", "defrag_cancel"
-"""The causes of what follows from a poll."""
+"""The causes of the events of a poll."""
 
 
 @rule(e.DefragPolled)
 def polled(pool: JudgedPool, event: e.DefragPolled) -> None:
     policy = policy_in_force(pool.state.settings)
     if policy is None:
-        pool.report(THING, "defrag", "it polls, but DEFRAG does not stand in the pool's DAEMON_LIST")
+        pool.report(THING, "defrag", "it polls, but DEFRAG is not in the pool's DAEMON_LIST")
         pool.folds = None
         return
     _in_time(pool, policy, event)
@@ -218,7 +218,7 @@ def polled(pool: JudgedPool, event: e.DefragPolled) -> None:
     _count(pool, policy, event)
     _machines(pool, event)
     if not all(isfinite(value) and value >= 0 for value in event.costs.values()):
-        pool.report(THING, "value", "what drains cost on the average is no number of 0 or more")
+        pool.report(THING, "value", "the average cost of drains is not a number of 0 or more")
     pool.to_drain = {cancel.machine for cancel in event.drains if not cancel.refused}
     pool.to_cancel = {cancel.machine for cancel in event.cancels if not cancel.refused}
 
@@ -263,7 +263,7 @@ def _machines(pool: JudgedPool, event: e.DefragPolled) -> None:
     for choice in choices:
         slot = state.slots.get(choice.slot)
         if slot is None or slot.machine != choice.machine:
-            pool.report(THING, "reference", f"{choice.slot} is no slot of {choice.machine}")
+            pool.report(THING, "reference", f"{choice.slot} is not a slot of {choice.machine}")
         missing = [position for position in choice.evidence if position not in pool.notes]
         if missing:
             pool.report(THING, "evidence", f"its evidence is said to be {missing[0]}, where the poll noted none")
@@ -324,7 +324,7 @@ _WITH_CLIENT: Final = (BACKFILL_BUSY, BACKFILL_KILLING)
 _DESTINATIONS: Final = ("Matched", "Claimed", "Owner")
 _AT_ANY_TIME: Final = ("failed", "lost", "unattended")
 _OUTCOMES: Final = {True: ("killed", *_AT_ANY_TIME), False: ("exited", *_AT_ANY_TIME)}
-"""How a client may end, by whether it was told to."""
+"""The outcomes of a client, by whether it was signalled to end."""
 
 
 def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
@@ -357,7 +357,7 @@ def started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> Non
         pool.report(machine.name, "backfill", f"a backfill client begins beside client {machine.backfill.key}")
     slot = machine.slots.get(event.slot)
     if slot is None:
-        pool.report(machine.name, "reference", f"{event.slot} is no slot of {machine.name}")
+        pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
     elif slot.state_activity != BACKFILL_BUSY:
         pool.report(slot, "backfill", f"a client begins for it, but it is {slot.state_activity}")
     system = system_of(pool.state, machine)
@@ -378,18 +378,18 @@ def executing(pool: JudgedPool, client: BackfillClient, event: e.BackfillExecuti
 @rule_of(e.BackfillSignalled, _client)
 def signalled(pool: JudgedPool, client: BackfillClient, event: e.BackfillSignalled) -> None:
     if event.until < event.at or event.at < client.until:
-        pool.report(event.machine, "backfill", "its client is told to end before it is to be told so")
+        pool.report(event.machine, "backfill", "its client is signalled to end too early")
 
 
 @rule_of(e.BackfillExited, _client)
 def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) -> None:
     machine = pool.state.machines[event.machine]
     if event.outcome not in _OUTCOMES[bool(client.told)]:
-        state = "told" if client.told else "not told"
+        state = "signalled" if client.told else "not signalled"
         pool.report(event.machine, "backfill", f"its client was {state} to end, and is said to be {event.outcome}")
     law = after_end(pool.state, machine, event.outcome, event.at)
     if (event.failures, event.retry) != law:
-        pool.report(event.machine, "backfill", "when its client may begin again is not what follows from how it ended")
+        pool.report(event.machine, "backfill", "the time of its client's next start does not follow from how it ended")
     if min(event.user_cpu, event.system_cpu, event.ended) < 0 or event.ended > event.at:
         pool.report(event.machine, "value", "an instant or a time of its client's end is none")
 
@@ -397,7 +397,7 @@ def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) ->
 @rule_of(e.BackfillLeaving, known_slot)
 def leaving(pool: JudgedPool, slot: Slot, event: e.BackfillLeaving) -> None:
     if event.destination not in _DESTINATIONS:
-        pool.report(slot, "value", f"{event.destination!r} is no state to which a slot goes from Backfill")
+        pool.report(slot, "value", f"{event.destination!r} is not a state to which a slot goes from Backfill")
     elif event.destination == (slot.destination or "Owner"):
         pool.report(slot, "backfill", f"it is said to turn to {event.destination}, where it goes already")
     if slot.state_activity not in _WITH_CLIENT:
@@ -421,15 +421,17 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
         return
     client = machine.backfill
     if slot.state_activity == BACKFILL_BUSY and not runs(machine):
-        words = "no client runs" if client is None else "its client was told to end"
+        words = "no client runs" if client is None else "its client was signalled to end"
         pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, and {words}")
     if slot.state_activity == BACKFILL_KILLING and (not is_awaited(pool.state, slot) or runs(machine)):
-        words = "nothing is to be waited for" if not is_awaited(pool.state, slot) else "its client was not told to end"
+        words = (
+            "there is nothing to wait for" if not is_awaited(pool.state, slot) else "its client got no signal to end"
+        )
         pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {words}")
     if client is not None and not any(other.state_activity in _WITH_CLIENT for other in machine.slots.values()):
         pool.report(slot, "backfill", f"backfill client {client.key} runs, and no slot of its machine has it")
 
 
 def may_wait(pool: JudgedPool, slot: Slot) -> bool:
-    """Tell whether a claim may wait for a slot that nobody has: its cores have a client that is still to go."""
+    """Return True if a claim may wait for an unclaimed slot: a client that is ending still has its cores."""
     return slot.state_activity == BACKFILL_BUSY or is_in_the_way(pool.state, slot)

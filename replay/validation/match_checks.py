@@ -1,4 +1,4 @@
-"""Check matches: those of a cycle, the concurrency limits that they take, and the dynamic slots that go for them."""
+"""Check the matches of a cycle, their concurrency limits, and the dynamic slots that are evicted for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...domain.state.caches import expression
 from ...domain.state.records import Matched, Slot
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
-from .judged_pool import JudgedPool, has_wishes, job_of, known_slot, policy, rule, rule_of
+from .judged_pool import JudgedPool, has_own_times, job_of, known_slot, policy, rule, rule_of
 from .run_checks import waits_for_a_slot
 from .transition_rules import REASONS
 
@@ -65,9 +65,9 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
     claim = None if slot is None else slot.claim
     preempts(pool, match)
     if match.reason and match.reason not in REASONS:
-        pool.report_slot(match.slot, "value", f"{match.reason!r} is no reason of a match: {', '.join(REASONS)}")
+        pool.report_slot(match.slot, "value", f"{match.reason!r} is not a reason of a match: {', '.join(REASONS)}")
     elif match.reason and claim is None and not match.preempts:
-        pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but nobody has it")
+        pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but it is not claimed")
     elif claim is not None and not match.reason:
         words = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
         pool.report_slot(match.slot, "match", words)
@@ -85,7 +85,7 @@ def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], M
 @rule_of(e.MatchVoided, known_slot)
 def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
     if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
-        words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"
+        words = f"{void_row(event.cause)} is not how a match ends without a notification of the slot"
         pool.report_slot(event.slot, "match", words)
     matches = pool.state.matches.get(event.slot, {})
     if job_of(event.job) not in matches:
@@ -142,13 +142,13 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
         slot = pool.state.slots.get(name)
         whole = match.slot if _is_carved_later(pool, match.slot) else str(SlotName.parse(match.slot).parent)
         if slot is None or slot.claim is None or slot.parent != whole:
-            words = f"{name} is to go for job {match.job}, but is no claimed part of the slot that was matched"
+            words = f"{name} is evicted for job {match.job}, but is not a claimed part of the matched slot"
             pool.report_slot(match.slot, "match", words)
             continue
         granted, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
         at = 0 if pool.event is None else pool.event.at
         retires = run is not None and granted.isdecimal() and run.ran(at) < 1_000_000 * int(granted)
-        if run is not None and retires and not has_wishes(pool, run):  # a job may ask for less
+        if run is not None and retires and not has_own_times(pool, run):  # a job may ask for less
             words = f"it is to go for job {match.job}, and its job has retirement time left"
             pool.report_slot(name, "retirement", words)
         if whole != match.slot:

@@ -68,7 +68,7 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
 
 
 def _deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
-    """Tell whether the start of a job is deferred to another time than its DeferralTime, as far as that does not depend
+    """Return True if a job's start is deferred to another time than its DeferralTime, as far as that does not depend
     on the time zone. In older logs none is deferred."""
     expected = {deferral_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
     return bool(event.deferred) and len(expected) == 1 and event.deferred not in expected
@@ -110,7 +110,7 @@ def begins_on(pool: JudgedPool, slot: Slot) -> None:
 
 
 def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
-    """Tell whether a job is Idle, with nothing left of an earlier run."""
+    """Return True if a job is Idle, with nothing left of an earlier run."""
     cluster = pool.state.clusters.get(number)
     idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
     return idle and (number, proc) not in pool.state.by_job
@@ -124,7 +124,7 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     """Return the activation of the job; without one, fold nothing."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if known_cluster(pool, event.cluster, event.proc) is not None and run is None:
-        pool.report(event, "activation", "nothing of it runs")
+        pool.report(event, "activation", "it has no run")
     if run is None:
         pool.folds = None
     elif not isinstance(event, e.JobExited):
@@ -135,7 +135,7 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
 @rule_of(e.JobTransferBegan, _run)
 def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
     if event.way not in _WAYS:
-        pool.report(event, "transfer", f"{event.way!r} is no way of files: input, checkpoint or output")
+        pool.report(event, "transfer", f"{event.way!r} is not a direction of files: input, checkpoint or output")
         pool.folds = None
     elif run.executing is not (event.way != "input"):
         words = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
@@ -166,7 +166,7 @@ def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded)
         words = f"its {event.way} has the number {event.number}, behind {run.checkpoints} checkpoints"
         pool.report(event, "value", words)
     if event.kept and not (event.way == "output" and run.stop):
-        pool.report(event, "value", f"its {event.way} was kept, but only outputs are, of a run that was told to end")
+        pool.report(event, "value", f"its {event.way} was kept, but only outputs are, after a signal to end")
     if event.ended > event.at:
         pool.report(event, "order", "its transfer ended later than the log knew of it")
 
@@ -188,7 +188,7 @@ def due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
     elif event.at < run.deferred:
         pool.report(event, "activation", "its process is started before its time has come")
     elif run.stop:
-        pool.report(event, "end", "its process is started, but it was told to end")
+        pool.report(event, "end", "its process is started after its signal to end")
 
 
 _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")
@@ -211,13 +211,13 @@ def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
 
 
 def wrong_order(run: Activation | Starter, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
-    """Yield the errors in the order in which processes are told to end."""
+    """Yield the errors in the order of the signals that end processes."""
     if event.how not in ("soft", "hard"):
-        yield f"{event.how!r} is no way to end a job: soft or hard"
+        yield f"{event.how!r} is not a way to end a job: soft or hard"
     elif event.how == "soft" and run.stop:
-        yield "it is told to end softly a second time"
+        yield "it is ended softly a second time"
     if event.cause == "kill_timeout" and (not run.stop or event.at < run.until):
-        yield f"its time to end is said to be over, but it {'has more' if run.stop else 'was told nothing'}"
+        yield f"its time to end is over, but it {'has more' if run.stop else 'got no signal'}"
     if 0 != event.until < event.at:
         yield "the time that it is given to end is over already"
 
@@ -283,13 +283,13 @@ def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int)
     if event.row and event.row not in outcome.rows:
         pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
     in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it ended before that
-    if outcome.told is not None and outcome.told != bool(run.stop) and not in_time:
-        ending = "had been told to end" if run.stop else "had not been told to end"
+    if outcome.signalled is not None and outcome.signalled != bool(run.stop) and not in_time:
+        ending = "had been signalled to end" if run.stop else "had not been signalled to end"
         pool.report(job, "end", f"outcome {event.outcome}, but it {ending}")
     if event.outcome == "exited" and run.transfer not in ("", "output done"):
-        pool.report(job, "transfer", f"it ended by itself, but the transfer of its files is at {run.transfer}")
+        pool.report(job, "transfer", f"it exited, but the transfer of its files is at {run.transfer}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):
-        pool.report(job, "end", "it ended by itself: with a code or by a signal, one of the two")
+        pool.report(job, "end", "it exited: with either a code or a signal")
     if event.ended > event.at:
         pool.report(job, "order", "it ended later than the log knew of it")
     if min(event.user_cpu, event.system_cpu, event.resident, event.disk, event.ended) < 0:

@@ -32,7 +32,7 @@ def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
     accounting_checks.founded(pool, event)
     pool.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
     if event.dialect not in DIALECTS:
-        pool.report("pool", "reference", f"{event.dialect} is no dialect: the rest is judged as {MANUAL.name}")
+        pool.report("pool", "reference", f"{event.dialect} is not a dialect: the rest is judged as {MANUAL.name}")
         return
     pool.dialect = DIALECTS[event.dialect]
     pool.slot_table, pool.job_table = slot_machine(event.dialect), job_machine(event.dialect)
@@ -70,7 +70,7 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
     pool.begin_story(name)
     pool.touched[name] = None
     if event.kind not in KINDS:
-        pool.report_slot(name, "value", f"{event.kind} is no kind of slot")
+        pool.report_slot(name, "value", f"{event.kind} is not a kind of slot")
     amounts = pool.amounts[name] = Amounts()
     _amounts(pool, name, resources(event.ad), event.ad)
     amounts.whole = dict(amounts.have)
@@ -80,7 +80,7 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
         if event.parent:
             pool.report_slot(name, "reference", f"it is {event.kind}, and said to be carved from {event.parent}")
     elif parent is None or parent.kind != "partitionable" or parent.machine != event.machine:
-        pool.report_slot(name, "reference", f"{event.parent or 'nothing'} is no partitionable slot of its machine")
+        pool.report_slot(name, "reference", f"{event.parent or 'nothing'} is not a partitionable slot of its machine")
     else:
         _carve(pool, event.parent, amounts.have, 1)
 
@@ -95,7 +95,7 @@ def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[st
         if resource in ad:
             value = amount(ad[resource])
             if value is None or value < 0:
-                pool.report_slot(name, "value", f"{resource} = {ad[resource]} is no amount")
+                pool.report_slot(name, "value", f"{resource} = {ad[resource]} is not an amount")
             else:
                 pool.amounts[name].have[resource] = value
 
@@ -167,7 +167,7 @@ def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
         match_checks.gives_back(pool, slot, {name: many - amounts.have[name] for name, many in before.items()})
     if event.cause in ("carved", "merged", PSLOT_PREEMPTION):
         return
-    for resource, many in amounts.have.items():  # a changed amount is no carving
+    for resource, many in amounts.have.items():
         amounts.whole[resource] = amounts.whole.get(resource, 0) + many - before.get(resource, 0)
 
 
@@ -216,7 +216,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
         if needs.match is not None:
             _agrees(pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified)
     if waiting is not None and slot.claim is None and not may_wait(pool, slot):
-        pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and nobody has it")
+        pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and it is not claimed")
     job = job_of(waiting.job) if waiting is not None and not waiting.holder else None
     if job is not None and not waits_for_a_slot(pool, *job):
         pool.report_slot(name, "waiting", f"{_job(job)} is said to wait for it, but does not wait for a slot")
@@ -239,7 +239,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
 
 
 def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
-    """Check that a slot's job is suspended when the slot is, and was told to end when it must not run on."""
+    """Check that a slot's job is suspended when the slot is, and was signalled to end when it must not continue."""
     cluster, proc = starter.cluster, starter.proc
     jobs, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
     if jobs is None or run is None:
@@ -252,19 +252,19 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
         pool.report((cluster, proc), "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}")
     if not run.stop and status not in RUNS:
         pool.report(
-            (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), and was not told to end"
+            (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), and got no signal to end"
         )
     else:
         _signalled(pool, slot, starter)
 
 
 _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
-"""How the job of a slot in Preempting was last told to end."""
+"""Check the last signal to the job of a slot in Preempting."""
 
 
 def _signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
-        ending = "killed" if run.stop else "told to end"
+        ending = "killed" if run.stop else "signalled to end"
         pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {ending}")
 
 

@@ -1,4 +1,4 @@
-"""Check submissions: what came into the queue is what the schedd's policy makes of what was submitted."""
+"""Check submissions: the queued jobs are what the schedd's policy makes of the submitted ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in OF_A_HOLD)})
 def told_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
     name = f"cluster {event.cluster}"
     if f"JOB_TRANSFORM_{event.transform}" not in pool.state.settings:
-        pool.report(name, "policy", f"{event.transform} is no transform of the settings in force")
+        pool.report(name, "policy", f"{event.transform} is not a transform of the settings in force")
     for position in event.evidence:
         _noted(pool, name, position, f"JOB_TRANSFORM_{event.transform}")
     pool.transformed.setdefault(event.cluster, []).append(event)
@@ -39,10 +39,10 @@ def refused(pool: JudgedPool, event: e.SubmissionRefused) -> None:
     check_number(pool, event)
     policy = event.setting.startswith(("SUBMIT_REQUIREMENT_", "JOB_TRANSFORM_")) or event.setting in LIMITS
     if policy and event.setting not in pool.state.settings:
-        pool.report(name, "policy", f"{event.setting} is no setting in force")
+        pool.report(name, "policy", f"{event.setting} is not a setting in force")
     pool.turned_away += 1
     if not event.job.startswith(f"{event.cluster}."):
-        pool.report(name, "reference", f"{event.job} is no job of {name}")
+        pool.report(name, "reference", f"{event.job} is not a job of {name}")
     if event.evidence:
         note = _noted(pool, name, event.evidence, event.setting)
         if note is not None and note.value == "true":
@@ -68,7 +68,7 @@ def answered_refusal(pool: JudgedPool, event: e.RequestAnswered) -> None:
 def _noted(pool: JudgedPool, name: str, position: int, about: str) -> e.EvaluationRecorded | None:
     note = pool.notes.get(position)
     if note is None or not note.name.startswith(about):
-        pool.report(name, "evidence", f"{position} is no evidence of {about}")
+        pool.report(name, "evidence", f"{position} is not evidence of {about}")
         return None
     return note
 
@@ -92,7 +92,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.report(name, "value", "what differs between its jobs cannot be read")
         return
     if any(len(texts) != event.count for texts in before.values()):
-        pool.report(name, "value", f"it does not say of each of {event.count} jobs what differs between them")
+        pool.report(name, "value", f"it does not list the differences of all {event.count} jobs")
         return
     second = event.at // 1_000_000
     context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
@@ -131,7 +131,7 @@ def settle_submissions(pool: JudgedPool) -> None:
         pool.report(f"cluster {number}", "policy", "it was transformed, and did not come into the queue")
     pool.transformed.clear()
     if pool.turned_away != pool.refused_answers:
-        pool.report("requests", "answer", "what became of a submission, and the answer, are not the same")
+        pool.report("requests", "answer", "the answer to the request differs from what happened to the submission")
     pool.turned_away = pool.refused_answers = 0
 
 

@@ -33,7 +33,7 @@ def _needs(pair: str) -> SlotNeeds:
     job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
     if activity == "Cleaning":  # the job has ended, its starter has not
         job = None
-    # A slot that is not told of its match stays where it can be matched until it is claimed, or waited for.
+    # A slot without a notification of its match can still be matched until it is claimed, or waited for.
     may_match = (
         claim
         or state == "Backfill"
@@ -47,22 +47,22 @@ NEEDS: Final[dict[str, SlotNeeds]] = {pair: _needs(pair) for pair in HTCONDOR_25
 
 class Outcome(NamedTuple):
     rows: tuple[str, ...]  #: the rows that may follow while the job runs
-    told: bool | None  #: the processes had been told to end; None: either
+    signalled: bool | None  #: the processes had been signalled to end; None: either
 
 
 def _outcome(row: str) -> Outcome:
-    rows, _, code = row.partition(" | ")
-    return Outcome(tuple(rows.split()), {"told": True, "not told": False}.get(code))
+    rows, _, signalled = row.partition(" | ")
+    return Outcome(tuple(rows.split()), {"signalled": True, "not signalled": False}.get(signalled))
 
 
 OUTCOMES: Final = {tuple(ends.split()): _outcome(row) for ends, row in _TABLES["outcomes"].items()}
 """By outcome and cause of a run's end."""
 
 
-# What machines may be told
+# Requests to machines
 
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
-"""The rows by which a complete drain goes on by itself, and the request for each."""
+"""The rows by which a complete drain continues without a request, and the request for each."""
 SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: how a startd may end, the gentlest first
 
 # What expressions decide

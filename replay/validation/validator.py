@@ -45,7 +45,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
     """Yield the violations of a whole log as it is read.
 
     ``events`` are all of a log, with their positions. ``verdict``, if given, is filled at the end, except for its
-    violations. Raises nothing of its own, whatever the events say.
+    violations. Raises no errors, whatever the events contain.
     """
     pool = JudgedPool()
     stimulus: str | None = None
@@ -63,13 +63,13 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             pool.report(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
         _in_order(pool, event, last, at)
         if event.cause not in e.CAUSE_CODES:
-            pool.report(event_name(event), "cause", f"{event.cause!r} is no cause that an event may name")
+            pool.report(event_name(event), "cause", f"{event.cause!r} is not a cause that an event may name")
         elif event.cause in ASKED and not goes_on(event):
             pool.asked = event.cause
         rule = RULES_OF.get(type(event))
         if rule is None:
             pool.event = None
-            pool.report("log", "kind", f"{type(event).__name__} is no kind of event")
+            pool.report("log", "kind", f"{type(event).__name__} is not a kind of event")
         else:
             if not pool.founded and not isinstance(event, e.PoolFounded | e.WriterBegan):
                 pool.report("pool", "founded", "the log does not begin with the founding of its pool")
@@ -103,7 +103,7 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
     pool.touched, pool.drained = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:
-        pool.report("requests", "answer", f"a user asked for it ({pool.asked}), and no answer is there")
+        pool.report("requests", "answer", f"a user asked for it ({pool.asked}), and there is no answer")
     if pool.matched_any and not pool.notes:
         pool.report("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
     pool.asked, pool.notes = "", {}
@@ -112,7 +112,7 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
 
 
 def goes_on(event: e.Event) -> bool:
-    """Tell whether a suspended slot goes on: that needs no request, since its job may have ended."""
+    """Return True if a suspended slot continues: that needs no request, since its job may have ended."""
     return type(event) is e.SlotTransitioned and event.cause == "continue_command"
 
 
@@ -147,7 +147,7 @@ def examine(events: Iterable[tuple[int, e.Event]]) -> ValidationResult:
 
 
 def audit_native_log(log: EventStore, name: str = "") -> Audit:
-    """Audit a native log. The stores check its seal. `name` stands for the file in findings."""
+    """Audit a native log. The stores check its seal. `name` is the file's name in findings."""
     audit = Audit()
     verdict = ValidationResult()
     for v in validate(log.read(), verdict):

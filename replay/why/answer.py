@@ -19,7 +19,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
     """Tell why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given;
     for a cluster (12), how its jobs fared. A slot that alone has its name needs no machine (slot1).
 
-    :raises ValueError: the name is no job's, cluster's or slot's
+    :raises ValueError: the name is not a job's, cluster's or slot's
     :raises UnknownThingError: the log knows no such thing
     """
     what = _named(log, name)
@@ -33,7 +33,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
             return why_imported_slot(log, which, at, zone)
         # What is wanted of another instant is not in what the present needs.
         return why_slot(log.read() if at is not None else slot_events(log, which), which, at, zone)
-    raise ValueError(f"{name} is no job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
+    raise ValueError(f"{name} is not a job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
 
 
 _ASKED = "why is told of a job (12.3), a cluster (12) and a slot (slot1@host)"

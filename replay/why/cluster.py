@@ -89,7 +89,7 @@ def _missing(
 
 
 def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
-    """Answer for the first job of each kind that somebody may want to do something about."""
+    """Return the answers for the first job of each kind that a user may want to act on."""
     kinds = ("failed", "held", *([] if results.first("running") is not None else ["idle"]))
     procs = (results.first(status) for status in kinds)
     return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
@@ -103,7 +103,7 @@ def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: 
 
 
 def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
-    """What became of a cluster's jobs until the instant `at`, in the pool's own log or an imported one."""
+    """Return the outcomes of a cluster's jobs until the instant `at`, in the pool's own log or an imported one."""
     if is_imported(log):
         return _of_records(log, cluster, at)
     return outcomes_of(event for _, event in until(log.read_stream(f"cluster/{cluster}"), at))
@@ -112,8 +112,8 @@ def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
 def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
     results = Outcomes()
     records: dict[int, list[Record]] = {}
-    told = [one for one in single_entries(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
-    for position, event in sorted(told, key=lambda one: one[1].at):
+    events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
+    for position, event in sorted(events, key=lambda event: event[1].at):
         if not isinstance(event, e.JobLogged | e.JobReported) or event.proc < 0:
             continue
         record = record_of(position, event)
@@ -128,7 +128,7 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
     for proc, ad in ads_of_queue(log, cluster, at).items():
         if proc not in results.status or (results.status[proc] in _OPEN and ad.has_left):
             _take_ad(results, proc, ad)
-    reported = {event.proc for _, event in told if isinstance(event, e.JobReported) and event.proc >= 0}
+    reported = {event.proc for _, event in events if isinstance(event, e.JobReported) and event.proc >= 0}
     results.set(sorted(reported - results.status.keys()), UNTOLD)
     return results
 

@@ -60,8 +60,8 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     points = access_points(everything, (cluster, proc), places)
     if points is not None:
         everything = [one for one in everything if points.has(one[1])]
-    told = [one for one in everything if at is None or one[1].at <= at]
-    records = records_of(told, proc, places)
+    known = [event for event in everything if at is None or event[1].at <= at]
+    records = records_of(known, proc, places)
     ads = ads_of_job(log, (cluster, proc), at, records)
     if points is not None:
         ads = [ad for ad in ads if points.has_ad(ad)]
@@ -70,7 +70,7 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     logged = [record for record in records if isinstance(record.event, e.JobLogged)]
     gaps = [(position, gap) for position, gap in gaps_of(log, logged) if gap.until == 0 or gap.until >= begin]
     life = ImportedJob((cluster, proc), at, zone, places, SlotRecords(log, at))
-    life.gather(told, records, ads_of_life(ads, begin))
+    life.gather(known, records, ads_of_life(ads, begin))
     matched = (event for _, event in everything if is_match(event))
     life.called = next(filter(None, (event.facts.get("user", "") for event in matched)), "")
     runs = job_runs(log, cluster, proc, at, zone)
@@ -214,7 +214,7 @@ _ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: 
 
 
 def situation(life: ImportedJob) -> Situation:
-    """Return what its records say of where it is."""
+    """Return its situation by its records."""
     since = life.since or life.chain[-1]
     steps = [since]
     if life.status == IDLE:

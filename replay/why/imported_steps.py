@@ -27,7 +27,7 @@ Step = Callable[[ImportedJob, Record], None]
 
 
 def read_record(life: ImportedJob, record: Record) -> None:
-    """Tell of an entry, or of what a daemon reported; of an entry without a sentence of its own, by its name."""
+    """Report an entry or a daemon's record; an entry without its own sentence by its name."""
     life.last = max(life.last, record.at)
     before(life, record)
     step = _STEPS.get(record.what)
@@ -179,7 +179,7 @@ def on_not_reconnected(life: ImportedJob, record: Record) -> None:
 
 
 def tell_gap(life: ImportedJob, position: int, gap: e.SourceGap) -> None:
-    """Say that records are missing where they may have told more."""
+    """Report that records are missing that may have shown more."""
     at = gap.since or gap.at
     if life.chain and at <= life.last:
         until = instant(gap.until, life.zone) if gap.until else ""
@@ -191,7 +191,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-SAYS_NOTHING = "Unspecified"  #: how the reason of an eviction begins that nobody gave a reason for
+SAYS_NOTHING = "Unspecified"  #: the beginning of the reason of an eviction without a given reason
 SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that say nothing about why a job is where it is
 _AFTER_THE_END: Final = frozenset({BEGIN, "4", "5", "9", "12", "13"})
 FORGOTTEN: Final = {
@@ -239,7 +239,7 @@ def tell_gathered(life: ImportedJob) -> None:
 
 
 def on_matched(life: ImportedJob, record: Record) -> None:
-    """A match that led to a run, of this job or one like it, is told with the run."""
+    """A match that led to a run, of this job or one like it, is reported with the run."""
     if not life.matches.led_to_run(record):
         life.fruitless_matches.append(record)
 
@@ -346,7 +346,7 @@ def on_terminated(life: ImportedJob, record: Record) -> None:
 
 
 def on_evicting(life: ImportedJob, record: Record) -> None:
-    """What becomes of it is not said: it may be held, or removed."""
+    """Its next status is unknown: it may be held, or removed."""
     run = life.ended_by(record)
     why, also = life.why(run, record.at)
     facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": life.after(record.at), **why}
@@ -354,7 +354,7 @@ def on_evicting(life: ImportedJob, record: Record) -> None:
 
 
 def on_process_ended(life: ImportedJob, record: Record) -> None:
-    """What becomes of it is not said: its starter tells of its process alone."""
+    """Its next status is unknown: its starter reports only its process."""
     checkpoint = life.is_checkpoint(record)
     if checkpoint or not life.is_logged(life.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"

@@ -35,9 +35,9 @@ def why_job(
     events: Iterable[e.LoggedEvent], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
 ) -> Answer:
     """Tell why the job is where it is (at the instant `at`, if one is given), and its life in order of time. Times
-    within sentences are those of `zone`.
+    within sentences are in `zone`.
 
-    ``events`` are the log's, or those that ``job_events`` selects. Raises ``UnknownThingError``.
+    ``events`` are the log's, or the events that ``job_events`` selects. Raises ``UnknownThingError``.
     """
     life = OwnJob(cluster, proc, zone)
     known = list(until(events, at))
@@ -81,7 +81,7 @@ class Judged(NamedTuple):
 
 
 def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
-    """Judge why a job is not matched. ``events`` are the log's, or those that ``job_events`` selects."""
+    """Judge why a job is not matched. ``events`` are the log's, or the events that ``job_events`` selects."""
     life = OwnJob(cluster, proc, UTC)
     for position, event in events:
         life.read(position, event)
@@ -100,7 +100,7 @@ def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle:
 
 
 def _since(life: OwnJob) -> Sentence:
-    """Return what put it into its status: of its own step and its slot's that say the same, the slot's."""
+    """Return the step that put it into its status: its slot's, if its own step says the same."""
     assert life.since is not None
     position, step = life.shown
     return step if step is not None and position == life.since.position else life.since
@@ -269,7 +269,7 @@ def _is_unmade(life: OwnJob) -> Situation:
 
 _ENDS = {"exited", "evicted", "held", "held_by_user", "held_by_slot", "removed", "removed_by_user", *BY_POLICY.values()}
 _GIVEN = frozenset({"matched", "put_together"})
-"""What tells of the slot on which a job begins."""
+"""Return the sentences about the slot on which a job begins."""
 _SITUATIONS: dict[str, Callable[[OwnJob], Situation]] = {
     "unmade": _is_unmade,
     RUNNING: _runs,

@@ -1,4 +1,4 @@
-"""The life of a job of a real pool while its records are read in order: where it is, and what was told of it."""
+"""Collect the life of an HTCondor job from its records, read in order: its status, and the sentences so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Placed = Record | JobAd | Place | Death | Next  #: what a sentence is about
 Fact = str | Death | Next | None  #: what a sentence says; of a death or the next job, it depends on when it was known
 _LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
 BEGUN, OVER = "begun_there", "over_there"
-"""What the records are called that stand for the beginning and the end of a run that its own records do not have."""
+"""The names of the records that replace a run's beginning and end if its own records lack them."""
 CLOSE: Final = 5 * SECOND  #: records of one end are no further apart, whichever daemon wrote them
 
 
@@ -39,13 +39,13 @@ class ImportedJob(JobLife):
         self.ads: list[JobAd] = []
         self.runs: list[JobRun] = []  #: all of its runs, with how each ended
         self.own: set[str] = set()  #: the places of its log's entries
-        self.seen: list[Record] = []  #: the ends of its process by itself, as its shadows and starters have them
+        self.seen: list[Record] = []  #: the exits of its process, as its shadows and starters have them
         self.failed = ""  #: the slot of an error that ended its run, until the entry of that end
         self.over = "run_over"  #: the code of the words for the end of its run, where its own records do not have it
         self.began = 0  #: when that run began (0: not known)
         self.attended = 0  #: when its shadow found it again in this run, if one did
-        self.lost: Sentence | None = None  #: what is told of the loss of the connection to it, while that lasts
-        self.run: list[e.LoggedEvent] = []  #: what the slot's log tells of the run
+        self.lost: Sentence | None = None  #: the sentence about the lost connection to it, until it is restored
+        self.run: list[e.LoggedEvent] = []  #: the slot's records of the run
         self.size: Record | None = None
         self.rejected: list[Record] = []
         self.fruitless_matches: list[Record] = []  #: in a row, that led to no run of a job of its cluster
@@ -58,7 +58,7 @@ class ImportedJob(JobLife):
         self.last = 0  #: the instant of the last record
 
     def gather(self, events: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
-        """Take in what is known of it and of the jobs of its cluster (``told``) before its records are read."""
+        """Prepare for reading its records: note its ads and the events of its cluster."""
         self.matches, self.ads, self.seen = Matches(events), ads, ends_seen(records)
         first, last = min((part.at for part in records), default=0), max((part.at for part in records), default=EVER)
         self.others = MatchesOfSlots(self.slots.log, self.places, first, last)  # of other clusters' jobs, too
@@ -72,7 +72,7 @@ class ImportedJob(JobLife):
 
     def tell(self, of: Placed, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
         """Add the sentence of a record; `also`: other records' places that it rests on. A fact may be a death or the
-        next job: one that only a later record tells is told by a sentence of its own."""
+        next job: one that only a later record has gets its own sentence."""
         said = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
         later: dict[str, str] = {}
         others: list[Sentence] = []
@@ -109,7 +109,7 @@ class ImportedJob(JobLife):
         return next(users, (self.called or "A user", []))
 
     def tell_match_of(self, slot: str, at: int) -> None:
-        """Tell of the match that led to a run on a slot, unless that was told."""
+        """Report the match that led to a run on a slot, unless it was reported."""
         match = self.matches.before_run(slot, self.began, at, self.job[1])
         if match is None and slot and not self.slots.was_used(slot, at):
             match = self.others.before_run(self.slots, slot, self.name, self.users(), at)

@@ -1,7 +1,7 @@
-"""What the records of a real pool say of one job: gathered, told once where several say it, in order of time.
+"""Collect HTCondor's records of one job in order of time; several records of one fact become one.
 
-A log of an import stands in the order of reading. The entries of a job event log come in order within their file, and
-the same entry stands in a user's log and in the pool-wide one: such are one record. Other daemons' records of the same
+An imported log is in the order of reading. The entries of a job event log come in order within their file, and
+the same entry is in a user's log and in the pool-wide one: both are one record. Other daemons' records of the same
 second are put where they can only have been: a match before the run that it led to.
 """
 
@@ -122,7 +122,7 @@ def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
 
 
 def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -> list[Record]:
-    """The records of one process among those of its cluster, each once, in order."""
+    """Return the records of one process from its cluster's records, each once, in order."""
     logged: dict[int, list[Record]] = {}
     reported: dict[int, list[Record]] = {}
     for position, event in events:
@@ -191,9 +191,9 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
 
 
 def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
-    """Reports in order of time, those of one second in the order of their causes: what one source says stays in the
-    source's order, and of what several say next, that which ends a run comes first. What a shadow says waits for its
-    beginning, which another daemon writes."""
+    """Yield reports in order of time, and within a second in the order of their causes: the reports of one source keep
+    its order, and of the next reports of several sources, the end of a run comes first. A shadow's report waits for its
+    start, which another daemon writes."""
     for _, alike in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
         sources: dict[str, deque[Record]] = {}
         for report in sorted(alike, key=lambda report: (report.at, report.position)):
@@ -216,7 +216,7 @@ _RANKS: Final = {
     "process_ended": -1, "over_there": 0, "shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3,
     "shadow_began": 4, "begun_there": 5,
 }  # fmt: skip
-"""In which order reports of one second from several sources are told: what ends a run first."""
+"""The order of reports of one second from several sources: the end of a run first."""
 _PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
 _OF_RUN: Final = frozenset({"4", "5", "7"})
 """Entries that end a run, though it may have ended before its beginning was written."""

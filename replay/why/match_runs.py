@@ -22,10 +22,10 @@ from ..narration.formatting import counted, instant
 from ..runs.slot_records import NEAR, Begun, SlotRecords
 from .job_records import APART, ENDS, Record, once, record_of
 
-SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
+SOON: Final = 600 * SECOND  #: a run begins at most this long after its match
 
 LEFTOVERS: Final = 20 * SECOND
-"""So long after a match of a partitionable slot the access point goes on to claim what is left of it."""
+"""So long after a match of a partitionable slot the access point continues to claim the rest of it."""
 
 
 def parent_of(slot: str) -> str:
@@ -61,7 +61,7 @@ class Matches:
             self._join([event for _, event in events])
 
     def _join(self, events: Sequence[e.Event]) -> None:
-        """Find for each run its match: each leads to one run, or those that the leftovers of its slot give."""
+        """Find the match of each run: each match leads to one run, or to several on the leftovers of its slot."""
         of_jobs = [event for event in events if isinstance(event, e.JobLogged | e.JobReported)]
         before: dict[tuple[int, str], e.Event] = {}
         led: set[int] = set()
@@ -138,7 +138,7 @@ def _ends(event: e.JobLogged | e.JobReported) -> bool:
 
 @define
 class MatchesOfSlots:
-    """The matches of slots that logs tell of between two instants, whichever cluster's job they name: the negotiator
+    """The matches of slots in logs between two instants, of any cluster's job: the negotiator
     names one job for all of an autocluster, which may be of several clusters. Read when first asked for."""
 
     log: EventStore
@@ -186,7 +186,7 @@ def is_match(event: e.Event) -> TypeGuard[e.JobReported]:
 
 
 def same_user(user: str, users: Collection[str]) -> bool:
-    """Whether a name is that of one of these users: a domain may be missing. Anybody's fits if nobody is known."""
+    """Whether a name is that of one of these users: a domain may be missing. Any name fits if no user is known."""
     return not users or user.partition("@")[0] in {name.partition("@")[0] for name in users}
 
 
@@ -207,7 +207,7 @@ class FruitlessMatches(NamedTuple):
 
 def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -> Iterator[FruitlessMatches]:
     """Sort matches of a job that led to no run of its cluster by who ran there: the negotiator names one job for all of
-    a user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
+    a user's that are alike, and another of them may have been given the slot; or it had been given to another user."""
     sorts: dict[str, list[tuple[Record, Begun | None]]] = {"jobs_like_it": [], "others_ran": [], "nothing_ran": []}
     for record in records:
         begun, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")

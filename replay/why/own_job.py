@@ -27,7 +27,7 @@ from .submissions import transformed
 
 
 class OwnJob(JobLife):
-    """What the events of a log say of a job, read one after the other."""
+    """Reads the events of a log about a job, one after the other."""
 
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         super().__init__(cluster, proc, zone)
@@ -53,16 +53,16 @@ class OwnJob(JobLife):
         self.step: Sentence | None = None
         """The last step of its slot while it ran that says more than the end of the run."""
         self.shown: tuple[int, Sentence | None] = 0, None
-        """The position of a step of its own, and the step of its slot that says the same with the evidence."""
-        self.reasons: dict[str, str] = {}  #: why slots that somebody had were matched last
+        """The position of its own step, and the step of its slot that says the same with the evidence."""
+        self.reasons: dict[str, str] = {}  #: why claimed slots were matched last
         self.holders: dict[str, str] = {}  #: who has each slot
         self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
         self.earmark: Sentence | None = None
-        """What was last told of claims that are kept for it, so that it runs at once: that they are, or no longer."""
+        """The last report on claims that are kept for it, so that it runs at once: kept, or no longer."""
         self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
         self.waits: dict[str, Sentence] = {}
-        """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
+        """The claims that wait for its slot to be free, or for a slot in its own name, in order."""
 
     @property
     def on(self) -> str:
@@ -137,7 +137,7 @@ class OwnJob(JobLife):
             self.say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
-        """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
+        """A claimed slot is to get another job: this job, or another one on the slot that this one runs on."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
             sentence = self.say(position, event, code, slot=event.slot)
@@ -209,7 +209,7 @@ class OwnJob(JobLife):
         self.chain.append(sentence)
 
     def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
-        """It left the queue: what follows at once on its end is said together with that."""
+        """It left the queue: events that follow its end at once are reported with it."""
         self.gone = True
         last = self.chain[-1]
         if event.row == "remove_x":

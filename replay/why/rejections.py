@@ -72,7 +72,7 @@ def _order(holder: str) -> tuple[int, int, int, str]:
     return 1, 0, 0, holder
 
 
-def _told_limits(reason: e.Unmatched, state: State) -> list[str]:
+def _limits_in_words(reason: e.Unmatched, state: State) -> list[str]:
     """Tell of each limit that was reached how much there is and who holds it: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
     return [_told(limit, _holders(state, limit.name)) for limit in reason.reached]
 
@@ -104,8 +104,8 @@ class NextCycle:
         if not reason.reached:
             return []
         if position is None:
-            return _told_limits(reason, self._state)
-        return _told_limits(reason, fold(takewhile(lambda told: told[0] <= position, self._read())))
+            return _limits_in_words(reason, self._state)
+        return _limits_in_words(reason, fold(takewhile(lambda event: event[0] <= position, self._read())))
 
     def slots(self) -> list[tuple[str, e.Ad]]:
         """Return the slots but dynamic ones, with their ads, in which TotalSlot* say what they have when free."""
@@ -159,7 +159,7 @@ OTHERS = "other jobs come before it in the next cycle"
 
 
 class Refused(NamedTuple):
-    """A cycle's refusal of a job, what stood in its way then, and what stands there now: a reason, or nothing."""
+    """A cycle's rejection of a job: the reason then, and the reason now, or nothing."""
 
     cycle: Sentence
     then: str
@@ -168,7 +168,7 @@ class Refused(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of what is in the way now; empty: nothing."""
+        """Return the kind of the reason now; empty if there is none."""
         return "" if self.reason is None else kind(self.reason)
 
     @property
@@ -224,7 +224,7 @@ class Refusals:
         return Refused(cycle, in_short(reason, next_cycle.limits(reason, position)), words, now)
 
     def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
-        """Tell what stands in a refused job's way now, in words, and as a cycle says it; None: nothing does."""
+        """Return why a rejected job is not matched now, in words, and as a cycle reports it (None: no reason)."""
         last = self.last_of(job, ad)
         held = None if last is None else next_cycle.like(last[1])
         if held is None or any(match.job == job for match in held.matches):
@@ -281,7 +281,7 @@ def _significant(ad: e.Ad) -> dict[str, str]:
 
 
 def fits_none(reason: e.Unmatched) -> bool:
-    """Tell whether no slot and the job accepted each other, free or not."""
+    """Return True if no slot and the job accepted each other, free or not."""
     return left_by_requirements(reason) <= reason.refused_by_slot
 
 

@@ -26,8 +26,8 @@ def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
 
 
 def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
-    """What ``why_slot`` needs to tell of a slot as it is now, in order: its own stream, and all of the log since the
-    cycle before its last claim."""
+    """Return the events that ``why_slot`` needs for a slot as it is now, in order: its own stream, and the whole log
+    since the cycle before its last claim."""
     own = list(log.read_stream(f"slot/{slot}"))
     begin = _before_the_last_claim(own)
     events = {position: event for position, event in own if position <= begin}
@@ -37,7 +37,7 @@ def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
 
 
 def _before_the_last_claim(own: list[e.LoggedEvent]) -> int:
-    """The position behind which all has to be read: nothing of before the slot could last be matched."""
+    """Return the position to read from: just before the slot could last be matched."""
     claims = [position for position, event in own if isinstance(event, e.ClaimMade)]
     last = claims[-1] if claims else 0
     free = [

@@ -51,9 +51,9 @@ _FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
     """Tell why the slot is where it is (at the instant `at`, if one is given), and what led there, in order of time,
-    from the match for its last claim on, or from its birth if it had none. Times within sentences are those of `zone`.
+    from the match for its last claim on, or from its birth if it had none. Times within sentences are in `zone`.
 
-    ``events`` are the log's, or those that ``slot_events`` selects. Raises ``UnknownThingError``.
+    ``events`` are the log's, or the events that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
     life = SlotLife(name, zone)
     known = list(until(events, at))
@@ -187,7 +187,7 @@ class SlotLife:
             if target == "Claimed" != source:
                 self.chain, self.claimed, self.first_job = self.chain[self.begin :], event.at, ""
         elif source in _FREE and target not in _FREE and not self._is_matched():
-            self.begin = len(self.chain)  # whoever matched it is outside of this pool
+            self.begin = len(self.chain)  # it was matched from outside of this pool
         self.pair = event.target
         moved = {"job": f"job {self.job}" if self.job else "its job", "why": why, "source": event.source}
         moved |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
@@ -318,7 +318,7 @@ class SlotLife:
 
     def tell_match(self, log: EventStore) -> None:
         """The match by which the last claim began, where the job that was started first on it tells: one that names a
-        job of its cluster, else the last one of whoever holds the claim."""
+        job of its cluster, else the last one of the claim's holder."""
         job, cluster = self.first_job, self.first_job.partition(".")[0]
         if not self.claimed or not cluster.isdecimal() or self.places is None:
             return
@@ -383,8 +383,8 @@ class SlotLife:
 
 
 def _by_cause(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
-    """Records in order of time, those of one second in the order of their causes: that an access point gave the slot
-    back stands before the move that says so, and else behind all that the startd did in that second."""
+    """Yield records in order of time, and within a second in the order of their causes: an access point's release
+    comes before the move that it causes, or else after all that the startd did in that second."""
     in_time = sorted(events, key=lambda record: (record[1].at, record[0]))
     for _, alike in groupby(in_time, lambda record: record[1].at // SECOND):
         given_back: list[e.LoggedEvent] = []

@@ -9,7 +9,7 @@ from ...domain.state.proc_ads import unpack
 from ..narration.formatting import shortened
 from ..narration.sentences import Answer, Sentence
 
-LONGEST = 120  #: characters of a value that are told
+LONGEST = 120  #: characters of a value that are shown
 
 
 def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int) -> Sentence:

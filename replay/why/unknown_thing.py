@@ -22,7 +22,7 @@ def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None,
     log."""
     jobs = {job for _, event in single_entries(log.read()) for job in _jobs_of(event)}
     procs = {number for other, number in jobs if other == cluster and number >= 0}
-    clusters = {number for number, _ in jobs if number > 0}  # 0.0 is nobody's: the schedd's own entries
+    clusters = {number for number, _ in jobs if number > 0}  # 0.0 is the schedd's own entries
     name = f"cluster {cluster}" if proc is None else f"job {cluster}.{proc}"
     head = f"the log has no {name}{'' if at is None else f' at {instant(at, zone)}'}"
     if procs:
@@ -51,7 +51,7 @@ def _range(names: list[str], one: str = "", many: str = "") -> str:
 
 
 def slots_called(log: EventStore, name: str) -> list[str]:
-    """The slots of this name, on whichever machine: what stands before the @. Reads the whole log."""
+    """Return the slots of this name (the part before the @) on any machine. Reads the whole log."""
     return [slot for slot in _slots(log) if slot.partition("@")[0] == name]
 
 

@@ -49,13 +49,13 @@ LIES: list[tuple[str, Lie]] = [
     ("1 machines are said to drain, but the polls so far make that others", changed(draining=1)),
     ("4 machines are said to be whole", changed(whole=4)),
     ("are said to drain from here on, or no longer, as they did before", changed(over_draining=("m2",))),
-    ("nowhere is no slot of m1", of_drain(slot="nowhere")),
+    ("nowhere is not a slot of m1", of_drain(slot="nowhere")),
     ("evidence is said to be 1, where the poll noted none", of_drain(evidence=(1,))),
     ("noted no DEFRAG_REQUIREMENTS that was true of it", of_drain(evidence=())),
     ("a machine is drained twice by one poll", lambda poll: replace(poll, drains=poll.drains * 2, wanted=2)),
     ("because the defragmentation chose it, but no poll did", changed(drains=())),
     ("but that did not end", lambda poll: replace(poll, cancels=(e.DefragCancel("m1", "slot1@m1", ()),))),
-    ("no number of 0 or more", changed(costs={"AvgDrainingBadput": -1.0})),
+    ("not a number of 0 or more", changed(costs={"AvgDrainingBadput": -1.0})),
 ]
 
 
@@ -96,7 +96,7 @@ def test_a_poll_too_early_or_of_a_pool_that_has_none_is_found(story: list[e.Even
     assert any("after its last poll, too early" in each for each in words)
     without = [event for event in story if not isinstance(event, e.PoolConfigured)]
     words = [violation.words for violation in examine(enumerate(without, 1)).violations]
-    assert any("DEFRAG does not stand in the pool's DAEMON_LIST" in each for each in words)
+    assert any("DEFRAG is not in the pool's DAEMON_LIST" in each for each in words)
 
 
 def test_nobody_drains_in_its_name(story: list[e.Event]) -> None:

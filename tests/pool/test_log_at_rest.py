@@ -236,7 +236,7 @@ def test_new_events_come_as_they_are_appended(own: str) -> None:
         ),
         (lambda log: log.why("1.0", at=float("nan")), ValueError, "at = nan is not a valid instant"),
         (lambda log: log.jobs("(("), ClassAdSyntaxError, "expected an operand"),
-        (lambda log: log.events(stream="nonsense"), ValueError, "names nothing"),
+        (lambda log: log.events(stream="nonsense"), ValueError, "is not the name of a stream"),
         (lambda log: log.usage(by="moon"), ValueError, "not by 'moon'"),
         (lambda log: log.follow(timeout=-1), ValueError, "timeout = -1"),
         (lambda log: log.follow(interval="soon"), ValueError, "interval = 'soon'"),
@@ -269,7 +269,7 @@ def test_what_was_not_imported_is_not_made_up(tmp_path: Path) -> None:
     import_pool(tmp_path / "pool", tmp_path / "audit.db")
     with Log.open(tmp_path / "audit.db") as log:
         for tells in (log.jobs, log.submitters):
-            with pytest.raises(NotKnown, match="nothing that was imported tells of this"):
+            with pytest.raises(NotKnown, match="no imported file shows this"):
                 tells()
 
 

@@ -97,7 +97,7 @@ def test_a_number_of_a_cluster_that_was_never_given_out_is_told_and_not_counted_
 def test_what_is_no_kind_of_event_is_told() -> None:
     verdict = examine([(1, e.Event(1, "founded", "x"))])
     assert [(violation.rule, violation.words) for violation in verdict.violations] == [
-        ("kind", "Event is no kind of event"),
+        ("kind", "Event is not a kind of event"),
     ]
 
 

@@ -386,7 +386,7 @@ def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.Captu
 def test_q_says_where_an_imported_log_begins(audit: str) -> None:
     with pytest.raises(ToolError, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
         queries.queue(["-log", audit, "-at", "2020-01-01"])
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="is not a time"):
         queries.queue(["-log", audit, "-at", "JobStatus"])
 
 

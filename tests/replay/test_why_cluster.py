@@ -68,7 +68,7 @@ def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("pool", "pool is no job, cluster or slot: `poolbook log pool` prints its events; why is told"),
+        ("pool", "pool is not a job, cluster or slot: `poolbook log pool` prints its events; why is told"),
         ("machine/h", "`poolbook log machine/h` prints its events"),
         (
             "nonsense",

@@ -562,7 +562,7 @@ def test_the_slot_of_an_end_is_that_of_the_last_run_and_not_of_one_before() -> N
 def test_matches_of_which_no_record_says_who_ran_are_one_sentence(times: int, words: str) -> None:
     matched = [report(20 + n, 10 + n, "matched", source=NEGOTIATOR, slot=SLOT) for n in range(times)]
     (text,) = [text for text in told(log_of([LOGGED[0], *matched]), "1.0") if "matched" in text]
-    assert text.startswith(f"The negotiator matched it with {SLOT}{words}; no record tells of a run that followed. [")
+    assert text.startswith(f"The negotiator matched it with {SLOT}{words}; no record shows a run that followed. [")
 
 
 def test_a_real_match_by_which_another_job_ran_names_it(tmp_path: Path) -> None:

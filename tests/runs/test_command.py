@@ -76,12 +76,12 @@ def test_usage_is_told_to_programs_in_seconds(said: Said) -> None:
 
 # Words -> what the refusal says.
 REFUSED = {
-    ("log", "-since", "9 moons", "-evicted"): "'9 moons' is no time",
+    ("log", "-since", "9 moons", "-evicted"): "'9 moons' is not a time",
     ("log", "-since", "2026-11-20", "-until", "2026-11-20"): "a date alone is its midnight",
     ("log", "pool", "-evicted"): "pool has no evictions: give a job",
     ("usage", "-by", "machine,moon"): "usage is reported by user, group, cluster, machine, slot, day, month",
     ("usage", "-by", "machine,machine"): "usage is reported by",
-    ("usage", "-from", "moon"): "'moon' is no time",
+    ("usage", "-from", "moon"): "'moon' is not a time",
 }
 
 
@@ -127,7 +127,7 @@ def test_a_log_without_records_of_runs_says_so(said: Said, tmp_path: Path) -> No
     Importer(log, [str(next((TRACES / "05-prio-preempt").glob("MatchLog*")))], Options(zone="UTC")).run()
     log.close()
     for words in (("log", "-evicted"), ("usage", "-by", "machine")):
-        assert "No record of the log tells of a run: import job event logs" in said(*words, log=path)
+        assert "No record of the log shows a run: import job event logs" in said(*words, log=path)
 
 
 def test_a_listing_ends_before_the_end_of_its_window(said: Said) -> None:

@@ -29,7 +29,7 @@ class Statement(NamedTuple):
     number: int = 0  #: tells facts of one kind apart, as the holds of a job; 0 if there is one only
 
     def denies(self, other: Statement) -> bool:
-        """Tell whether both cannot be true."""
+        """Return True if both cannot be true."""
         if FACTS[self.fact].unit == "text":
             return not _same(self.text, other.text)
         return self.low > other.high or other.low > self.high
@@ -44,7 +44,7 @@ class Statement(NamedTuple):
 
 
 def _same(first: str, other: str) -> bool:
-    """Tell whether two names are the same; a domain may be missing or cut short, since daemons write both."""
+    """Return True if two names are the same; a domain may be missing or cut short, since daemons write both."""
     name, _, domain = first.partition("@")
     its_name, _, its_domain = other.partition("@")
     if name != its_name or not domain or not its_domain:
@@ -120,13 +120,13 @@ class JobAccount:
     job: str = ""
     said: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
-    log: str = ""  #: the log it belongs to, if other accounts of that log tell of other runs of the job
+    log: str = ""  #: the log it belongs to, if other accounts of that log have other runs of the job
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
     seamless: bool = False  #: a job event log covers the job from its submission on without a gap
     begun_anew: bool = False  #: a job event log has a run's beginning, and before it no end of the run that went on
     hold_hidden: bool = False  #: it may have been held while it ran, and released or removed before its shadow exited
-    reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters began anew, or were lost
+    reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters started again, or were lost
 
     @property
     def schedd(self) -> str:
@@ -148,7 +148,7 @@ class RecordedJob:
 
     @property
     def reconnected(self) -> bool:
-        """Tell whether a shadow was lost with what it had counted. Two logs have to agree that runs had no end."""
+        """Return True if a shadow was lost with what it had counted. Two logs have to agree that runs had no end."""
         logs = [account.begun_anew for account in self.accounts if account.entries]
         return any(account.reconnected for account in self.accounts) or (len(logs) > 1 and all(logs))
 
@@ -191,7 +191,7 @@ def _near(account: JobAccount, life: RecordedJob) -> bool:
 
 
 def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
-    """Tell whether an account fits a job by time: a number is one job at a time, unless several access points have
+    """Return True if an account fits a job by time: a number is one job at a time, unless several access points have
     it."""
     first, last = life.span
     submitted = life.submitted
@@ -202,7 +202,7 @@ def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
     return submitted - MINUTE <= account.first <= last + FAR
 
 
-_Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that tells of it, and its span
+_Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that has it, and its span
 
 
 def statements_by_run(life: RecordedJob) -> list[list[Statement]]:
@@ -211,9 +211,9 @@ def statements_by_run(life: RecordedJob) -> list[list[Statement]]:
 
 
 def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
-    """Return each run of a job as its sources tell it, in order. Runs of different logs that may be one are joined if
-    each log has one of them. If some logs have several, too near to be told apart, the logs that have all of them are
-    joined in order, and the others left out."""
+    """Return each run of a job as its sources have it, in order. Runs of different logs that may be one are joined if
+    each log has one of them. If some logs have several that are too near to distinguish, the logs that have all of them
+    are joined in order, and the others left out."""
     runs: list[_Entry] = [
         (t.log or id(t), run, span) for t in life.accounts for run in t.runs if (span := run.span) is not None
     ]
@@ -231,7 +231,7 @@ def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
     groups: dict[int, list[_Entry]] = {}
     for number, entry in enumerate(runs):
         groups.setdefault(root(number), []).append(entry)
-    split = (alike for group in groups.values() for alike in _told_apart(group))
+    split = (alike for group in groups.values() for alike in _split_near(group))
     return [alike for alike in split if not any(_of_two_shadows(this, other) for this, other in combinations(alike, 2))]
 
 
@@ -255,7 +255,7 @@ def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
     ]
 
 
-def _told_apart(group: list[_Entry]) -> list[list[RecordedRun]]:
+def _split_near(group: list[_Entry]) -> list[list[RecordedRun]]:
     """Split a group of runs, sorted by time, into the single runs."""
     logs: dict[object, list[RecordedRun]] = {}
     for log, run, _ in group:

@@ -42,7 +42,7 @@ from .unpaired_records import Deaths, FileSpan, UnpairedRecords
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteOwner", "RemoteUser", "State")
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched", "rejected", *OF_PROCESSES})
-"""What is heard of what daemons say of jobs."""
+"""The reports of daemons about jobs that are compared."""
 _OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
 OF_LOGS: Final = {"schedd": "D", "startd": "L", "negotiator": "N"}
 """The daemons of whose deaths a master may tell, and the letters of their logs."""
@@ -96,7 +96,7 @@ class FactAuditor:
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
     def _span(self, letter: str, chain: int, event: e.Event) -> None:
-        """Follow which time a log tells of, and whether its daemon died."""
+        """Note the time that a log covers, and whether its daemon died."""
         span = self._spans.get(chain)
         began = isinstance(event, e.DaemonReported) and event.said == "began"
         if span is None:
@@ -254,7 +254,7 @@ class FactAuditor:
         self._unknown(chain, place._replace(at=since or (event.at if span is None else span.last)))
 
     def _ends(self, source: int) -> int:
-        """Return up to when the log of a source tells what happens; 0 if its daemon ended."""
+        """Return until when the log of a source covers what happens; 0 if its daemon ended."""
         span = self._spans.get(self.sources.chain(source))
         return 0 if span is None or span.over else span.last
 
@@ -314,7 +314,7 @@ class FactAuditor:
                 self._accuse(job, stated, number)
 
     def _forgotten(self, life: RecordedJob) -> bool:
-        """Tell whether a schedd died soon after something happened to a job: it may have forgotten that."""
+        """Return True if a schedd died soon after something happened to a job: it may have forgotten that."""
         deaths = self._deaths.get("D", [])
         happened = [place.at for account in life.accounts for _, place, _ in account.entries] if deaths else ()
         return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)

@@ -121,7 +121,7 @@ def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]
 
 
 def _difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
-    """Return the first difference of two entries. A value that one lacks is no difference, since forms lack values."""
+    """Return the first difference of two entries. A value that one lacks does not count, since forms lack values."""
     number, place, facts = entry
     _, its_place, its_facts = other
     for name in sorted((facts.keys() & its_facts.keys()) - COMPARED.get(number, frozenset())):

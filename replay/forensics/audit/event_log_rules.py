@@ -196,7 +196,7 @@ class EventLogAuditor:
             self._judge(chain, life, event)
 
     def _aside(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
-        """Tell whether one entry alone lies before the one above it, and the job's next one does not."""
+        """Return True if one entry alone lies before the one above it, and the job's next one does not."""
         if chain.aside is not None:
             other, chain.aside = chain.aside, None
             if other.aside is not None and event.at < other.aside[0]:

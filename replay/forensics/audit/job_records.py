@@ -1,6 +1,6 @@
 """Join what all records of one job number tell: entries by their log, ads and daemons' reports one by one.
 
-``audit_statements.recorded_jobs`` goes on from here to the jobs and their runs.
+``audit_statements.recorded_jobs`` continues from here to the jobs and their runs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .event_log_facts import JobRecord, facts_of_entries
 from .job_ad_facts import ad_told, epochs_told
 
 OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
-"""What starters and shadows say of a job's process."""
+"""The reports of starters and shadows about a job's process."""
 
 
 def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
-    """Return what the records of a job number tell. `gaps`: the ``order`` of missing records, by chain."""
+    """Return the accounts of a job number by its records. `gaps`: the ``order`` of missing records, by chain."""
     entries: dict[tuple[str, int], list[JobRecord]] = {}
     accounts: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []
@@ -52,7 +52,7 @@ def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -
 
 
 def _add(place: StatementSource, record: JobRecord, shadows: dict[str, JobAccount], known: list[JobAccount]) -> None:
-    """Add what the daemons' logs tell of a job: each shadow and each activation by itself."""
+    """Add a record of the daemons' logs to a job's accounts: each shadow and each activation has its own."""
     facts = json.loads(record.body)
     of = f"{record.chain} {facts.get('slot') if record.letter == 'L' else facts.get('shadow')}"
     if record.what in ("over", "shadow_gone"):
@@ -79,7 +79,7 @@ def _add(place: StatementSource, record: JobRecord, shadows: dict[str, JobAccoun
 
 
 def _exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
-    """Return what a starters' or shadows' log tells of how a job's process exited. A process that was told to end, or
+    """Yield the exits of a job's processes in a starters' or shadows' log. A process that was signalled to end, or
     that its starter starts again (a job that writes checkpoints, or has a PostCmd), does not say how the job did."""
     began: dict[str, JobRecord] = {}
     records = [(record, json.loads(record.body)) for record in log]

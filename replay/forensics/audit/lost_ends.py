@@ -1,9 +1,9 @@
-"""Compare job event logs about the ends of jobs: one log tells an end, another that covers it does not.
+"""Compare job event logs about the ends of jobs: one log has an end that another log, which covers it, lacks.
 
 The EventLog and a job's own log are written by the same daemons at the same instants. So an entry that only one of them
-has was removed from the other, or could not be written there: that is reported as lost, and is no violation. A log
-covers an end if it goes on behind it, and has no gap since it last told of the job. A job is the same in two sources if
-it was submitted in the same second, and in the history's ads (which know the queue's time) within a minute.
+has was removed from the other, or could not be written there: that is reported as lost, and is not a violation. A log
+covers an end if it continues behind it, and has no gap since its last record of the job. A job is the same in two
+sources if it was submitted in the same second, and in the history's ads (which have the queue's time) within a minute.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ....domain.state_machines import HTCONDOR_25
 
 Job = tuple[int, int]
 JobOutcome = tuple[Job, int, int, bool, str]  #: a job, submitted, last heard of, ended, outcome
-TWINS: Final = 2_000_000  #: how far another job event log has to go on behind an end, in microseconds
-AFTER: Final = 60_000_000  #: the same for an end that an ad tells: another process than the logs' writes the history
+TWINS: Final = 2_000_000  #: how far another job event log must continue behind an end, in microseconds
+AFTER: Final = 60_000_000  #: the same for an end in an ad: another process writes the history
 _OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in ("Removed", "Completed")}
 _ad = Struct("<qqqqqqq")
 
@@ -36,7 +36,7 @@ class LoggedJob(NamedTuple):
     ended: bool
     last: int
     stimulus: str
-    covers: int  #: up to when it would have told more; 0 if that is not certain
+    covers: int  #: until when it would have had more records; 0 if that is not certain
 
 
 class LogCoverage(NamedTuple):
@@ -51,10 +51,10 @@ class LogCoverage(NamedTuple):
 class LostEnd(NamedTuple):
     """A job whose end one log lacks."""
 
-    job: LoggedJob  #: its last entry there; or in its own log, for a job of which an EventLog tells nothing
+    job: LoggedJob  #: its last entry there; or in its own log, for a job that an EventLog lacks
     end: str
     at: int
-    absent: int = 0  #: the chain that tells nothing of the job
+    absent: int = 0  #: the chain that lacks the job
 
 
 @define
@@ -91,7 +91,7 @@ class HistoryAds:
 
 
 def find_lost_ends(lives: list[LoggedJob], spans: list[LogCoverage], ads: HistoryAds) -> Iterator[LostEnd]:
-    """Yield the jobs whose end a log lacks, though it goes on and others have it."""
+    """Yield the jobs whose end a log lacks, though the log continues and other logs have it."""
     ended: dict[tuple[Job, int], list[LoggedJob]] = {}
     heard: dict[Job, set[int]] = {}
     for life in lives:
@@ -124,7 +124,7 @@ def _covers(span: LogCoverage, life: LoggedJob) -> bool:
 
 
 def count_outcomes(became: Iterable[JobOutcome]) -> dict[str, int]:
-    """Count jobs by outcome. Chains that tell of the same number and submission (in seconds) tell of one job; one
+    """Count jobs by outcome. The same number and submission (in seconds) in several chains is one job; one
     without a submission time counts as any other of its number."""
     heard: dict[Job, dict[int, tuple[int, bool, str]]] = {}
     for job, submitted, at, ended, was in became:

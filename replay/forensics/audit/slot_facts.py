@@ -1,8 +1,8 @@
 """Compare statements on slots and submitters that belong to the same instant.
 
-Of negotiator's logs, those of the same second are compared: one of them, if there are several. Of an accountant's table
-and an ad of condor_userprio, those of the update that the ad names: changes between two updates may be in the ad or
-not. Of several tables, all must deny. docs/import.md has the rest ("What is no contradiction").
+Records of negotiators' logs in the same second are compared: one of them, if there are several. An accountant's table
+and an ad of condor_userprio are compared at the update that the ad names: changes between two updates may be in the ad
+or not. If there are several tables, all must deny. docs/import.md has the rest ("What is not a contradiction").
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def disputed_facts(fact: str, rows: list[Any], spans: Spans, ends: Callable[[int
 
     :param rows: the statements, sorted by time
     :param spans: the times that each accountant's table covers, by source
-    :param ends: up to when the log of a source tells what happens
+    :param ends: until when the log of a source covers what happens
     """
     distinct = list(dict.fromkeys(rows))
     if fact in _OF_MATCHES:
@@ -100,7 +100,7 @@ def _at(fact: str, table: list[Row], at: int, covered: Spans) -> list[Statement]
 
 
 def _several(log: list[Row]) -> bool:
-    """Tell whether two logs tell of a slot in turns: then two machines have the same name."""
+    """Return True if two logs record a slot in turns: then two machines have the same name."""
     changes = sum(row[3] != other[3] for row, other in pairwise(log))
     return changes >= len({row[3] for row in log})
 

@@ -1,8 +1,8 @@
 """Audit StartLogs: was each slot's transition allowed, by what is known of the slot?
 
-A chain of rotated files tells of one startd after another. Each slot is followed from its creation to its end, or to
-its startd's end. Behind a gap, where a log begins in the middle, and after a killed startd, slots are unknown, and
-adopted at their next line. docs/import.md has the rules, and says what a finding needs ("StartLogs").
+A chain of rotated files has the records of one startd after another. Each slot is followed from its creation to its
+end, or to its startd's end. Behind a gap, where a log begins in the middle, and after a killed startd, slots are
+unknown, and adopted at their next line. docs/import.md has the rules, and says what a finding needs ("StartLogs").
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ broken: a startd may keep a slot whose resources are broken."""
 
 
 def _precedes(place: str, other: str) -> bool:
-    """Tell whether a place, "3:465", is further up in the same source."""
+    """Return True if a place, "3:465", is further up in the same source."""
     source, _, line = place.partition(":")
     theirs, _, below = other.partition(":")
     return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
@@ -77,7 +77,7 @@ class _StartdLog:
     first: int = 0
     last: int = 0
     begun: bool = False  #: a startd began and has not ended, with no gap since
-    births: bool = False  #: it tells of its slots' creation
+    births: bool = False  #: it logs the creation of its slots
     dark: int = 0  #: since when the slots not met since are unknown; 0 if there are none
     why: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
@@ -138,7 +138,7 @@ class StartdLogAuditor:
         return self._by_source[source]
 
     def _part(self, chain: _StartdLog, event: e.Event) -> None:
-        """Begin anew where a part goes on only now."""
+        """Start again where a part continues only now."""
         if chain.parts.goes_back(int(event.stimulus.partition(":")[0])):
             chain.aside, chain.above = None, (0, "")
             self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
@@ -186,7 +186,7 @@ class StartdLogAuditor:
         self._aside(chain, event)
 
     def _aside(self, chain: _StartdLog, event: e.SlotEvent) -> None:
-        """Tell whether one record alone lies before the one above it."""
+        """Return True if one record alone lies before the one above it."""
         at, place = chain.above
         this = event.stimulus
         if at and _precedes(this, place):
@@ -220,7 +220,7 @@ class StartdLogAuditor:
         chain.aside, chain.above = None, (0, "")
         if event.said == "began":
             self._lingering(chain, chain.last)
-            for name in sorted(chain.slots):  # a startd whose end is told leaves none
+            for name in sorted(chain.slots):  # a startd that logged its end leaves none
                 self._unaccounted(name, chain.last, event.at, "the startd ended without a word")
             self._end_of_dark(chain, event.at)
             self._forget(chain)
@@ -306,7 +306,7 @@ class StartdLogAuditor:
         slot.story.append(event)
 
     def _occasion(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        """Count the lines before a transition among those of others like it."""
+        """Count the lines before a transition with those of the transitions like it."""
         announced, slot.said = slot.said, set()
         if announced is None or not chain.begun:
             slot.starter = False
@@ -385,7 +385,7 @@ _RULES: Final = handlers_of(StartdLogAuditor)
 
 @cache
 def _is_certain(source: str, target: str) -> bool:
-    """Tell whether an unknown slot's transition is unambiguous. A record that keeps the activity names the states
+    """Return True if an unknown slot's transition is unambiguous. A record that keeps the activity names the states
     alone, and one that keeps the state the activities alone."""
     (state, _, activity), (then, _, does) = source.partition("/"), target.partition("/")
     if activity == does:

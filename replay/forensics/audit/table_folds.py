@@ -101,7 +101,7 @@ class JobQueueFold:
         self.tell(int(cluster), int(proc), at, line, {**whole, ONCE: values}, final)
 
     def finish(self) -> None:
-        """Report the jobs that the table still holds: it ends or begins anew."""
+        """Report the jobs that the table still holds: it ends or starts again."""
         for key in list(self._ads):
             self._told(key, self.at, self._lines[key], False)
         for table in (self._ads, self._lines, self._gone, self._values):
@@ -115,7 +115,7 @@ def _cluster_key(key: str) -> str:
 @define
 class AccountantFold:
     """Folds one Accountantnew.log. Calls ``tell(thing, fact, at, body, line)`` for each value of a submitter from an
-    update on. ``spans`` are the updates between which the table tells of all changes."""
+    update on. ``spans`` are the updates between which the table has all changes."""
 
     tell: Callable[[str, str, int, str, int], None]
     spans: list[tuple[int, int]] = field(factory=list)

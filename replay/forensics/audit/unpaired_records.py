@@ -1,12 +1,12 @@
-"""Find what one of two files lacks, or tells at another time, though both tell of the same things one by one.
+"""Find records that one of two files lacks, or has at another time, though both files record the same things.
 
-A match stands in the MatchLog and the NegotiatorLog; a shadow's start in the SchedLog and the epoch history, its end
+A match is in the MatchLog and the NegotiatorLog; a shadow's start in the SchedLog and the epoch history, its end
 there, in the epoch history and the startd's history; an entry in the user's log and the EventLog; a job that left the
 queue in job_queue.log and the history. Records of a job are paired by their times.
 
-Nobody is accused on a suspicion: a pair of files is judged only if both are there once and have no gap, if they agree
-on at least ``AGREED`` records, and differ in no more than one change explains. What a daemon's death may have swallowed
-is left out, and so is the end of a log that may have been copied before the other one.
+A suspicion alone is not reported: a pair of files is compared only if each exists once and has no gap, if they agree
+on at least ``AGREED`` records, and if one change explains all differences. Records that may be missing because a daemon
+died are left out, and so is the end of a log that may have been copied before the other one.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
 from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
-GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
+GOES_ON: Final = 5 * SECOND  #: how long records must continue behind one that a file lacks
 LEAVING: Final = MINUTE
 """How long a shadow may stay after it wrote how its run ended: it waits for the starter (20 s) and for the startd."""
-DYING: Final = SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
+DYING: Final = SECOND  #: records so shortly before a daemon's last one may not have reached every file
 
 Job = tuple[int, int]
 _Position = tuple[int, int]  #: an instant and a line
 Deaths = dict[str, list[tuple[int, int]]]
-"""The deaths of daemons by the letters of their logs: each from the daemon's last sign to the next one's beginning, or
-the instant that its master tells."""
+"""The deaths of daemons by the letters of their logs: each from the daemon's last record to its next start, or to the
+instant that its master logged."""
 
 
 class PairRule(NamedTuple):
-    """Two kinds of sources (letters) that tell the same, what it is, and how far their times may lie apart. `required`
-    tells whether the second must have each record of the first, and the first those of the second. `daemons` are those
-    (by the letters of their logs) whose death may swallow a record, `least` is how many the two have to agree on."""
+    """Two kinds of sources (letters) that record the same thing, its name, and how far their times may be apart.
+    `required`: whether the second must have each record of the first, and the first each of the second. `daemons`: the
+    letters of the daemons whose death may lose a record. `least`: how many records the two must agree on."""
 
     first: str
     second: str
@@ -67,14 +67,14 @@ PAIRS: Final = {
 ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})
 """The entries that every job event log has."""
 DONE: Final = frozenset({"100", "115"})
-"""How a shadow exits whose job ended by itself."""
-OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: how a shadow exits whose run ended, in whatever way
+"""The exit statuses of a shadow whose job exited."""
+OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: the exit statuses of a shadow whose run ended
 SPAWNED: Final = OVER - {"112"} | {"108", "116"}
-"""How a shadow exits that has told of its start: one that cannot open the job's log holds the job before that."""
+"""The exit statuses of a shadow that logged its start: one that cannot open the job's log holds the job before."""
 
 
 class PairedRecord(NamedTuple):
-    """A record that a pair of files should both have: ``key`` is what else has to be the same."""
+    """A record that both files of a pair should have; ``key`` must be the same in both."""
 
     at: int
     key: str
@@ -84,7 +84,7 @@ class PairedRecord(NamedTuple):
 
 
 class UnpairedRecord(NamedTuple):
-    """A record that one of two files has, and the one of the other file that is left over of the same thing."""
+    """A record that one of two files has, and the unpaired record of the same thing in the other file, if any."""
 
     rule: PairRule
     job: Job
@@ -92,18 +92,18 @@ class UnpairedRecord(NamedTuple):
     letter: str
     other: PairedRecord | None = None
     again: bool = False  #: the same file has another such record, which the other file has
-    whole: bool = False  #: the other file tells nothing at all of the job
+    whole: bool = False  #: the other file has no record of the job
 
 
 @define
 class FileSpan:
-    """The time that a file (of that letter) tells of."""
+    """The time that a file (of that letter) covers."""
 
     letter: str
     first: int
     last: int
     over: bool = False  #: its daemon has ended
-    silences: list[tuple[int, int]] = field(factory=list)  #: the times in which it tells of nothing
+    silences: list[tuple[int, int]] = field(factory=list)  #: the times without records
 
     def silent(self, until: int) -> None:
         """Note the time since the last record, if that is long."""
@@ -134,7 +134,7 @@ class UnpairedRecords:
     _users: dict[str, dict[Job, tuple[set[int], list[PairedRecord]]]] = field(factory=dict)
     """The jobs of each user's log, by its path: the chains that have them, and what the EventLog has of them."""
     _unworded: Misfits = field(factory=Misfits)
-    """The matches that a NegotiatorLog tells without the line of it, which all others have."""
+    """The matches of a NegotiatorLog without the line that all other matches have."""
 
     def take(self, job: Job, heard: Sequence[JobRecord]) -> None:
         for r in heard:
@@ -162,7 +162,7 @@ class UnpairedRecords:
     ) -> None:
         mine, theirs = records.get((name, rule.first), {}), records.get((name, rule.second), {})
         if name == "entry" and not theirs:
-            return  # a job need not have a log of its own
+            return  # a job need not have its own log
         for chain in mine or {0: []}:
             for other in theirs or {0: []}:
                 first, second = mine.get(chain, []), theirs.get(other, [])
@@ -191,7 +191,7 @@ class UnpairedRecords:
     def _judge(self, name: str, rule: PairRule) -> Iterator[AuditFinding]:
         pools = self._chains.get(rule.first, set()), self._chains.get(rule.second, set())
         if len(pools[0]) != 1 or (len(pools[1]) != 1 and name != "entry"):
-            return  # several daemons of a kind: who tells of what is not certain
+            return  # several daemons of a kind: which one wrote a record is not certain
         (first,) = pools[0]
         noted: list[AuditFinding] = []
         for second in sorted(pools[1]):
