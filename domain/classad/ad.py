@@ -194,7 +194,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
             self._cells[key] = (name, Literal(UNDEFINED))
 
     def clear(self) -> None:
-        """Delete all attributes; hide those of a chained parent."""
+        """Delete all attributes; hide a chained parent's."""
         for name in list(self):
             del self[name]
 

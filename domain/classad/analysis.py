@@ -79,7 +79,7 @@ class _Search:
         self.names.setdefault(lower(name), name)
 
     def follow(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression that stands in ``ad`` (None: the present one), but no ad that is a name's ``scope``."""
+        """Search an expression of ``ad`` (None: the current one), but no ad that is a name's ``scope``."""
         if ad is not None:
             self.here = ad
         pending = [expression]

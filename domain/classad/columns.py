@@ -119,7 +119,7 @@ class Heap:
         return self.expressions[payload] if kind == OTHER else Literal(self.value(kind, payload))
 
     def value(self, kind: int, payload: int) -> Any:
-        """Return the value of a cell that is no expression."""
+        """Return the value of a cell that is not an expression."""
         if kind == INTEGER:
             return payload
         if kind == STRING:

@@ -33,7 +33,7 @@ def _context(name: str) -> ClassAd:
 LEFT_CONTEXT = _context("lctx")
 RIGHT_CONTEXT = _context("rctx")
 
-# Names with a meaning of their own, in a match or always, where no ad has an attribute of that name.
+# Names with a special meaning, in a match or always, where no ad has an attribute of that name.
 _SPECIAL = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
 _TIME = parse("time()")
 MATCH_NAMES = _SPECIAL | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()

@@ -21,13 +21,13 @@ _DIFFERS = re.compile(r"[^ -\[\]-~]")
 
 
 def read_expression(text: str) -> Expression:
-    """Parse a value of a description; raise ClassAdSyntaxError where it is no expression."""
+    """Parse a value of a description; raise ClassAdSyntaxError if it is not an expression."""
     return parse_old_value(text, strict=True)
 
 
 @lru_cache(maxsize=1024)
 def expression_text(text: str) -> str:
-    """Convert a value's expression to an ad's text; raise ClassAdSyntaxError where it is no expression."""
+    """Convert a value's expression to an ad's text; raise ClassAdSyntaxError if it is not an expression."""
     return text if _AS_IT_IS.fullmatch(text) else text_of(read_expression(text))
 
 

@@ -115,7 +115,7 @@ class ColumnarClause:
         return mask
 
     def _slot_by_slot(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Evaluate each slot on its own; an evaluation that fails is no match."""
+        """Evaluate each slot separately; a failed evaluation is not a match."""
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
@@ -274,7 +274,7 @@ class Plan:
         # A part without a mask covers all slots, one with a mask its own; every slot is in some part.
 
     def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[ColumnarClause]:
-        """Return the clauses of a conjunction, simplified by what is known; leave out those that are always true."""
+        """Return the clauses of a conjunction, simplified by what is known; leave out clauses that are always true."""
         if strays(expression, self.job._find if side == JOB else self.table.has):
             # Its parts depend on one another: do not split it.
             return [ColumnarClause(expression, side, marks, plain=self._prepared.plain, whole=True)]

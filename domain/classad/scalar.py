@@ -263,7 +263,7 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int, int]:
         # Members of lists and ads are evaluated on their own, on demand.
         parts = () if kind is ListExpression or kind is AdExpression else children(node)
         order.append((node, depth, parts))
-        below = depth + 1 if kind is Attribute else depth  # the scope of a name is a step of its own
+        below = depth + 1 if kind is Attribute else depth  # the scope of a name is a separate step
         pending.extend((part, below) for part in parts)
     moving = any(type(node) is Call and node.key in LEAVERS for node, _, _ in order)
     builders = CAREFUL_BUILDERS if checking else BUILDERS

@@ -47,7 +47,7 @@ operations.simplify = simplify
 
 
 class Known:
-    """The known attributes of one ad, ``my``, for expressions that stand in it."""
+    """The known attributes of one ad, ``my``, for expressions in it."""
 
     def __init__(self, my: ClassAd) -> None:
         self.my = my
@@ -59,7 +59,7 @@ class Known:
         self.budget = folding_budget()
 
     def rewrite(self, expression: Expression) -> Expression:
-        """Simplify an expression that stands in the ad."""
+        """Simplify an expression of the ad."""
         if strays(expression, self.my._find):
             return expression
         if not self.active:
@@ -312,7 +312,7 @@ def _chosen(value: object, then: Expression, otherwise: Expression) -> Expressio
 def _call(node: Any, parts: Parts, budget: Environment) -> Expression:
     arguments = tuple(parts)
     if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
-        # In the place of a call only an atom needs no parentheses of its own.
+        # In the place of a call only an atom needs no parentheses.
         chosen = _chosen(arguments[0].value, arguments[1], arguments[2])
         return chosen if type(chosen) in _ATOMS else Parentheses(chosen)
     same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))

@@ -39,7 +39,7 @@ class SlotColumns:
         self._places: dict[str, int] | None = None
         self._places_as_of = -1  # the version of the column Name
         self.vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
-        # The number of what is common to all slots, as of one version of the table; and those that it was lately.
+        # The number of what is common to all slots, as of one version of the table; and its latest numbers.
         self._form = (-1, 0)
         self._forms: dict[Any, int] = {}
         self._numbered = 0

@@ -122,13 +122,13 @@ _evaluated_often = lru_cache(maxsize=256)(_evaluated)
 
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:
-    """Read the right side of an attribute in an old-form ad; ignore what follows, or with ``strict`` refuse it."""
+    """Read the right side of an attribute in an old-form ad; ignore trailing text, or with ``strict`` refuse it."""
     parser = _ExpressionParser(text, old=True)
     return parser.run(parser.expression_and_end if strict else parser.expression)
 
 
 def parse_new_ad(text: str) -> AdExpression:
-    """Read an ad in square brackets. Like HTCondor, ignore what follows its last bracket."""
+    """Read an ad in square brackets. Like HTCondor, ignore text after its last bracket."""
     parser = _ExpressionParser(text)
     return parser.run(parser.whole_ad)
 
@@ -286,7 +286,7 @@ class _ExpressionParser:
         return tree
 
     def _postfix(self, tree: Expression) -> Expression:
-        # The right side of `?:` is an operand with postfixes of its own, so chains of it group to the right.
+        # The right side of `?:` is an operand with its own postfixes, so chains of it group to the right.
         defaulted: list[Expression] = []
         tokens = self.tokens
         while True:

@@ -36,7 +36,7 @@ def fault(expression: Expression) -> Expression | None:
     try:
         if _values(expression) != _FAULT:
             return None
-    except RecursionError:  # nobody writes such an expression by hand
+    except RecursionError:  # too deep to be written by hand
         return None
     at_fault = (fault(part) for part in _operands(expression))
     return next((part for part in at_fault if part is not None), _bare(expression))

@@ -40,7 +40,7 @@ class SlotTable(SlotColumns):
     A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element per
     slot, in this order. Ads are copied in; ``table.ad(place)`` makes a new one.
 
-    :ivar context: the surroundings of all evaluations; set it anew as time goes by
+    :ivar context: the surroundings of all evaluations; set it again as time passes
     :ivar scalar_evaluations: how many slots were evaluated one by one so far, for want of an array operation
     """
 
@@ -49,7 +49,7 @@ class SlotTable(SlotColumns):
         return self.plan(job).matches()
 
     def rank(self, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Return the job's Rank of each slot (of ``among``, by their places); 0.0 where it is no number."""
+        """Return the job's Rank of each slot (of ``among``, by their places); 0.0 if it is not a number."""
         cell, ranks = job._find("rank"), np.zeros(self._rows if among is None else len(among))
         if cell is None or not len(ranks):
             return ranks
@@ -66,7 +66,7 @@ class SlotTable(SlotColumns):
     def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> Numbers:
         """Evaluate an expression of each slot (or of those at places ``among``), with a job as TARGET.
 
-        Return NaN where it is no number, 1 and 0 for true and false.
+        Return NaN if it is not a number, 1 and 0 for true and false.
         """
         count = self._rows if among is None else len(among)
         numbers = np.full(count, np.nan)
@@ -84,7 +84,7 @@ class SlotTable(SlotColumns):
     def _one_by_one(
         self, value_of: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
     ) -> Numbers:
-        """Return ``found`` with the numbers that slots' ads yield; one that fails keeps what stands there."""
+        """Return ``found`` with the numbers that slots' ads yield; one that fails keeps its old value."""
         places = range(self._rows) if among is None else among.tolist()
         self.scalar_evaluations += len(places)
         for number, place in enumerate(places):

@@ -1,4 +1,4 @@
-"""Describe how the value of an expression goes on from an instant ``now``.
+"""Describe how the value of an expression changes from an instant ``now`` on.
 
 A value that the time does not touch is a plain value. Everything else is one of three functions, each good for ``now <=
 t < until``, in whole seconds; later values are not known yet:
@@ -92,7 +92,7 @@ class Moving:
 
     :param origin: where the count is zero, in seconds since the epoch
     :param unit: the seconds from one step to the next
-    :param until: the instant from which on the value is not known; None: it goes on like this
+    :param until: the instant from which on the value is not known; None: it continues like this
     """
 
     # Not an attrs class: a command that only asks for ads need not import attrs.

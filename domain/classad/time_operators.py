@@ -1,4 +1,4 @@
-"""Apply the language's operators to functions of time: when a comparison turns, how a sum goes on."""
+"""Apply the language's operators to functions of time: when a comparison changes, how a sum continues."""
 
 from __future__ import annotations
 

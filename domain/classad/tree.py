@@ -1,6 +1,6 @@
 """Define the expression tree, which the parser makes and the compilers, the unparser and the analysis read.
 
-Nodes are immutable and know nothing of the ad in which they stand: one parsed text serves any number of ads.
+Nodes are immutable and do not know the ad that they are in: one parsed text serves any number of ads.
 ``Expression`` is the face of an expression and the base of all nodes, so a part of an expression is one.
 """
 
@@ -39,7 +39,7 @@ class Compiled:
         self.careful: Callable[..., Any] | None = None  # the evaluator that checks its depth at every operator
         self.time_evaluator: Callable[..., Any] | None = None
         self.height = 0
-        self.size = 1  # in nodes, but for members of lists and ads, which are expressions of their own
+        self.size = 1  # in nodes, but for members of lists and ads, which are separate expressions
         self.survey: Any = None
 
 
@@ -238,7 +238,7 @@ class Constant(Expression):
 class ListValue(Sequence[Any]):
     """A list whose members are not yet evaluated.
 
-    ``expressions`` are the members as written. Indexing and iteration evaluate a member, each time anew, in the ad
+    ``expressions`` are the members as written. Indexing and iteration evaluate a member, again each time, in the ad
     where the list stood. As in HTCondor, a list taken out of a match no longer sees ``TARGET``.
     """
 
@@ -294,7 +294,7 @@ class References(NamedTuple):
     it (``TARGET.Memory``).
     """
 
-    internal: tuple[str, ...]  # those that the ad has
+    internal: tuple[str, ...]  # names that the ad has
     external: tuple[str, ...]  # all others
 
 

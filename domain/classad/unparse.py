@@ -132,7 +132,7 @@ def _pieces(node: Expression, old: bool) -> list[_Piece]:
         return _value_pieces(node.value, old)
     if isinstance(node, Attribute):
         if node.base is not None:
-            # HTCondor writes 5.a, which nobody reads back: 5. begins a number.
+            # HTCondor writes 5.a, which no parser reads back: 5. begins a number.
             is_integer = isinstance(node.base, Literal) and type(node.base.value) is int
             return [node.base, _Text((" ." if is_integer else ".") + node.name)]
         return [_Text(("." if node.absolute else "") + identifier(node.name))]

@@ -29,7 +29,7 @@ class EvaluationError(PoolbookError):
 
 
 class EvaluationFailed(EvaluationError):
-    """HTCondor's evaluation fails here too. A match that fails is no match."""
+    """HTCondor's evaluation fails here too. A failed match is not a match."""
 
 
 class ContextError(EvaluationError):

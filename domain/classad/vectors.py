@@ -42,7 +42,7 @@ class Vector:
 
     @property
     def mixed(self) -> bool:
-        """Return whether each cell has a kind of its own."""
+        """Return whether each cell has its own kind."""
         return isinstance(self.kind, np.ndarray)
 
 

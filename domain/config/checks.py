@@ -70,7 +70,7 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def policy_errors(values: Values) -> Iterator[str]:
-    """Yield a sentence for each policy expression that somebody set and that is an error for every job."""
+    """Yield a sentence for each configured policy expression that is an error for every job."""
     configuration = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)

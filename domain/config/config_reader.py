@@ -161,7 +161,7 @@ def _until(tag: str, place: _Place) -> str:
 
 
 class _InFile:
-    """The place of a statement: ``next`` is the next line that is no comment, ``source`` the present one."""
+    """The place of a statement: ``next`` is the next line that is not a comment, ``source`` the current one."""
 
     literal = False
 

@@ -140,7 +140,7 @@ class Configuration:
 
         Where it is empty, HTCondor's default applies, and ``default`` where there is none.
 
-        :raises ConfigError: for what is no number, or outside of the setting's range
+        :raises ConfigError: the value is not a number, or outside of the setting's range
         """
         text = self._number_text(name)
         if not text:
@@ -222,7 +222,7 @@ class Configuration:
         ]
 
     def all_names(self) -> list[str]:
-        """Return all names that have a value, defaults too, sorted; as a daemon's own where it has one of its own."""
+        """Return all names that have a value, defaults too, sorted; as the daemon's own if it has one."""
         keys = dict.fromkeys(self._values.definitions)
         for key in self._values.defaults:
             if "." not in key:
@@ -236,7 +236,7 @@ class Configuration:
     def check_enforced(self, way_out: str) -> None:
         """Refuse a configuration that would keep out what Poolbook lets in: job transforms, quotas, limits ...
 
-        :raises ConfigError: where it would; ``way_out`` says how to go on in spite of it
+        :raises ConfigError: where it would; ``way_out`` says how to continue in spite of it
         """
         unenforced = [setting for setting in self.unsupported_settings() if setting.unenforced]
         if unenforced:

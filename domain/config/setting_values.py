@@ -67,7 +67,7 @@ class Values(Macros):
         return self.lookup(macro.body) or macro.default or ""
 
     def resolved(self, name: str) -> str | None:
-        """Return the key under which a name's value stands, by the order of look-ups; None where there is no value."""
+        """Return the key of a name's value, by the order of look-ups; None if there is no value."""
         key = name.lower()
         for candidate in (*(prefix + key for prefix in self._prefixes), key):
             if candidate in self.definitions or candidate in self.defaults:

@@ -49,7 +49,7 @@ def read(
 ) -> Configuration:
     """Read a configuration.
 
-    :param text_or_sources: a text, or several as (name, text), each later one laid over those before
+    :param text_or_sources: a text, or several as (name, text), each later one overriding those before
     :param files: for ``include`` and LOCAL_CONFIG_FILE; without it there are none
     :param environment: for ``$ENV()`` and ``_CONDOR_NAME``
     :param detected: detected names: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ... If
@@ -202,6 +202,6 @@ def _check(values: Values) -> None:
             message = f"{definition.name}: {problem.message}; {way_out}"
             raise ConfigError(message, source.file, source.line) from None
         except MacroError:
-            continue  # an error when somebody asks for this name
+            continue  # an error when this name is looked up
         if source.kind != "detected" and is_expression(key):
             configuration.expression(key)

@@ -70,7 +70,7 @@ def warning(values: Values) -> str:
 
 
 def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
-    """Return the definitions that stand in files, in templates that these use, and in the environment."""
+    """Return the definitions in files, in templates that these use, and in the environment."""
     definitions = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
     return [
         (key, definition)
@@ -121,7 +121,7 @@ _OF_A_TEMPLATE = 2
 
 
 def _names(settings: list[UnsupportedSetting]) -> str:
-    """Return the names, each once; a template that was used stands for those that came with it."""
+    """Return the names, each once; a used template replaces the names that it defines."""
     by_template: dict[str, list[str]] = {}
     for setting in settings:
         by_template.setdefault(setting.source.used, []).append(setting.name)

@@ -99,7 +99,7 @@ def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
 def ranked(
     slots: Sequence[CandidateSlot], rank: Expression | None, context: Context
 ) -> list[tuple[float, CandidateSlot]]:
-    """Return slots by their rank, the highest first; those of the same rank stay in their order."""
+    """Return slots by their rank, the highest first; slots of the same rank stay in their order."""
     found = [(rank_of(slot, rank, context), slot) for slot in slots]
     return sorted(found, key=lambda each: -each[0])
 

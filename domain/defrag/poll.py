@@ -25,7 +25,7 @@ from .defrag_settings import DefragPolicy, policy_in_force
 from .drain_candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
 
 COMPLETION: Final = "resume"
-"""What follows a drain when it is complete: HTCondor asks for DRAIN_RESUME_ON_COMPLETION."""
+"""What happens when a drain is complete: HTCondor asks for DRAIN_RESUME_ON_COMPLETION."""
 
 Why = Callable[[str], tuple[int, str, str]]
 """Returns the first fields of an event, for a cause."""
@@ -45,7 +45,7 @@ def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
     """
     policy = policy_in_force(draft.state.settings)
     if policy is None:
-        raise Refusal("the pool does not defragment: DEFRAG does not stand in its DAEMON_LIST")
+        raise Refusal("the pool does not defragment: DEFRAG is not in its DAEMON_LIST")
     offset = draft.context.offset(draft.now // SECOND)
     poll = decide_poll(draft.state, draft.caches, advertise, draft.why, draft.context, offset, policy)
     for event in (*poll.notes, poll.event):

@@ -65,7 +65,7 @@ class DrainTransitioned(MachineEvent, frozen=True):
 
 @event("drain.final")
 class DrainFinal(MachineEvent, frozen=True):
-    """All jobs that the machine had when the drain began are gone: those that it accepted since have no retirement
+    """All jobs that the machine had when the drain began are gone: jobs that it accepted since have no retirement
     time, and no more are accepted."""
 
     drain: int  #: the drain's number

@@ -97,7 +97,7 @@ def _eval(macros: Macros, function: str, body: str) -> str:
     known = macros.lookup(body)
     text = _resolved(macros, body)
     value = evaluated(text, macros)
-    if value is None:  # as in HTCondor, only a text that had macros in it stands for itself
+    if value is None:  # as in HTCondor, only a text that contained macros is its own value
         return text if "$" in (body if known is None else known) else ""
     return value if isinstance(value, str) else unparse(value)
 
@@ -218,7 +218,7 @@ def by_text(seed: int) -> Draw:
 
 
 def in_turn(seed: int) -> Draw:
-    """Return what draws anew each time that it is asked, by the seed alone."""
+    """Return a function that draws again at each call, by the seed alone."""
     turn = 0
 
     def draw(text: str, among: int) -> int:

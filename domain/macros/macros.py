@@ -56,7 +56,7 @@ class Definition(Struct, frozen=True):
 
 
 class Macro(Struct, frozen=True):
-    """A macro that stands in a text from ``start`` to ``end``; ``function`` is empty for ``$(name)``."""
+    """A macro in a text, from ``start`` to ``end``; ``function`` is empty for ``$(name)``."""
 
     start: int
     end: int
@@ -262,7 +262,7 @@ class Macros:
         return known
 
     def draws(self) -> None:
-        """Note that a function draws: what comes of it is drawn anew at the next use, and for each job."""
+        """Note that a function draws: its result is drawn again at the next use, and for each job."""
         self._drawn += 1
         if self._templating:
             raise Open

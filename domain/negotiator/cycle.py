@@ -84,7 +84,7 @@ def hold(
     assigned = None if whose or quotas == state.quotas else QuotasAssigned(*why("negotiated"), turn.total, quotas)
     matches = turn.chooser.matches()
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
-    unmatched = tuple(turn.reasons.told())
+    unmatched = tuple(turn.reasons.rejections())
     if not matches and not unmatched:
         return CycleResult(priorities, assigned, None)
     statistics = turn.statistics(len(matches))

@@ -79,7 +79,7 @@ class Reasons:
     _any_left: bool = True  #: whether any slot is still available
     _all_left: bool = False  #: whether all slots are
 
-    def told(self) -> Iterator[Unmatched]:
+    def rejections(self) -> Iterator[Unmatched]:
         """Yield a reason for each kind of jobs of which some were rejected, unless the log has it. Jobs that no slot is
         left for are not stopped by a limit."""
         chooser, rejections = self.chooser, self.chooser.state.rejections
@@ -104,7 +104,7 @@ class Reasons:
                     yield new
                 elif is_refused:
                     self.waiting.note_told(place, numbers[number])
-                # What is in use of a concurrency limit changes from cycle to cycle.
+                # The use of a concurrency limit changes from cycle to cycle.
                 if kinds is not None and number not in mine and not self.limits.names_any(number):
                     kind = kind or self.kinds.of(number, cluster, proc, user)
                     self._note_told(queue, number, kind, cluster.id, new)
@@ -130,7 +130,7 @@ class Reasons:
         """Let later cycles skip a kind of jobs until something changes."""
         line, reads = queue.lines.get(number), kind.planned.reads
         if line is not None and reads is not None and not self.requests.has_slots(line):
-            self.log.told(queue, number, reads, self.chooser, cluster, new)
+            self.log.note(queue, number, reads, self.chooser, cluster, new)
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:
         """Yield the kinds of jobs that no slot was left for, each with the place of one submitter."""
@@ -191,7 +191,7 @@ class Reasons:
         reached = () if limits is None else limits.reached()
         barren = self.kinds.barren(number, cluster, proc)
         if barren is not None and barren.slots == len(self.chooser.pool.names):
-            return barren.told if barren.told.reached == reached else evolve(barren.told, reached=reached), None
+            return barren.reason if barren.reason.reached == reached else evolve(barren.reason, reached=reached), None
         kind = self.kinds.of(number, cluster, proc, account)
         limit = self.stopped.get((account.name, number), self.stopped.get((account.name, -1), ""))
         counts = self._counts_of(kind)

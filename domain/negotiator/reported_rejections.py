@@ -81,7 +81,7 @@ class ReportedRejections(Struct):
             queue.untold = dict.fromkeys(queue.lines)
         return [kind for kind in {**queue.untold, **dict.fromkeys(asked)} if kind in queue.lines]
 
-    def told(
+    def note(
         self,
         queue: IdleJobs,
         kind: int,

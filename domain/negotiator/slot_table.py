@@ -69,7 +69,7 @@ class Exhausted(NamedTuple):
 
     signature: Signature
     slots: int
-    told: Unmatched
+    reason: Unmatched
 
 
 @frozen
@@ -391,18 +391,18 @@ class PublicAds:
         local = seconds + context.offset(seconds)
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
             if key in self._wanted:
-                # Not as one value for all slots, which plans would put into conditions, anew every minute.
+                # Not as one value for all slots, which plans would put into conditions, again every minute.
                 self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
 
     def _estimate(self, see: _Seen) -> None:
-        """The columns of what drains would cost, anew in every cycle: they move by the clock, and not evenly."""
+        """Write the columns of drain costs again in every cycle: they change with the clock, but not evenly."""
         estimates = sorted(EXPECTED & self._wanted.keys())
         moments = [see.snapshot(slot) for slot in self.slots] if estimates else []
         for key in estimates:
             self.table.fill(see.spelling(key), [see.attribute(m, key) for m in moments])
 
     def _weigh(self) -> None:
-        """The slots' weights in thousandths: SlotWeight, which is Cpus unless configured; 1 for what is no weight."""
+        """Compute the slots' weights in thousandths: SlotWeight, by default Cpus; 1 for an invalid weight."""
         columns = self.table.columns
         stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
         if stamp == self._weighed and len(self.weights) == len(self.names) and not self.table.expressions("SlotWeight"):

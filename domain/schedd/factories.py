@@ -85,7 +85,7 @@ def _room(draft: Draft[AccessPoint], cluster: Cluster) -> int:
 
 
 def _number(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name: str) -> int | None:
-    """What a limit comes to; None if it is no number. No ad is put together for plain numbers, as most are."""
+    """Return a limit's value; None if it is not a number. Plain numbers, as most are, need no ad."""
     text = factory.changes.get(name) or cluster.ad.get(name, "")
     if text.isdecimal():
         return int(text)

@@ -206,7 +206,7 @@ def _spooled(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> boo
 
 
 def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
-    """Return those of the jobs that are held until their input files have arrived; users cannot release them."""
+    """Return the jobs that are held until their input files are spooled; users cannot release them."""
     held = (proc for proc in procs if cluster.status_of(proc) == "Held")
     return [proc for proc in held if cluster.value(proc, "HoldReasonCode") == SPOOLING]
 
@@ -276,6 +276,6 @@ _RULES: dict[type[JobCommand], tuple[Collection[str], Callable[[Draft[AccessPoin
     RemoveNow: ({"Removed"}, _remove_now),
     Vacate: (RUNS - {"Suspended"}, _vacate),
     Suspend: ({"Running"}, _suspend),
-    Continue: (RUNS, _continue),  # a job that waits for its time goes on as Running on a suspended slot
+    Continue: (RUNS, _continue),  # a deferred job continues as Running on a suspended slot
 }
 """The statuses of the jobs that a command applies to, and what it does with them."""

@@ -84,7 +84,7 @@ def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super:
 
 
 def unsettable(settings: Mapping[str, str]) -> frozenset[str]:
-    """Return the attributes, in small letters, that a job may not set: those that its owner may not edit."""
+    """Return the attributes, in small letters, that a job may not set: its owner may not edit them either."""
     guarded = _guards(tuple(settings.get(each, default) for each, default in GUARDED.items()))
     return OWN | IDENTITY | {_GROUP} | guarded.keys()
 
@@ -129,7 +129,7 @@ Edited = tuple[Cluster, Ad, list[int]]
 def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
     """Set attributes of jobs, or add to numbers.
 
-    :raises Refusal: an attribute that this user may not edit, or a text that is no expression
+    :raises Refusal: an attribute that this user may not edit, or an invalid expression
     """
     _check(draft, command)
     outcomes = missing(draft, command.selection)

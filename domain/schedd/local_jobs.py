@@ -39,7 +39,7 @@ _TRUE: Final = Literal(True)
 
 
 def start_local_jobs(draft: Draft[AccessPoint]) -> None:
-    """Start those that may begin, in the order in which they were submitted."""
+    """Start the jobs that may begin, in the order of submission."""
     state = draft.state
     if not state.idle_local:
         return
@@ -85,7 +85,7 @@ class _Gate:
         self._of_owner: Counter[str] | None = None
 
     def let_in(self, cluster: Cluster) -> Iterator[int]:
-        """The jobs of a cluster that may begin, one after the other: whoever asks for the next has begun the last."""
+        """Yield the jobs of a cluster that may begin. The caller starts each before it takes the next."""
         universe, state = cluster.universe, self._draft.state
         if self._closed(cluster):
             return

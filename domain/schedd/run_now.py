@@ -106,7 +106,7 @@ def _check(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role: _Ro
         raise _refused(role.status, f"{name} is {status}")
 
 
-# What becomes of it
+# Progress and result
 
 
 def settle(draft: Draft[AccessPoint]) -> None:

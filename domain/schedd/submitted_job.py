@@ -49,7 +49,7 @@ class SubmittedJob:
         self._note(name, spelled)
 
     def copy(self, name: str, new: str) -> bool:
-        """Give an attribute's expression to another; False: there is no such attribute."""
+        """Copy an attribute's expression to another; False: the attribute does not exist."""
         meaning = self.ad.get(name)
         if meaning is None:
             return False
@@ -57,7 +57,7 @@ class SubmittedJob:
         return True
 
     def delete(self, name: str) -> None:
-        """Take an attribute away. What the submission has is undefined from then on, and so it stands in the queue."""
+        """Delete an attribute. An attribute of the submission becomes undefined, also in the queue."""
         if name in self.ad:
             del self.ad[name]
             self._note(name, self._open.get(name.lower(), name))

@@ -101,7 +101,7 @@ class Builder:
     # -- commands ----------------------------------------------------------------------------------------------------
 
     def _expand_commands(self, values: dict[str, str]) -> None:
-        """Expand each command for the first job; put those that vary into ``varying`` with all their values."""
+        """Expand each command for the first job; put varying commands into ``varying`` with all their values."""
         commands = {command for section in self.sections for command in section.commands}
         defined = {*self.macros.definitions, *self.open[: len(self.items.variables)]}
         for command in sorted(commands & defined):
@@ -134,7 +134,7 @@ class Builder:
             values[command] = column[0]
 
     def _formatted(self, pieces: list[str | int]) -> Column | None:
-        """Fill in a template for all jobs; None where a value holds macros of its own."""
+        """Fill in a template for all jobs; None if a value contains macros."""
         indexes = [piece for piece in pieces if isinstance(piece, int)]
         columns = [self._variable(index) for index in indexes]
         for index, column in zip(indexes, columns, strict=True):
@@ -326,7 +326,7 @@ NAME = "JobSetName"
 
 
 def jobset(commands: Iterable[str]) -> list[Section]:
-    """Return the section of those of the given commands that begin with ``JOBSET.``, if there are any."""
+    """Return the section of the given commands that begin with ``JOBSET.``, if there are any."""
     names = tuple(name for name in commands if name.startswith(PREFIX))
     return [Section(_action(names), names, (NAME,), (NAME,))] if names else []
 

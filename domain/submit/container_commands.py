@@ -120,7 +120,7 @@ IMAGE_FILES = ("ContainerImage", "ContainerImageFullPath", "ContainerImageSource
 
 
 def clauses(job: Job) -> Iterator[str]:
-    """Yield what a container's slot must have; it stands for the clause of its operating system."""
+    """Yield what a container's slot must have, instead of the clause for its operating system."""
     if is_true(job.attribute("WantDocker")):
         yield "TARGET.HasDocker"
         network = literal_string(job.attribute("DockerNetworkType")) or ""
@@ -136,7 +136,7 @@ def clauses(job: Job) -> Iterator[str]:
 
 
 def services(commands: Iterable[str]) -> list[Section]:
-    """Return the section of ``container_service_names``, with those of the given commands that name ports."""
+    """Return the section of ``container_service_names``, with the given commands that name ports."""
     ports = [name for name in commands if name.endswith(_PORT) and name != _PORT]
     return [Section(_services, ("container_service_names", "containerservicenames", *ports), ("ContainerServiceNames",),
                     reads=WANTED)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Make the transforms that change a job which its own hold would stop: larger requests, and those of on_evict_checks.
+"""Make the transforms that change a job which its own hold would stop: larger requests, and on_evict_checks.
 
 ``request_memory = 1G, 2G, 4G`` (or ``retry_request_memory = 2G, 4G``) asks for more each time that the job exceeded
 what it had; ``retry_request_memory_increase`` says by how much, ``retry_request_memory_max`` up to what. The ad carries
@@ -62,7 +62,7 @@ def retry(job: Job, command: str, retries: Retries, rest: str, amount: Amount) -
     """Make what a job asks for the next time.
 
     :param command: the request's command
-    :param rest: what stands in it behind the first amount and a comma
+    :param rest: its text after the first amount and a comma
     """
     increase = job.value(retries.increase) if retries.increase else None
     most = job.value(retries.most) if retries.most else None
@@ -158,7 +158,7 @@ def _evaluated(job: Job, retries: Retries, step: str) -> int:
 
 
 def checks(commands: Iterable[str]) -> list[Section]:
-    """Return the section of ``on_evict_checks``, with those of the given commands that are ``transform_body_NAME``."""
+    """Return the section of ``on_evict_checks``, with the given commands ``transform_body_NAME``."""
     bodies = {name.removeprefix("transform_body_"): name for name in commands if name.startswith("transform_body_")}
     attributes = (ON_EVICT, *(BODY + tag for tag in bodies))
     return [Section(_checks(bodies), ("on_evict_checks", ON_EVICT.lower(), *bodies.values()), attributes)]

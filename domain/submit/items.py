@@ -1,7 +1,7 @@
 """List the items of a queue statement: in brackets, of a file, of a program, of standard input, or of paths that match.
 
 Source: the manual's page "Submit Description File Commands" (queue, and submit_warn_empty_matches and its neighbours);
-HTCondor 25.14 where it is silent. A blank line in a list is no item here, where HTCondor repeats the item before.
+HTCondor 25.14 where it is silent. A blank line in a list is not an item here, where HTCondor repeats the item before.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def listed(how: str, text: str, line: int | None, sources: ItemSources) -> list[
     """Return the items as written, before any pattern is matched.
 
     :param how: in, from or matching; for ``from`` each item is a line
-    :param text: what stands behind it, qualifiers left out
+    :param text: the text after it, without qualifiers
     """
     if text.startswith("("):
         if text.endswith(")") and how == "from":

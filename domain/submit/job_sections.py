@@ -27,7 +27,7 @@ class Job(Struct):
     definitions: Mapping[str, Definition]
     warn: Callable[[str], None]
     before: Mapping[str, str]  #: the attributes that sections before the present one made
-    used: set[str]  #: the commands that were asked for: of those that are given, the others are unused
+    used: set[str]  #: the commands that were looked up: the other given commands are unused
     values: dict[str, str] = field(default_factory=dict)  #: command in lower case to value; none is empty
     made: dict[str, str] = field(default_factory=dict)  #: the attributes that the present section makes
 
@@ -49,7 +49,7 @@ class Job(Struct):
     def wrong(self, command: str, rule: str, tool: str = "") -> SubmitError:
         """Return the error that a command's value breaks a rule.
 
-        :param tool: what condor_submit says of it, with ``{name}`` and ``{value}``; empty: the same
+        :param tool: condor_submit's text for it, with ``{name}`` and ``{value}``; empty: the same
         """
         definition = self.definitions.get(command)
         value = self.values.get(command, "")

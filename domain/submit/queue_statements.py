@@ -19,7 +19,7 @@ from ..macros.macros import VALID_NAME
 from .items import BETWEEN, ItemSources, ItemTable, columns, listed, matching, split_header, table_of
 from .submit_context import SubmitError
 
-# A larger cluster is a typing error: each job that differs from the others costs memory of its own.
+# A larger cluster is a typing error: each job that differs from the others costs additional memory.
 MAX_JOBS = 5_000_000
 
 _STATEMENT = re.compile(r"(?:queue(?=\s|$)|iter(?:a(?:te?)?)?(?=\s|$))\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -57,7 +57,7 @@ class Items(Struct, frozen=True):
 
 
 def arguments_of(line: str) -> str | None:
-    """Return the text after the word queue (or iterate) in a line; None where the line is no queue statement."""
+    """Return the text after the word queue (or iterate) in a line; None if the line is not a queue statement."""
     match = _STATEMENT.fullmatch(line)
     return match[1] if match else None
 
@@ -105,7 +105,7 @@ def _count(text: str, line: int | None) -> int:
 
 
 class _Qualifiers(Struct, frozen=True):
-    """What stands between ``in``, ``from`` or ``matching`` and the items."""
+    """The text between ``in``, ``from`` or ``matching`` and the items."""
 
     which: bool | None = None  #: of the paths that match (``_MATCHES``), if that is ``named``
     named: bool = False

@@ -15,7 +15,7 @@ from . import container_commands
 from .job_sections import Job, Section
 
 _SYSTEM = ("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy")
-# Requests with clauses of their own; any other Request<Name> asks for TARGET.<Name>.
+# Requests with special clauses; any other Request<Name> asks for TARGET.<Name>.
 _OWN_CLAUSE = {"requestcpus", "requestdisk", "requestmemory"}
 _WITHIN_DISK = '(versionGE(split(TARGET.CondorVersion)[1], "25.12.0") || (TARGET.Disk >= RequestDisk))'
 _WHEN_DUE = (

@@ -83,7 +83,7 @@ def _requested(job: Job, command: str, value: str, unit: int) -> str:
 
 
 def requests(commands: Iterable[str]) -> list[Section]:
-    """Return the sections of all requests: those of every job, and one per ``request_NAME`` among the commands."""
+    """Return the sections of all requests: the default ones, and one per ``request_NAME`` among the commands."""
     sections = [_request(*row) for row in _REQUESTS]
     for command in commands:
         tag = command.removeprefix("request_")

@@ -32,7 +32,7 @@ _BY_NUMBER = MappingProxyType({number: name for name, number in NUMBERS.items()}
 
 
 def signal_name(value: str) -> str | None:
-    """Return the name of a signal given by number or by name in any case; None where there is no such signal."""
+    """Return the name of a signal given by number or by name in any case; None if it does not exist."""
     number = leading_integer(value)
     name = _BY_NUMBER.get(number) if number else value.strip().upper()
     return name if name in NUMBERS else None
@@ -74,7 +74,7 @@ def _executable(job: Job) -> None:
         job.made["TransferExecutable"] = "false"
         return
     name = job.value("executable", "cmd")
-    inside = container_commands.wants_container(job)  # an image may have a program of its own
+    inside = container_commands.wants_container(job)  # an image may include its program
     if name is None and not inside:
         missing = "No 'executable' parameter was provided"
         raise SubmitError(f"{missing}; name the program: executable = /bin/sleep", tool=missing)

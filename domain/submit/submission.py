@@ -308,7 +308,7 @@ SPOOLING: Final = 16  #: HoldReasonCode SpoolingInput
 LEAVE: Final = (
     "JobStatus == 4 && (time() - (CompletionDate ?: time())) < 864000 && (StageOutFinish ?: 0) < EnteredCurrentStatus"
 )
-"""LeaveJobInQueue of jobs that say nothing of it: they stay for ten days, or until their output was fetched."""
+"""The default LeaveJobInQueue: jobs stay for ten days, or until their output was fetched."""
 
 
 def held_for_spooling(parsed: Submission) -> Submission:

@@ -1,4 +1,4 @@
-"""The commands that become one attribute each, by ``commands.txt``; those that are refused; the universes."""
+"""The commands that become one attribute each, by ``commands.txt``; refused commands; the universes."""
 
 from __future__ import annotations
 

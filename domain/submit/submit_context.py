@@ -28,7 +28,7 @@ class SubmitFacts(Struct, kw_only=True):
     arch: str = "X86_64"
     opsys: str = "LINUX"
     environment: Mapping[str, str] = field(default_factory=dict)  #: for ``$ENV()`` and ``getenv``
-    submit_file: str = ""  #: JobSubmitFile and ``$(SUBMIT_FILE)``; empty or - where the description is no file
+    submit_file: str = ""  #: JobSubmitFile and ``$(SUBMIT_FILE)``; empty or - if the description is not a file
     cluster: int = 1
     seed: int = 0  #: decides what ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE`` draw
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class SubmitFiles(IncludedFiles, Protocol):
     ``SubmitFacts.iwd``. What must not be done for this description is refused by a MacroError."""
 
     def standard_input(self) -> str:
-        """Return what stands on standard input; raise OSError where there is none."""
+        """Return the text of standard input; raise OSError if there is none."""
 
     def glob(self, pattern: str, directories: bool | None) -> list[str]:
         """Return the paths that match, sorted; a directory's ends in a slash.
@@ -54,7 +54,7 @@ class SubmitFiles(IncludedFiles, Protocol):
         """
 
     def size(self, path: str) -> int | None:
-        """Return the bytes of a file, or of all files below a directory; None where there is no such file."""
+        """Return the bytes of a file, or of all files below a directory; None if it does not exist."""
 
 
 class NoSubmitFiles:

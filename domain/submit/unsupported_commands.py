@@ -53,7 +53,7 @@ POLICIES: Final[Mapping[str, str]] = {
 
 
 def is_read(command: str) -> bool:
-    """Return True if HTCondor reads a command that makes no attribute here, so that it is no typo."""
+    """Return True if HTCondor reads a command that makes no attribute here: it is not a typing error."""
     return command in _read("the parser") or command in _read("condor_submit")
 
 

@@ -1,4 +1,4 @@
-"""Read HTCondor's defaults and configuration templates, which stand in no file of a pool.
+"""Read HTCondor's defaults and configuration templates, which are not in a pool's files.
 
 The tables are facts of HTCondor 25.14.1. They stand beside this module in HTCondor's own form, to be compared with the
 output of condor_config_val; each is read on first use.
@@ -22,7 +22,7 @@ class Default(NamedTuple):
 
 
 class Template(NamedTuple):
-    """The lines that ``use CATEGORY : NAME`` stands for; both names as they are written."""
+    """The lines that ``use CATEGORY : NAME`` inserts; both names as written."""
 
     category: str
     name: str
@@ -31,7 +31,7 @@ class Template(NamedTuple):
 
 @lru_cache(maxsize=1)
 def defaults() -> Mapping[str, Default]:
-    """Return all defaults by lower-case name; those of one daemon alone as ``daemon.name``."""
+    """Return all defaults by lower-case name; defaults for one daemon as ``daemon.name``."""
     table: dict[str, Default] = {}
     rest = iter(lines(get_data(__package__, "defaults.conf")))
     for line in rest:
