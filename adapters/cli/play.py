@@ -30,7 +30,7 @@ def play(argv: Sequence[str]) -> int:
     if dialect and dialect not in DIALECTS:
         raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
     if len(arguments.words) != 1:
-        raise UsageError("poolbook play: name one scenario; `poolbook play -help` tells more")
+        raise UsageError("poolbook play: name one scenario; `poolbook play -help` shows more")
     from ...domain.config import ConfigError
     from ...replay.scenario import PlayError, read
 

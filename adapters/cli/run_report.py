@@ -228,7 +228,7 @@ class UnmatchableJob(NamedTuple):
 def failures(
     results: Sequence[ClusterResult], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
 ) -> tuple[list[str], Calls]:
-    """Return what went wrong, in paragraphs, and what to type next; both empty if all is well.
+    """Return the problems, in paragraphs, and the commands to type next; both empty if there are none.
 
     :param unmatchable: the jobs that no slot can run, by cluster
     :param interrupted: whether a user ended the run; otherwise it ended because no remaining job could run

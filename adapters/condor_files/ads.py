@@ -1,6 +1,6 @@
 """Read ads: the history files, and the output of condor_q, condor_status and condor_userprio (see docs/import.md).
 
-The beginning of a file tells its form: lines ``Name = expression``, or JSON or XML as the tools print them. An ad is
+The beginning of a file shows its form: lines ``Name = expression``, or JSON or XML as the tools print them. An ad is
 kept as text, and no expression is parsed. Ads are packed by the hundreds (``domain/imported/packed_ads``): the size of
 a pack depends on how the file was read; the ads do not.
 """
@@ -17,7 +17,7 @@ from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, AdGroup, KeptAd,
 from ...domain.imported.record_sources import LEAST_AD
 from .source_reader import SourceFile, State, is_private, without_secrets
 
-# Compare the lines that end the ads of a history with where they stand.
+# Compare the lines that end the ads of a history with their places.
 #
 # A schedd or startd that adds an ad to its history notes where the file's last line begins, which is the line that
 # ended the ad before: ``Offset``, in bytes, 0 in a new file. So an ad that was taken out, or a text of another length,
@@ -37,7 +37,7 @@ class HistoryBanners:
         begins = state is None
         state = state or {}
         self._source = source
-        self._read: int = state.get("read", 0)  #: how many bytes stand before what is read next
+        self._read: int = state.get("read", 0)  #: the number of bytes before the next read
         self._above: int | None = state.get("above", 0)  #: where the last such line begins; None: it was trimmed
         self._by: int | None = state.get(
             "by", 0 if begins else None
@@ -49,7 +49,7 @@ class HistoryBanners:
         return {"read": self._read, "above": self._above, "by": self._by, "line": self._line, "job": self._job}
 
     def doubts(self, data: bytes, line: int, events: Sequence[Event]) -> Iterator[DaemonReported]:
-        """Yield what does not fit in the bytes behind a line; `events` are theirs: an ad that could not be read may be
+        """Yield the doubts about the bytes after a line; `events` are their events: an ad that could not be read may be
         one that the daemon did not finish. A doubt has the latest time of their records, if they have any."""
         refused = [event.line for event in events if isinstance(event, SourceRefused)]
         times = [event.at for event in events if not isinstance(event, SourceEvent)]
@@ -85,7 +85,7 @@ TIMES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Kind -> the attributes (of the ad, or after ``HEAD`` of the line that ends it) that date it; the latest counts."""
 
-# Whatever can stand between ads begins with a blank line or with one of these.
+# Text between ads begins with a blank line or with one of these.
 _END = re.compile(r"\n(?=\n|\*\*\* |#|\.\.\.)")
 _GAP = re.compile(r"(?:#{1,3}|\.{3,})\s*(trimmed\b.*?)[\s.]*$", re.I)
 _PAIR = re.compile(r'(\w+) ?= ?("(?:[^"\\]|\\.)*"|\S+)')
@@ -187,7 +187,7 @@ class AdsReader:
         return at
 
     def _block(self, ad: str, mark: str) -> None:
-        """Take the lines of an ad and the line behind them, unless `_between` takes that one."""
+        """Take the lines of an ad and the line after them, unless `_between` takes that one."""
         line = self.line + 1
         self.line += ad.count("\n") + 1
         if mark.startswith("*** "):

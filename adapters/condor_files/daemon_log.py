@@ -38,7 +38,7 @@ class LogMessage:
 
 
 Rows = Sequence[tuple[str, str]]
-"""Pattern, whose first word is plain text, and the method for a match; behind a colon, what the message reports."""
+"""Pattern, whose first word is plain text, and the method for a match; after a colon, what the message reports."""
 
 DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
@@ -113,7 +113,7 @@ class DaemonLog:
         """Look at any message before it is taken."""
 
     def _forget(self) -> None:
-        """Drop what was remembered: lines are missing, so it may no longer hold."""
+        """Drop the remembered state, which missing lines may have changed."""
         self._remembered = {}
 
     def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:

@@ -165,7 +165,7 @@ class TableReader:
         return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
 
     def _name(self, text: bytes) -> str:
-        """Return a key or attribute as text; the same few come again and again and are kept once."""
+        """Return a key or attribute as text; the same few occur often and are stored once."""
         name = self._names.get(text)
         if name is None:
             if len(self._names) > 100_000:

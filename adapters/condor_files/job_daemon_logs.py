@@ -57,7 +57,7 @@ class SchedLogReader(DaemonLog):
         return {"slot": slot, "user": message["user"], "claim": claim}
 
     def _began(self, message: LogMessage, held: Held, before: str = "") -> None:
-        """Report a job's shadow; `before`: the job whose shadow it was until then."""
+        """Report a job's shadow; `before`: the former job of this shadow."""
         self._shadows()[message["shadow"]] = (message["job"], held)
         self.job(message, "shadow_began", held | {"shadow": message["shadow"], "before": before})
 

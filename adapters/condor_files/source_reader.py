@@ -103,7 +103,7 @@ def is_private(name: str) -> bool:
 
 def hidden(data: bytes) -> bytes:
     """Return the bytes of a file with every secret in them replaced by as many dots. This is done before reading, so
-    that no reader has to know where in a record a secret may stand."""
+    that no reader has to know where in a record a secret may be."""
     if b"#" in data:
         data = _CLAIM.sub(lambda match: match[1] + b"." * len(match[2]), data)
     lower = data.lower()

@@ -233,7 +233,7 @@ class StartLogReader(DaemonLog):
         self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, what, cleaned))
 
     def _forget(self) -> None:
-        """Drop the slots: they are others from here on, or unknown. Report reasons that no transition followed."""
+        """Drop the slots, which may have changed. Report reasons that no transition followed."""
         self._settle()
         for slot in self._slots.values():
             for place, at, reason in slot.reasons:

@@ -138,7 +138,7 @@ class LogWriter:
         """Decide about each of `stimuli` and its immediate consequences, append the events, and perform the effects.
 
         Returns one answer for each stimulus, after the append. A refused stimulus changes nothing. `patience` limits
-        how many jobs are checked one by one against a command's constraint; without it there is no limit.
+        how many jobs are checked one by one against a command's constraint; None for no limit.
 
         :raises LogError: nothing was changed
         """

@@ -44,7 +44,7 @@ class TooMuchError(OSError):
 
 
 class UnpackedFile:
-    """A compressed file, read unpacked; raises `TooMuchError` behind as many bytes as are read of it."""
+    """A compressed file, read unpacked; raises `TooMuchError` after the maximum number of bytes."""
 
     def __init__(self, path: str, opener: Callable[..., Any]) -> None:
         self._packed = open(path, "rb")  # noqa: SIM115  # closed with this

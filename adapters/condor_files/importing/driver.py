@@ -140,8 +140,8 @@ class Importer:
         """Source number -> identity of the file that was read, and the digest so far."""
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import all that is new. Raise `LogError`, OSError if a folder is missing, or ValueError if the files' local
-        times cannot be of the zone that was given, or are of several."""
+        """Import new content. Raise `LogError`, OSError if a folder is missing, or ValueError if the files' local times
+        contradict the given zone, or each other."""
         began = time.monotonic()
         contents = folder_contents(self._folders, self._leave_out)
         now = time.time_ns() // 1000
@@ -160,7 +160,7 @@ class Importer:
         return run.result
 
     def _zone_of_files(self, contents: FolderContents) -> str:
-        """Return the zone of an earlier import into this log, unless another is given; else that of the files."""
+        """Return the zone of an earlier import into this log, unless another is given; else the zone of the files."""
         earlier = next((known.found.zone for known in self._known.values() if known.found.kind), "")
         if earlier and not self._options.zone:
             return earlier
@@ -270,7 +270,7 @@ class _Import:
         return what.source, lost
 
     def _import(self, candidate: Candidate, before: KnownSource | None, lost: KnownSource | None) -> KnownSource:
-        """Import a new file. `before`: the source that it follows; `lost`: one that is gone."""
+        """Import a new file. `before`: the source that it follows; `lost`: a missing source."""
         self.result.counts[candidate.kind].new += 1
         follows = before or lost
         machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
@@ -283,7 +283,7 @@ class _Import:
         return source
 
     def _vanished(self, candidate: Candidate, here: set[int]) -> KnownSource | None:
-        """Return the newest imported part of this log, if its file is gone."""
+        """Return the newest imported part of this log, if its file is missing."""
         family = [
             known
             for known in self._known.values()

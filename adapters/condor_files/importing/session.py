@@ -25,7 +25,7 @@ class ImportSession:
     """The import of some folders into one log, which no other process writes meanwhile. Close it after use."""
 
     def __init__(self, folders: Folders, url: StrPath, options: Options | None = None) -> None:
-        """Take the log at `url`, which is begun if there is none. Raise `Refusal` if one of the folders is not there,
+        """Lock the log at `url`, and create it if it is missing. Raise `Refusal` if one of the folders is missing,
         `ValueError` if no folder is named, or a zone or time format does not exist, `AlreadyServed` if another process
         writes the log, `LogError` if it cannot be opened, or is a pool's own."""
         self.url = os.fspath(url)
@@ -57,7 +57,7 @@ class ImportSession:
         stack.callback(lock.give_up)
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import all that is new, and bring the views of the log up to date. Raise `LogError` if the log cannot be
+        """Import new content, and bring the views of the log up to date. Raise `LogError` if the log cannot be
         written, `OSError` if one of the folders cannot be read."""
         result = self._importer.run(progress)
         if result.events:
@@ -103,18 +103,18 @@ def import_pool(
     time_format: str = "",
     progress: Progress | None = None,
 ) -> ImportResult:
-    """Import what a real HTCondor pool left into a log, as `poolbook import` does; `Log.open` reads that.
+    """Import the files of an HTCondor pool into a log, as `poolbook import` does; `Log.open` reads the log.
 
-    Content that was read before is not read again, whatever its file is called now; a file that grew is read from
+    Content that was read before is not read again, even if its file was renamed; a file that grew is read from
     there.
 
-    :param folders: a folder with all that is below it, or a file; or several
-    :param log: the log, begun if there is none: a file's path, ``sqlite:///x.db`` or ``postgresql://...``
+    :param folders: a folder, which is read recursively, or a file; or several
+    :param log: the log, created if it is missing: a file's path, ``sqlite:///x.db`` or ``postgresql://...``
     :param zone: where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (empty: here)
     :param machine: the host of the daemons, where the files do not say it (empty: the folder's name)
-    :param time_format: the pool's DEBUG_TIME_FORMAT, where it is none of the usual ones
+    :param time_format: the pool's DEBUG_TIME_FORMAT, if it is not one of the usual ones
     :param progress: called with the file's path, the bytes read, the bytes in all, and the number of events
-    :raises Refusal: one of the folders is not there
+    :raises Refusal: one of the folders is missing
     :raises ValueError: a zone or time format that does not exist
     :raises AlreadyServed: another process writes the log
     :raises LogError: the log cannot be opened or written, or is a pool's own
@@ -135,9 +135,9 @@ def follow_pool(
     timeout: float | None = None,
     stop: Event | None = None,
 ) -> Iterator[ImportResult]:
-    """Import what a real pool writes, as it writes it; yield the first result, then each that finds more.
+    """Import the files of a running HTCondor pool as they grow; yield the first result, then each with new events.
 
-    The arguments and errors of `import_pool` mean the same here; errors are raised when the first result is asked for.
+    The arguments and errors are those of `import_pool`; errors are raised when the first result is requested.
 
     :param interval: seconds between two polls
     :param timeout: end after so many seconds (None: never)

@@ -71,7 +71,7 @@ class Copy:
 
 @define
 class Changed:
-    """A source's file whose content differs behind byte ``same``."""
+    """A source's file whose content differs after byte ``same``."""
 
     source: KnownSource
     same: int
@@ -121,7 +121,7 @@ def _same(prefix: Prefix, known: KnownSource) -> int:
 
 
 def _is_beginning(path: str, longer: str) -> bool:
-    """Check whether a file is the beginning of another one; False if that is gone."""
+    """Check whether a file is the beginning of another one; False if that is missing."""
     try:
         return begins_with(longer, path)
     except DAMAGED:
