@@ -25,7 +25,7 @@ until {}
 """
 ROOM = "there is room, and the next cycle decides"
 CYCLE = "The cycle at 2026-11-02 08:05:10 reported: "
-IN_USE = f"{CYCLE}what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that. Now: "
+IN_USE = f"{CYCLE}what it fits on is in use, and PREEMPTION_REQUIREMENTS does not allow its preemption. Now: "
 
 
 def second_line(url: str, scenario: str, job: str = "2.0") -> str:
@@ -67,7 +67,7 @@ CASES = [
     (
         "a slot in use is still in use",
         STATIC.format("", 1, "9:00") + "at 0:10 submit ann run=10:20\nat 0:20 submit bob run=10:20",
-        "What it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that.",
+        "What it fits on is in use, and PREEMPTION_REQUIREMENTS does not allow its preemption.",
     ),
     (
         "the machine is gone",

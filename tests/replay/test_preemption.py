@@ -90,7 +90,7 @@ TOLD = {
         "it has.",
         "The startd began to retire job 1.0: a better match for the slot came.",
         "No one waits for the slot of job 1.0 any more",
-        "bob@example.org, for job 2.1, waits for the slot of job 1.0: the submitter of job 2.1 goes before whoever",
+        "bob@example.org, for job 2.1, waits for the slot of job 1.0: the submitter of job 2.1 goes before the slot's",
         "The processes of job 1.0 were told to end: the job's retirement time is over.",
         "Job 1.0 was evicted from slot1@h after 58 s, with signal 15; it waits again.",
         "The negotiation cycle at 2027-01-15 08:",

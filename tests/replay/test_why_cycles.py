@@ -21,16 +21,16 @@ def pool() -> Pool:
 
 REFUSED = [
     # in use
-    ("3.0", 606, "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that",
+    ("3.0", 606, "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not allow its preemption",
      "; 11 claimed slots (dynamic ones included) match, but may not be preempted: PREEMPTION_REQUIREMENTS is not true "
      "of 11; "),
     ("3.8", 900, "what it fits on is in use, and prefers the jobs that it has",
      "6 claimed slots (dynamic ones included) match, but may not be preempted: 3 prefer the jobs that they have, 3 are "
      "used by its submitter; "),
     ("1.0", 660, "what it fits on is in use, by its own submitter",
-     "preempted: 3 are used by somebody with no worse priority, 8 are used by its submitter; "),
-    ("5.4", 1660, "what it fits on is in use, by those who have no worse priority",
-     "preempted: PREEMPTION_REQUIREMENTS is not true of 3, 4 are used by somebody with no worse priority, 4 are used "
+     "preempted: 3 are used by a user with no worse priority, 8 are used by its submitter; "),
+    ("5.4", 1660, "what it fits on is in use, by users with no worse priority",
+     "preempted: PREEMPTION_REQUIREMENTS is not true of 3, 4 are used by a user with no worse priority, 4 are used "
      "by its submitter; "),
     # limits
     ("2.1", 60, "every slot that it fits on is in use",
@@ -119,7 +119,7 @@ def test_where_no_preemption_is_considered_that_is_said() -> None:
     pool.say("submit alice 1 seconds=1000")
     pool.say("submit bob 1 seconds=100")
     short, cycle = _refused(pool, "2.0")
-    assert short == "What it fits on is in use, and nobody has to make room."
+    assert short == "What it fits on is in use, and no job is preempted for it."
     assert ": 1 is left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false" in cycle
 
 

@@ -138,7 +138,7 @@ def test_a_run_without_an_end_is_ended_by_the_daemon_that_died(tmp_path: Path) -
     again = event_log((1, "22:47:20", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost"))
     texts = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, again))
     assert (
-        f"No record tells of the end of its run on slot1@localhost: {BY_SCHEDD}. [EventLog:6, SchedLog:6, SchedLog:8]"
+        f"No record shows the end of its run on slot1@localhost: {BY_SCHEDD}. [EventLog:6, SchedLog:6, SchedLog:8]"
         in texts
     )
 
@@ -222,7 +222,7 @@ def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> No
     answer, *_ = texts_of(imported(tmp_path)[0])
     assert answer.endswith(
         "The negotiator of localhost died between 2026-11-20 22:46:42 and 2026-11-20 22:47:30, when it started again. "
-        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` tells what fits it. Its records end at "
+        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` shows what fits it. Its records end at "
         "2026-11-20 22:46:40."
     )
 

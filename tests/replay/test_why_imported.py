@@ -319,7 +319,7 @@ def test_every_end_of_a_jobs_log_has_its_answer(name: str) -> None:
     (answer, *life) = told(log_of([LOGGED[0], *entries]), "1.0")
     assert words in answer
     assert len(life) == len(entries) + 1 + (name == "twice")
-    assert (name == "twice") == any("No record tells of the end of its run" in text for text in life)
+    assert (name == "twice") == any("No record shows the end of its run" in text for text in life)
 
 
 def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_after() -> None:
