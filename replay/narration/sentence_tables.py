@@ -44,7 +44,7 @@ WORDS: Final[dict[str, str]] = {
 ADVICE: Final = frozenset(_TABLES["advice"])  #: the codes of what the reader can do
 
 EXPLAINS: Final = frozenset(" ".join(_SLOTS["explains"].values()).split())
-"""The steps of a slot (``step_name``) that explain what came after them."""
+"""The steps of a slot (``step_name``) that explain the later ones."""
 UNDOES: Final = {step: frozenset(undone.split()) for step, undone in _SLOTS["undoes"].items()}
 """The steps that a later step undoes, by that."""
 

@@ -47,7 +47,7 @@ class ScenarioMachine:
 class ScenarioStep:
     """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
     (readings in ``attributes``), ``reconfigure`` (by ``sources``; none: unchanged), ``set`` (settings in
-    ``attributes``) or ``expect`` (in ``expected``). ``commands`` are those of a submit file. ``thing`` is its object as
+    ``attributes``) or ``expect`` (in ``expected``). ``commands``: a submit file's commands. ``thing`` is its object as
     written; for slots and machines it may be a pattern. Readings that hold for a while end at ``until``. ``words`` is
     the line behind the time."""
 

@@ -51,7 +51,7 @@ def of_time(word: str) -> bool:
 
 
 def is_clock(word: str) -> bool:
-    """Return True if the word may stand behind a date, a weekday or a number of days."""
+    """Return True if the word may follow a date, a weekday or a number of days."""
     return _CLOCK.fullmatch(word) is not None
 
 

@@ -1,4 +1,4 @@
-"""What each record of a job tells: the entries of its own event log, and the reports of daemons (negotiator, shadows,
+"""Report each record of a job: the entries of its event log, and the reports of daemons (negotiator, shadows,
 starters). The slots' logs say why a run was ended or stopped."""
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class MatchesOfSlots:
 
     def before_run(self, slots: SlotRecords, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
         """The match by which a job's run began on a slot at an instant: the last of its user, if the slot was given to
-        nobody else since. None if none is known to be."""
+        no one else since. None if none is known to be."""
         match = next(iter(self.before(slot, at)), None)
         if match is None or not same_user(match.facts.get("user", ""), users):
             return None

@@ -1,8 +1,8 @@
 """The facts that the audit compares across sources, and which source it believes for each (``compared_facts.txt``).
 
-* A fact stands there if two kinds of sources state it with the same meaning. Facts that only sound alike are kept
+* A fact is compared if two kinds of sources state it with the same meaning. Facts that only sound alike are kept
   apart: placing a job on a slot (its shadow is started) and the beginning of its program are two.
-* An amount or an instant is a range, since its writer rounds and has a clock of its own. A source that only counts what
+* An amount or an instant is a range, since its writer rounds and has its own clock. A source that only counts what
   it saw says "at least" (``more`` is ``ANY``); one that learns later says "at the latest" (``less`` is ``ANY``).
 * Two sources contradict each other if their ranges do not meet, or if their words differ.
 """

@@ -27,7 +27,7 @@ from .tolerances import NEAR, UNSAVED
 _UNLIKE: Final = {
     "S": {"JobStartDate", "JobStatus"}, "P": {"JobStatus"}, "H": {"JobStatus"},
 }  # fmt: skip
-"""The attributes that a kind of source has otherwise: a starter has a start date of its own."""
+"""The attributes that differ in a kind of source: a starter has its own start date."""
 _EXPANDED: Final = "$$"  #: a value with this is another one at each match, in what shadows and starters write
 
 
@@ -107,8 +107,8 @@ class CopiedAds:
 
 
 def _kept(one: JobRecord, copy: Mapping[str, str], ends: Sequence[int]) -> bool:
-    """Return True if job_queue.log has a copy's values: it goes on behind them. A schedd that is killed loses what it
-    wrote last; `ends` are those of the job's parts of the table."""
+    """Return True if job_queue.log has a copy's values: it continues behind them. A schedd that is killed loses what it
+    wrote last; `ends`: the ends of the job's parts of the table."""
     at = date(copy, "ServerTime" if one.letter == "A" else "EnteredCurrentStatus") or 0
     lost = one.letter == "A" and any(end <= at + NEAR and at < end + UNSAVED for end in ends[:-1])
     return not lost and at < ends[-1] - NEAR

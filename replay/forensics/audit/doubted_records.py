@@ -1,6 +1,6 @@
 """Audit what the readers doubted: a line whose time is not its own, an ad that does not stand where it was written.
 
-A file of which many ads stand elsewhere was written anew, as by a tool that changes the ends of its lines: it is not
+A file of which many ads stand elsewhere was rewritten, as by a tool that changes the ends of its lines: it is not
 judged.
 """
 
@@ -39,7 +39,7 @@ class DoubtAuditor:
         if event.said == "displaced":
             self._displaced.setdefault(place.source, []).append(event)
         elif self.sources.kind(place.source) != "startlog" or not event.facts["seconds"].startswith("-"):
-            self._aside(event, place.source)  # of a StartLog, the slots' judge tells of records that are too early
+            self._aside(event, place.source)  # the audit of StartLogs reports their early records
 
     def _aside(self, event: e.DaemonReported, source: int) -> None:
         seconds, text = event.facts["seconds"], event.facts["text"]

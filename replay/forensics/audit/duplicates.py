@@ -39,7 +39,7 @@ def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) ->
 
 
 def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
-    """Yield the jobs that stand in one history more than once. Two histories may be copies of one, in whatever form."""
+    """Yield the jobs that are in one history more than once. Two histories may be copies of one, in any form."""
     for job, places in scratch.repeated_in_histories():
         chains: dict[int, list[tuple[int, str, str]]] = {}
         for source, line, at in places:

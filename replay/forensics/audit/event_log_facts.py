@@ -71,7 +71,7 @@ COMPARED: Final = {
     1: frozenset({"slot"}),
     12: frozenset({"code"}),
 }
-"""The words of entries that are facts of their own."""
+"""The words of entries that are separate facts."""
 _Entry = tuple[int, StatementSource, dict[str, str]]
 _Entries = dict[tuple[int, int], list[_Entry]]  #: the entries of a log by type and second
 

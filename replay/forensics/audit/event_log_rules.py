@@ -254,7 +254,7 @@ class EventLogAuditor:
             self._found(chain, self.audit.repeated, life, event, "repeated", "the same entry stands there again")
             return
         if after.rules == ("not_running",) and life.last[0] in RUN_ENDS and event.at - life.last[1] <= MINUTE:
-            # The starter told of it as the run ended, and the shadow logs it before it exits.
+            # The starter reported it as the run ended, and the shadow logs it before it exits.
             self._found(chain, self.audit.repeated, life, event, "repeated", _words(number, before))
             return
         if life.free:

@@ -1,4 +1,4 @@
-"""Compare how shadows exited with what the job event logs tell of their runs (``ExitStatuses``), and find cycles and
+"""Compare how shadows exited with their runs in the job event logs (``ExitStatuses``), and find cycles and
 shadows that begin without an end, or end without a beginning, in the log of one daemon (``BegunAndEnded``)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StatusRule(NamedTuple):
     entries: frozenset[str] = frozenset()
 
 
-REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that ended by itself
+REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that exited
 
 
 def _status(row: str) -> StatusRule:
@@ -42,7 +42,7 @@ STATUSES: Final = {
     status: _status(row) for status, row in tables(get_data(__package__, "exit_statuses.txt"))["statuses"].items()
 }
 _ENDS: Final = frozenset({"4", "5"})
-"""The entries that tell how a run ended."""
+"""The entries that show how a run ended."""
 
 
 @define
@@ -67,7 +67,7 @@ class ExitStatuses:
                 begun[shadow] = record.at
             elif (since := begun.pop(shadow, None)) is not None:
                 status = facts.get("status") or facts.get("reason", "")
-                # the end of the run before one that was not started may stand in the same second
+                # the end of the run before one that was not started may be in the same second
                 since = max(since + SECOND * (status == NOT_STARTED), record.at - FAR)
                 next_starts = [its.at for its in starts if (its.at, its.line) > (record.at, record.line)]
                 until = min(next_starts, default=record.at + FAR + 1)

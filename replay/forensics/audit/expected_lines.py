@@ -1,4 +1,4 @@
-"""Find a missing line among those that a startd writes before each transition of a kind (``expected_lines.txt``)."""
+"""Find a missing line of the ones that a startd writes before each transition of a kind (``expected_lines.txt``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for _number, (_step, _lines) in enumerate(_TABLES["expected"].items()):
 _NEEDS: Final = {
     "job": "activated", "starter_gone": "starter", "starter exited": "starter", "claim retirement ended": "starter",
 }  # fmt: skip
-"""Words that need others before them: of a job if there is one, of a starter's exit if a starter was told."""
+"""Words that need others before them: of a job if there is one, of a starter's exit if a starter was signalled."""
 _CALLED: Final = {
     "requested": "an access point's request",
     "accepted": "that the request was accepted",

@@ -36,8 +36,8 @@ def finding(
 
 @define
 class Misfits:
-    """The records of several kinds that were compared: how many fit, and those that do not. With `at_once` a finding is
-    made when its record is judged, since the state that it tells of changes; else at the end, by the latest names."""
+    """The records of several kinds that were compared: how many fit, and the others. With `at_once` a finding is
+    made when its record is judged, since the state that it shows changes; else at the end, by the latest names."""
 
     at_once: bool = False
     _fitting: Counter[Hashable] = field(factory=Counter)
@@ -64,7 +64,7 @@ class Misfits:
 
 @define
 class LogParts:
-    """The parts of a rotated log, oldest first, as their records come, and the findings of each. A part may go on after
+    """The parts of a rotated log, oldest first, as their records come, and the findings of each. A part may grow after
     records of its successor were read, if a folder was copied while it was written."""
 
     current: int = 0

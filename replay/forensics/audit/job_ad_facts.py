@@ -109,7 +109,7 @@ def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
 
 
 def _end(place: StatementSource, ad: Ad) -> int | None:
-    """Return when a job left the queue; None if it was removed after it completed, since that is told in two ways."""
+    """Return when a job left the queue; None if it was removed after it completed, since two records show that."""
     status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate")
     if place.letter not in "HQ" or status not in (COMPLETED, REMOVED):
         return None
@@ -228,7 +228,7 @@ def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
     if place.letter in "PS":
         run.said += place.known("stopped", run.stopped)
     if run.stopped is None and place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT:
-        run.stopped = max(_sampled(place, ad), placed)  # the run goes on at least until then
+        run.stopped = max(_sampled(place, ad), placed)  # the run continues at least until then
         return [run]
     if place.letter in "PS" or completed:
         run.said += _outcome(place, ad)
@@ -272,11 +272,11 @@ def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
     statements = []
     by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if by_signal else ("ExitCode", "code")
-    # A starter that is told to be quick sends no last word: of a run that was vacated, what stood there before stays.
+    # A starter that must be quick sends no final update: a vacated run keeps the values from before.
     stale = place.letter == "P" and "VacateReasonCode" in ad and (whole(ad, "NumShadowStarts") or 0) > 1
     if "ExitBySignal" in ad and (value := whole(ad, name)) is not None and not stale:
         statements.append(place.says("exit", f"{word} {value}"))
-    # A starter that was told to be quick kills its job, and its last measurement may not reach the shadow.
+    # A starter that must be quick kills its job, and its last measurement may not reach the shadow.
     less = ANY if place.letter == "S" and by_signal else None
     if whole(ad, "JobUniverse") in ON_SLOTS:
         statements += place.known("run_user_cpu", seconds(ad, "RemoteUserCpu"), less=less)
@@ -338,7 +338,7 @@ def _sizes(place: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
-    """Return what the epoch ads of one job number tell, joined by submission; one run may stand in two ads."""
+    """Return what the epoch ads of one job number tell, joined by submission; one run may be in two ads."""
     jobs: dict[str, JobAccount] = {}
     spans: dict[str, list[tuple[int, int, StatementSource]]] = {}
     for place, account in accounts:

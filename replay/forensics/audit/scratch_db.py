@@ -1,6 +1,6 @@
 """Keep the statements of all sources until the end of the log, in an SQLite database that spills into an unlinked file.
 
-Records that nobody can contradict stay packed: entries as text, ads as they came. Only the jobs of which two kinds of
+Records without a second source stay packed: entries as text, ads as they came. Only the jobs of which two kinds of
 sources tell are unpacked.
 """
 
@@ -163,7 +163,7 @@ class ScratchDatabase:
                 yield letter, source, line, ad
 
     def repeated_in_histories(self) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
-        """Yield the global ids that stand in histories more than once, with (source, line, at)."""
+        """Yield the global ids that are in histories more than once, with (source, line, at)."""
         self._flush_all()
         rows = self._db.execute("""
             select n.job, k.source, n.line, n.at from numbers n join kept k on k.ord = n.ord
