@@ -82,7 +82,7 @@ def test_what_a_log_does_not_have_is_said_in_words(url: str, imported: str) -> N
             own.usage("machine")
     with Queries(imported) as other:
         assert other.imported and list(other.slots(0)) == [] == list(other.ads("Machine", 0))
-        with pytest.raises(NotRecorded, match="tell of slots"):
+        with pytest.raises(NotRecorded, match="the imported records only have slots"):
             other.ads("Negotiator", 0)
         with pytest.raises(NotRecorded, match="`poolbook status` tells who has slots"):
             other.claims_of("alice@h")
