@@ -55,9 +55,10 @@ class Folder:
     @contextmanager
     def served(self, *words: str) -> Iterator[forked.Process]:
         """A server in the background, stopped at the end."""
+        left = self._socket()  # of a server that was killed
         server = self.start("serve", *words)
         try:
-            self.wait_for(lambda: (self.path / "pool.db.sock").exists() or server.poll() is not None)
+            self.wait_for(lambda: self._socket() not in (None, left) or server.poll() is not None)
             assert server.poll() is None, server.stdout and server.stdout.read()
             yield server
         finally:
@@ -66,6 +67,14 @@ class Folder:
             server.wait(PATIENCE)
             if server.stdout is not None:
                 server.stdout.close()
+
+    def _socket(self) -> tuple[int, int] | None:
+        """Return what tells the server's socket from another one of its name; None if there is none."""
+        try:
+            status = (self.path / "pool.db.sock").stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_ctime_ns
 
     def wait_for(self, condition: Any, seconds: float = PATIENCE) -> None:
         until = time.monotonic() + seconds
