@@ -1,4 +1,4 @@
-"""How events change a manager's accounting, its concurrency limits, and what it knows of its cycles and polls."""
+"""How events change a manager's accounting, its concurrency limits, and its records of cycles and polls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL = "DEFRAG_INTERVAL"
 
 
 def _switch_defrag(state: Manager, event: e.PoolFounded | e.PoolConfigured) -> None:
-    """The defragmentation may have been switched on or off, or have got another name, which is another daemon."""
+    """Switch the defragmentation on or off; another name is another daemon."""
     settings = event.settings
     if "DEFRAG_NAME" in settings:
         state.defrag = switched(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
@@ -43,7 +43,7 @@ def _cycle(state: Manager, event: e.CycleHeld) -> None:
 
 
 def _end_claimed(state: Manager, slot: str, job: str | None) -> None:
-    """A claim of the slot was made, or waits: the match that it is for is over."""
+    """End the match for which a claim of the slot was made, or waits."""
     matched = match_of_claim(state.match_limits, slot, job)
     if matched is not None:
         state.hold_limits(end_match(state.match_limits, *matched) or "", -1)
@@ -155,7 +155,7 @@ def _submitter_deleted(state: Manager, event: e.SubmitterDeleted) -> None:
     account = str(AccountName(event.negotiator, event.submitter))
     gone = state.submitters.pop(account, None)
     state.note_submitter(account)
-    if gone is not None and gone.slots:  # what it has goes on to count
+    if gone is not None and gone.slots:  # its present claims still count
         again = state.submitter(account, event.factor)
         again.weighted_in_use, again.slots = gone.weighted_in_use, gone.slots
 

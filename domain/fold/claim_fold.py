@@ -1,4 +1,4 @@
-"""How events change an access point's matches, the claims that it holds, and why its jobs got nothing."""
+"""How events change an access point's matches, its claims, and the reasons why its jobs were rejected."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .matches import end_match, match_of_claim, own_job
 
 
 def unpromise(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
-    """The job is promised the slot no longer."""
+    """Forget that the slot is reserved for the job."""
     if job is not None and state.reserved.get(job) == slot:
         del state.reserved[job]
 
 
 def _job_of(claim: e.ClaimMade | e.ClaimQueued) -> JobId | None:
-    """The job of the pool's own queue that a claim names."""
+    """Return the job of the pool's own queue that a claim names; None if it names none."""
     job = own_job(claim)
     return None if job is None else JobId.parse(job)
 
 
 def forget_rejection(state: AccessPoint, job: tuple[int, int]) -> None:
-    """The job has got something."""
+    """Forget why the job was rejected: it has a match or runs."""
     if not (state.rejections or state.further_rejections):
         return
     name = f"{job[0]}.{job[1]}"
@@ -38,7 +38,7 @@ def forget_rejection(state: AccessPoint, job: tuple[int, int]) -> None:
 
 
 def _note_rejections(state: AccessPoint, jobs: Iterable[str]) -> None:
-    """Why jobs like these got nothing is another thing than before."""
+    """Note that the rejection reasons of jobs like these have changed."""
     state.rejection_changes.extend((JobId.parse(job).cluster, job) for job in jobs)
 
 
@@ -64,7 +64,7 @@ def _match_voided(state: AccessPoint, event: e.MatchVoided) -> None:
 
 
 def _end_claimed(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
-    """A claim of the slot was made, or waits: the match that it is for is over."""
+    """End the match for which a claim of the slot was made, or waits."""
     matched = match_of_claim(state.matches, slot, job)
     if matched is not None:
         end_match(state.matches, *matched)

@@ -1,4 +1,4 @@
-"""How events change what an execution point alone knows: the starters of its jobs, and which of its timers run."""
+"""How events change what only an execution point has: its jobs' starters, and its running timers."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def _signalled(state: ExecutionPoint, event: e.JobSignalled) -> None:
     starter = state.starters.get(job)
     if starter is not None:
         state.stopping[job] = None
-    _told(starter, event)
+    _note_signal(starter, event)
 
 
 def _starter_signalled(state: ExecutionPoint, event: e.StarterSignalled) -> None:
-    _told(state.slots[event.slot].activation, event)
+    _note_signal(state.slots[event.slot].activation, event)
 
 
-def _told(starter: Starter | None, event: e.JobSignalled | e.StarterSignalled) -> None:
+def _note_signal(starter: Starter | None, event: e.JobSignalled | e.StarterSignalled) -> None:
     if starter is not None:
         starter.stop, starter.told, starter.until = event.how, event.at, event.until
 
@@ -128,8 +128,7 @@ FOLDS: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
 
 
 def _ad_changed(state: ExecutionPoint, event: e.ClusterEvent) -> None:
-    """Bring the ads of these jobs up to date, those that run and those for which a claim waits: their access point has
-    sent this event."""
+    """Update the ads of these jobs, running or with a waiting claim, by an event that their access point has sent."""
     for given in _given(state, event):
         ad = dict(given.ad)
         fold_job(ad, {}, event)

@@ -1,4 +1,4 @@
-"""What carries messages between roles: a draft is given one to send with."""
+"""The fabric carries messages between roles: each draft sends through one."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ class Fabric(Protocol[Sender]):
         """
 
     def conclude(self, sender: Sender) -> None:
-        """The sender has decided: tell the receivers the rest of its events, and emit what follows there."""
+        """Send the rest of the decision's events to their receivers, and emit what these decide."""

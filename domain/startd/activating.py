@@ -1,6 +1,6 @@
-"""Jobs on claimed slots: their start, their end, and what becomes of the claim and the slot then.
+"""Jobs on claimed slots: start and end a job, and move the claim and the slot accordingly.
 
-The pool's own access point and one outside of it send the same messages.
+The pool's own access point and outside ones send the same messages.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) 
 
 
 def _closes(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Tell whether the claim gets no further job: it retires, a better match waits, its machine drains, or it is too
+    """Return True if the claim gets no further job: it retires, a better match waits, its machine drains, or it is too
     old."""
     if slot.claim is None:
         return False
@@ -80,7 +80,7 @@ def release_claim(draft: Draft[ExecutionPoint], stimulus: s.ReleaseClaim) -> Non
 
 
 def _slot_of_starter(draft: Draft[ExecutionPoint], name: str) -> Slot:
-    """Return the slot that another access point's starter tells of."""
+    """Return the slot of an outside access point's starter; refuse a slot that runs a job of this queue."""
     slot = slot_named(draft, name)
     if slot.activation is not None and slot.activation.cluster:
         job = f"{slot.activation.cluster}.{slot.activation.proc}"
@@ -126,7 +126,7 @@ def charge_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def job_gone(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Let the slot go on, since its job is gone."""
+    """Take the slot's next step after its job is gone."""
     if slot.state == "Preempting":
         leave_preempting(draft, slot, "claim_over")
         return

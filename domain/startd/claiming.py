@@ -1,7 +1,7 @@
-"""Claims of slots: by the pool's own schedd, or by one outside of it.
+"""Claims of slots, by the pool's own schedd or by an outside one.
 
-A claim of a slot that has one already is a better match: it waits for the end of that one, which the policy causes. A
-claim of a partitionable slot has a dynamic slot carved for it.
+A claim of a claimed slot is a better match: it waits until the policy ends the present claim. For a claim of a
+partitionable slot, a dynamic slot is carved.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def negotiator_of(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, c
 
 
 HELD = ("Claimed", "Preempting")
-"""The states of a slot that somebody has."""
+"""The states of a claimed slot."""
 
 
 def rank_of(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
-    """Return the slot's RANK of a job; a value that is no number counts as 0.
+    """Return the slot's RANK of a job; a value that is not a number counts as 0.
 
-    A slot without a RANK values all jobs alike, says the manual. The real startd looks up in the job what its ad lacks
-    (Resource::compute_rank), and so takes the job's own Rank of the slot.
+    By the manual, a slot without a RANK values all jobs alike. HTCondor's startd looks up in the job what the slot's ad
+    lacks (Resource::compute_rank), and so uses the job's own Rank of the slot.
     """
     policy = policy_of(draft, slot)
     asked, swapped = policy.expression("Rank"), False
@@ -94,8 +94,8 @@ def rank_of(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
 def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, made: ClaimMade, fired: str = "claim") -> bool:
     """Claim the slot. Return False if its policy took the claim back at once.
 
-    :param fired: the trigger, by which a slot goes to Claimed whose backfill client is gone
-    :raises Refusal: it cannot be claimed where it is
+    :param fired: the trigger; another one claims a slot whose backfill client is gone
+    :raises Refusal: the slot cannot be claimed in its state
     """
     steps = draft.state.dialect.steps(fired, slot.state_activity)
     draft.fire("claim", REQUESTED, "accept" if steps else "refuse")
@@ -130,11 +130,11 @@ def _unwanted(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     return policy_of(draft, slot).true("IS_OWNER")
 
 
-# Slots with a backfill client, or on the cores of one that is still to go
+# Slots with a backfill client, or on the cores of one that has not ended yet
 
 
 def wait_for_client(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim) -> None:
-    """Let a claim wait for the end of the client, and end it; one claim at a time, the last that came."""
+    """Queue a claim until the client ends, and end the client; only the latest claim waits."""
     _queue(draft, slot, claim, "claimed")
     trigger(draft, slot, "claim waits", "claimed")
     if not is_in_the_way(draft.state, slot):
@@ -142,12 +142,12 @@ def wait_for_client(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim) -> N
 
 
 def waits_without_claim(slot: Slot) -> bool:
-    """Return True if a claim waits for a slot that nobody has."""
+    """Return True if a claim waits for a slot that is not claimed."""
     return slot.waiting is not None and slot.claim is None
 
 
 def claim_for_waiting(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Give a slot to the claim that waits for it, since no client is in the way any more."""
+    """Give a slot to the claim that waits for it: no client is in the way any more."""
     assert slot.waiting is not None
     in_backfill = slot.state_activity == BACKFILL_KILLING
     made = claim_made(draft, slot, slot.waiting, "claimed")
@@ -176,7 +176,7 @@ def slot_named(draft: Draft[ExecutionPoint], name: str) -> Slot:
 
 
 def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
-    """Carve the part that was matched, if it is one; match the slot (6): it waits for its claim."""
+    """Carve the matched part of a partitionable slot, if there is one, and move the slot to Matched (6)."""
     slot = slot_named(draft, stimulus.slot)
     if stimulus.part:
         parent = slot
@@ -189,9 +189,9 @@ def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
 
 def request_claim(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str:
     """Claim a slot, or a dynamic slot that is carved for it; on a claimed slot, the claim waits. Return the name of the
-    slot that the holder has now; empty: it has none yet.
+    slot that the holder has now; empty if it has none yet.
 
-    Source: the real startd's ``request_claim``. Like it, this answers alike whoever asks.
+    Source: ``request_claim`` of HTCondor's startd. Own and outside holders get the same answer.
 
     :raises Refusal: the slot refuses the claim, and nothing is carved
     """
@@ -230,7 +230,7 @@ def answer_request(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str
 
 
 def _terms(draft: Draft[ExecutionPoint], slot: Slot, request: s.RequestClaim) -> Claim:
-    """Return the claim that is asked for."""
+    """Return the requested claim."""
     state, limits, negotiator = draft.state, request.limits, request.negotiator
     if limits is None:
         limits = limits_of(draft, slot, request.ad)
@@ -245,15 +245,14 @@ def _terms(draft: Draft[ExecutionPoint], slot: Slot, request: s.RequestClaim) ->
 
 
 def limits_of(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> str:
-    """Return what a job takes of concurrency limits with the slot, without a match: from outside of this pool it counts
-    as well."""
+    """Return the concurrency limits that a job of an outside holder uses with the slot."""
     if LIMITS not in job:
         return ""
     return evaluated(ad_of(job), policy_of(draft, slot).whole_ads()[0], draft.context)
 
 
 def _queue(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> None:
-    """Let a claim wait for the slot: one at a time, the last that came."""
+    """Queue a claim for the slot; only the latest claim waits."""
     if not claim.holder:
         _claim_match(draft, slot, claim.job)
     if slot.waiting is not None:
@@ -267,7 +266,7 @@ def _queue(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -
 
 
 def _carved(draft: Draft[ExecutionPoint], request: s.RequestClaim, parent: Slot | None) -> Slot:
-    """Carve the dynamic slot that a claim asks for, and have it where it can be claimed."""
+    """Carve the dynamic slot that a claim requests, and move it to a state in which it can be claimed."""
     name = request.slot
     if parent is not None:
         name = dynamic_name(parent.name, draft.state.slots)
@@ -306,8 +305,8 @@ def fail_claim(draft: Draft[ExecutionPoint], stimulus: s.FailClaim) -> None:
 
 
 def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> None:
-    """Withdraw a waiting better match; a job that retired for it alone goes on at the policy's next round. A dynamic
-    slot that was carved for it alone ends."""
+    """Withdraw a waiting better match. A job that retired only for it continues at the next policy evaluation; a
+    dynamic slot that was carved only for it is destroyed."""
     job = stimulus.for_job
     if job and stimulus.slot not in draft.state.slots:
         return

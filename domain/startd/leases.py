@@ -1,4 +1,4 @@
-"""Leases of claims: how long a claim lasts without a sign of its holder."""
+"""Leases of claims: how long a claim lasts while its holder is silent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _default_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
 
 
 def holder_silent(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent) -> None:
-    """Note that the holder is silent: its lease runs out."""
+    """Record that the holder is silent, and when its lease expires."""
     slot = slot_named(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed: nobody's silence matters to it")
