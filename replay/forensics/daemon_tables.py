@@ -37,11 +37,11 @@ from ..narration.formatting import EVER, instant
 class NotKnown(PoolbookError, LookupError):
     """The log does not cover the instant. ``since``: the first that it covers (microseconds; 0: none)."""
 
-    def __init__(self, since: int, why: str = "") -> None:
-        begins = f"it is known from {instant(since)} UTC on" if since else "no imported file shows this"
-        super().__init__(f"{begins}: {why}" if since and why else begins)
+    def __init__(self, since: int, reason: str = "") -> None:
+        beginning_text = f"it is known from {instant(since)} UTC on" if since else "no imported file shows this"
+        super().__init__(f"{beginning_text}: {reason}" if since and reason else beginning_text)
         self.since = since
-        self.why = why
+        self.why = reason
 
 
 BEGUN = "its table begins then"
@@ -57,8 +57,8 @@ class _TableAd(dict[str, tuple[str, str]]):
 
     def set(self, name: str, text: str) -> None:
         lower = name.lower()
-        first, _ = self.get(lower, (name, ""))
-        self[lower] = first, text
+        first_name, _ = self.get(lower, (name, ""))
+        self[lower] = first_name, text
 
     def ad(self) -> Ad:
         return dict(self.values())
@@ -92,7 +92,7 @@ class DaemonTable:
             self._apply(*operation)
 
     def ads(self) -> dict[str, Ad]:
-        return {key: held.ad() for key, held in self.held.items()}
+        return {key: table_ad.ad() for key, table_ad in self.held.items()}
 
     @staticmethod
     def _begins(event: e.TableWritten) -> bool:
@@ -108,30 +108,30 @@ class DaemonTable:
         elif operation == DESTROY_AD:
             self.held.pop(key, None)
         elif operation in (SET_ATTRIBUTE, DELETE_ATTRIBUTE):
-            held = self.held.get(key)
-            if held is None:
+            table_ad = self.held.get(key)
+            if table_ad is None:
                 if not self.torn:
                     return
-                held = self.held[key] = _TableAd()
+                table_ad = self.held[key] = _TableAd()
             if operation == SET_ATTRIBUTE:
-                held.set(name, text)
+                table_ad.set(name, text)
             else:
-                self._delete(key, held, name)
+                self._delete(key, table_ad, name)
 
-    def _new(self, key: str, type_name: str) -> None:
-        held = self.held[key] = _TableAd()
-        if type_name not in ("", "(empty)"):
-            held.set("MyType", f'"{type_name}"')
-        if type_name == "Job":
-            held.set("TargetType", '"Machine"')
+    def _new(self, key: str, ad_type: str) -> None:
+        table_ad = self.held[key] = _TableAd()
+        if ad_type not in ("", "(empty)"):
+            table_ad.set("MyType", f'"{ad_type}"')
+        if ad_type == "Job":
+            table_ad.set("TargetType", '"Machine"')
 
-    def _delete(self, key: str, held: _TableAd, name: str) -> None:
+    def _delete(self, key: str, table_ad: _TableAd, name: str) -> None:
         """Delete an attribute of a job's own ad; one that the cluster has too becomes undefined instead."""
-        held.pop(name.lower(), None)
+        table_ad.pop(name.lower(), None)
         job = _job(key) if self.kind == "queue" else None
         cluster = None if job is None else self.held.get(cluster_key(job[0]))
         if cluster is not None and name.lower() in cluster:
-            held.set(name, "undefined")
+            table_ad.set(name, "undefined")
 
 
 def _job(key: str) -> tuple[int, int] | None:
@@ -153,16 +153,16 @@ def cluster_key(cluster: int) -> str:
 
 def jobs_of(table: DaemonTable) -> list[Ad]:
     """Return the schedd's jobs as whole ads, by cluster and proc."""
-    jobs: list[tuple[tuple[int, int], Ad]] = []
-    for key, held in table.held.items():
+    ads_by_job: list[tuple[tuple[int, int], Ad]] = []
+    for key, table_ad in table.held.items():
         job = _job(key)
         if job is None:
             continue
-        whole = _TableAd(table.held.get(cluster_key(job[0]), {}))
-        for name, text in (*held.values(), ("ClusterId", str(job[0])), ("ProcId", str(job[1]))):
-            whole.set(name, text)
-        jobs.append((job, whole.ad()))
-    return [ad for _, ad in sorted(jobs, key=lambda entry: entry[0])]
+        merged_ad = _TableAd(table.held.get(cluster_key(job[0]), {}))
+        for name, text in (*table_ad.values(), ("ClusterId", str(job[0])), ("ProcId", str(job[1]))):
+            merged_ad.set(name, text)
+        ads_by_job.append((job, merged_ad.ad()))
+    return [ad for _, ad in sorted(ads_by_job, key=lambda entry: entry[0])]
 
 
 # -- of a log ------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class _SourceTable:
         if not self.change and event.at > self.table.since:
             self.change = event.at
 
-    def known_since(self, before: _SourceTable | None, written: int) -> tuple[int, str]:
+    def known_since(self, previous: _SourceTable | None, written: int) -> tuple[int, str]:
         """Return from when on the table is known, and why not before.
 
         :param before: the table until the compaction, if its file is there :param found: when the file was found
@@ -197,30 +197,30 @@ class _SourceTable:
         table = self.table
         if table.kind != "queue" or table.sequence <= 1:  # the accountant dates all of its changes
             return table.since, BEGUN
-        if before is not None:
-            return max(table.since, before.last), COMPACTED
+        if previous is not None:
+            return max(table.since, previous.last), COMPACTED
         return (self.change, COMPACTED) if self.change else (written, FOUND)
 
 
 def _tables_by_source(log: EventStore, kind: str, at: int, number: int | None) -> dict[int, _SourceTable]:
     """Return the table of each source at the instant, or after its transaction `number`."""
-    by_source: dict[int, _SourceTable] = {}
+    tables_by_source: dict[int, _SourceTable] = {}
     gaps: dict[int, list[int]] = {}
     for _, event in log.read_stream(f"table/{kind}"):
         place = place_of(event.stimulus)
         if not isinstance(event, e.TableWritten) or place is None:
             continue
-        if place.source not in by_source:
-            by_source[place.source] = _SourceTable(DaemonTable(kind))
+        if place.source not in tables_by_source:
+            tables_by_source[place.source] = _SourceTable(DaemonTable(kind))
             gaps[place.source] = _gaps(log, place.source)
-        source_table, missing = by_source[place.source], gaps[place.source]
-        beyond = number is not None and event.number > number
-        source_table.over = source_table.over or beyond or not source_table.table.reaches(event, at)
+        source_table, missing = tables_by_source[place.source], gaps[place.source]
+        is_beyond_number = number is not None and event.number > number
+        source_table.over = source_table.over or is_beyond_number or not source_table.table.reaches(event, at)
         while not source_table.over and missing and missing[0] <= place.line:
             missing.pop(0)
             source_table.table.torn = True
         source_table.fold(event)
-    return {source: source_table for source, source_table in by_source.items() if source_table.table.taken}
+    return {source: source_table for source, source_table in tables_by_source.items() if source_table.table.taken}
 
 
 def _daemon(log: EventStore, source: int) -> tuple[str, int]:
@@ -237,28 +237,30 @@ def tables(log: EventStore, kind: str, at: int | None = None, number: int | None
 
     :raises NotKnown: the log has such tables, but one does not cover the instant
     """
-    when = EVER if at is None else at
+    until = EVER if at is None else at
     files: dict[tuple[str, int, int], tuple[_SourceTable, int]] = {}
-    for source, source_table in _tables_by_source(log, kind, when, number).items():
+    for source, source_table in _tables_by_source(log, kind, until, number).items():
         daemon, written = _daemon(log, source)
         key = daemon, source_table.table.born, source_table.table.sequence
-        known = files.get(key)
-        if known is None or known[0].table.taken <= source_table.table.taken:
+        known_table = files.get(key)
+        if known_table is None or known_table[0].table.taken <= source_table.table.taken:
             files[key] = source_table, written
     latest: dict[tuple[str, int], _SourceTable] = {}
-    early: dict[tuple[str, int], tuple[int, str]] = {}
+    early_tables: dict[tuple[str, int], tuple[int, str]] = {}
     for (daemon, born, sequence), (source_table, written) in sorted(files.items(), key=lambda item: item[0]):
-        before = files.get((daemon, born, sequence - 1))
-        source_table.table.since, why = source_table.known_since(None if before is None else before[0], written)
-        if source_table.table.since <= when:
+        previous = files.get((daemon, born, sequence - 1))
+        source_table.table.since, reason = source_table.known_since(None if previous is None else previous[0], written)
+        if source_table.table.since <= until:
             latest[daemon, born] = source_table
             continue
-        early.setdefault((daemon, born), (source_table.table.since, why))
-        last = latest.get((daemon, born))
-        if before is None and last is not None and last.last < when:
+        early_tables.setdefault((daemon, born), (source_table.table.since, reason))
+        last_table = latest.get((daemon, born))
+        if previous is None and last_table is not None and last_table.last < until:
             del latest[daemon, born]  # a file between the two is missing
     # A table that had not begun then was empty; a compacted one was not.
-    unknown = [missing for key, missing in early.items() if key not in latest and (not latest or missing[1] != BEGUN)]
+    unknown = [
+        missing for key, missing in early_tables.items() if key not in latest and (not latest or missing[1] != BEGUN)
+    ]
     if unknown:
         raise NotKnown(*max(unknown))
     return [source_table.table for source_table in latest.values()]
@@ -283,9 +285,9 @@ def queue(log: EventStore, at: int | None = None, number: int | None = None) -> 
 
 
 def _sampled(log: EventStore, at: int) -> QueueSnapshot:
-    ads, taken = sample(log, "job_ads", at)
+    ads, sample_time = sample(log, "job_ads", at)
     return QueueSnapshot(
-        sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), taken
+        sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), sample_time
     )
 
 
@@ -301,21 +303,23 @@ def sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
 
     :raises NotKnown: there is none
     """
-    when = EVER if at is None else at
+    until = EVER if at is None else at
     samples: dict[int, list[e.AdsKept]] = {}
-    early: list[int] = []
+    early_times: list[int] = []
     for _, event in log.read_stream(f"ads/{kind}"):
         place = place_of(event.stimulus)
         if not isinstance(event, e.AdsKept) or place is None:
             continue
-        if event.at <= when:
+        if event.at <= until:
             samples.setdefault(place.source, []).append(event)
         else:
-            early.append(event.at)
+            early_times.append(event.at)
     if not samples:
-        raise NotKnown(min(early), SAMPLED) if early else NotKnown(0, NOTHING)
-    last = max(samples.values(), key=lambda events: events[-1].at)
-    return AdSample([_ad_of(kept.text) for event in last for kept in packed_ads.unpack(event)], last[-1].at)
+        raise NotKnown(min(early_times), SAMPLED) if early_times else NotKnown(0, NOTHING)
+    last_sample = max(samples.values(), key=lambda events: events[-1].at)
+    return AdSample(
+        [_ad_of(packed_ad.text) for event in last_sample for packed_ad in packed_ads.unpack(event)], last_sample[-1].at
+    )
 
 
 def _ad_of(text: str) -> Ad:

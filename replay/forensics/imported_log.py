@@ -49,31 +49,31 @@ class Sources:
 
     def chain(self, source: int) -> int:
         """Return the first of the rotated files to which a source belongs."""
-        seen = {source}
-        while source in self.found and self.found[source].follows not in (0, *seen):
+        seen_sources = {source}
+        while source in self.found and self.found[source].follows not in (0, *seen_sources):
             source = self.found[source].follows
-            seen.add(source)
+            seen_sources.add(source)
         return source
 
     def letter(self, source: int) -> tuple[str, int]:
         """Return the letter of a source's kind, and its chain; an empty letter for an unknown source."""
-        known = self._letters.get(source)
-        if known is None:
+        known_letter = self._letters.get(source)
+        if known_letter is None:
             kind = self.kind(source)
             if not kind:
                 return "", source
-            known = self._letters[source] = KINDS[kind].letter, self.chain(source)
-        return known
+            known_letter = self._letters[source] = KINDS[kind].letter, self.chain(source)
+        return known_letter
 
     def place(self, stimulus: str) -> tuple[str, int]:
         """Return file and line of an event's record; the stimulus itself and 0 for an event of no import."""
         place = place_of(stimulus)
         return (stimulus, 0) if place is None else (self.path(place.source), place.line)
 
-    def told(self, at: int, stimulus: str, words: str, zone: tzinfo = UTC) -> str:
+    def told(self, at: int, stimulus: str, statement_text: str, zone: tzinfo = UTC) -> str:
         """Return a line of a story: time, words, place."""
         file, line = self.place(stimulus)
-        return f"{instant(at, zone)}  {words}  [{file}{f':{line}' if line else ''}]"
+        return f"{instant(at, zone)}  {statement_text}  [{file}{f':{line}' if line else ''}]"
 
 
 IMPORTED = "Imported"  #: the setting of the first event of an imported log
@@ -81,8 +81,8 @@ IMPORTED = "Imported"  #: the setting of the first event of an imported log
 
 def is_imported(log: EventStore) -> bool:
     """Return True if a log was imported, by its first event."""
-    _, first = next(log.read(0, 1), (0, None))
-    return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
+    _, first_event = next(log.read(0, 1), (0, None))
+    return isinstance(first_event, e.PoolFounded) and IMPORTED in first_event.settings
 
 
 def time_span(log: EventStore) -> tuple[int, int]:
@@ -91,8 +91,8 @@ def time_span(log: EventStore) -> tuple[int, int]:
     first, last = EVER, 0
     for _, event in log.read(1):
         if isinstance(event, e.JobsLogged):
-            instants = [entry[0] for entry in event.entries]
-            first, last = min(first, *instants), max(last, *instants)
+            entry_times = [entry[0] for entry in event.entries]
+            first, last = min(first, *entry_times), max(last, *entry_times)
         elif not isinstance(event, e.SourceEvent | e.AdsKept):  # the times of the others are when they were read
             first, last = min(first, event.at), max(last, event.at)
     return (first, last) if last else (0, 0)
@@ -117,16 +117,18 @@ def records_between(
     and those behind which the next one begins before the first, are not read: a daemon writes in order of time.
     """
     sources = list(places.all())
-    ends = {source.source: _ends_of_pieces(log, source.source) for source in sources}
-    before = dict(pairwise([0, *sorted(position for positions in ends.values() for position in positions)]))
-    before = {end: after for after, end in before.items()}
+    ends_by_source = {source.source: _ends_of_pieces(log, source.source) for source in sources}
+    position_before = dict(
+        pairwise([0, *sorted(position for positions in ends_by_source.values() for position in positions)])
+    )
+    position_before = {end: position_after for position_after, end in position_before.items()}
     for number in (source.source for source in sources if source.kind == kind):
-        pieces = [(end, *_first_record(log, number, before[end], end)) for end in ends[number]]
+        pieces = [(end, *_first_record(log, number, position_before[end], end)) for end in ends_by_source[number]]
         pieces = [piece for piece in pieces if piece[1]]
-        for at, (end, first, began) in enumerate(pieces):
-            begins_next = pieces[at + 1][2] if at + 1 < len(pieces) else EVER
-            if began <= until and begins_next >= since:
-                for position, event in log.read(first - 1, end - first + 1):
+        for index, (end, first_position, began) in enumerate(pieces):
+            next_begin = pieces[index + 1][2] if index + 1 < len(pieces) else EVER
+            if began <= until and next_begin >= since:
+                for position, event in log.read(first_position - 1, end - first_position + 1):
                     if since <= event.at <= until and _is_of(event, number):
                         yield position, event
 
@@ -137,10 +139,14 @@ def _ends_of_pieces(log: EventStore, number: int) -> list[int]:
     return [position for position, event in events if isinstance(event, e.SourceFound | e.SourceRead)]
 
 
-def _first_record(log: EventStore, number: int, after: int, last: int) -> tuple[int, int]:
+def _first_record(log: EventStore, number: int, after_position: int, last_position: int) -> tuple[int, int]:
     """Return the position and instant of a source's first record in a piece; zeros if there is none. Other sources may
     stand before it in the same append."""
-    records = ((position, event.at) for position, event in log.read(after, last - after) if _is_of(event, number))
+    records = (
+        (position, event.at)
+        for position, event in log.read(after_position, last_position - after_position)
+        if _is_of(event, number)
+    )
     return next(records, (0, 0))
 
 
@@ -193,9 +199,9 @@ class PlaceNames:
         if not self._names:
             self._names = shortest_tails({place.source: place.path for place in self.all()})
         path = self.source(number).path(number)
-        first = self.sources.found[number].path
+        first_path = self.sources.found[number].path
         # A file that was rotated since has a new name: the path under which it was found tells it apart.
-        return self._names.get(number, path) if path == first else _tail(path, self._names.get(number, path))
+        return self._names.get(number, path) if path == first_path else _tail(path, self._names.get(number, path))
 
     def all(self) -> Iterator[e.SourceFound]:
         """Yield every source, as it was found first. They are numbered from 1 without a gap."""
@@ -206,21 +212,21 @@ class PlaceNames:
             yield event
 
 
-def _tail(path: str, like: str) -> str:
-    return "/".join(path.split("/")[-(like.count("/") + 1) :])
+def _tail(path: str, like_path: str) -> str:
+    return "/".join(path.split("/")[-(like_path.count("/") + 1) :])
 
 
 def shortest_tails(paths: dict[int, str]) -> dict[int, str]:
     """Return the shortest tail of each path that no other path ends with; the whole path where there is none."""
     names: dict[int, str] = {}
-    left: Iterable[int] = paths
-    for parts in range(1, 1 + max((path.count("/") + 1 for path in paths.values()), default=0)):
-        ends: dict[str, list[int]] = {}
-        for number in left:
-            ends.setdefault("/".join(paths[number].split("/")[-parts:]), []).append(number)
-        names.update((numbers[0], end) for end, numbers in ends.items() if len(numbers) == 1)
-        left = [number for numbers in ends.values() if len(numbers) > 1 for number in numbers]
-    names.update((number, posixpath.normpath(paths[number])) for number in left)
+    ambiguous_sources: Iterable[int] = paths
+    for part_count in range(1, 1 + max((path.count("/") + 1 for path in paths.values()), default=0)):
+        sources_by_tail: dict[str, list[int]] = {}
+        for number in ambiguous_sources:
+            sources_by_tail.setdefault("/".join(paths[number].split("/")[-part_count:]), []).append(number)
+        names.update((numbers[0], end) for end, numbers in sources_by_tail.items() if len(numbers) == 1)
+        ambiguous_sources = [number for numbers in sources_by_tail.values() if len(numbers) > 1 for number in numbers]
+    names.update((number, posixpath.normpath(paths[number])) for number in ambiguous_sources)
     return names
 
 

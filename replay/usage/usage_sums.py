@@ -66,11 +66,7 @@ class Sum:
 
 
 def sums(
-    runs: Iterable[JobRun],
-    by: Sequence[str],
-    since: int,
-    until: int,
-    zone: tzinfo = UTC,
+    runs: Iterable[JobRun], by: Sequence[str], since: int, until: int, zone: tzinfo = UTC
 ) -> tuple[dict[tuple[str, ...], Sum], Sum]:
     """Return the use of the runs between two instants, by `by` (names of ``BY``), and in all. Days and months are in
     `zone`; a run over midnight is in two of them, and in all one."""

@@ -147,11 +147,7 @@ def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan)
         pool.report(event, "order", "its transfer began later than the log knew of it")
 
 
-_WAYS = {
-    "input": ("",),
-    "checkpoint": ("input done", "checkpoint done"),
-    "output": ("input done", "checkpoint done"),
-}
+_WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "output": ("input done", "checkpoint done")}
 """How far a job's transfer is when its files begin to move."""
 
 

@@ -46,10 +46,10 @@ class Statement(NamedTuple):
 def _same(first: str, other: str) -> bool:
     """Return True if two names are the same; a domain may be missing or cut short, since daemons write both."""
     name, _, domain = first.partition("@")
-    its_name, _, its_domain = other.partition("@")
-    if name != its_name or not domain or not its_domain:
-        return name == its_name
-    return f"{domain}.".startswith(f"{its_domain}.") or f"{its_domain}.".startswith(f"{domain}.")
+    other_name, _, other_domain = other.partition("@")
+    if name != other_name or not domain or not other_domain:
+        return name == other_name
+    return f"{domain}.".startswith(f"{other_domain}.") or f"{other_domain}.".startswith(f"{domain}.")
 
 
 class StatementSource(NamedTuple):
@@ -69,24 +69,24 @@ class StatementSource(NamedTuple):
         fact: str,
         value: int,
         *,
-        less: int | None = None,
-        more: int | None = None,
+        below: int | None = None,
+        above: int | None = None,
         text: str = "",
         number: int = 0,
-        by: str = "",
+        basis: str = "",
     ) -> Statement:
-        """Return an amount or an instant, with the range of its kind unless another is given. `by` names the source of
-        the value where one record has the fact in several ways."""
-        _, usual_less, usual_more = FACTS[fact].sayings[self.letter]
-        low = value - (usual_less if less is None else less)
-        high = value + (usual_more if more is None else more)
-        if by:
-            text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({by})"
+        """Return an amount or an instant, with the given range or that of its kind. `basis` names the attributes
+        that the value is from if one record has the fact in several ways."""
+        _, default_below, default_above = FACTS[fact].sayings[self.letter]
+        low = value - (default_below if below is None else below)
+        high = value + (default_above if above is None else above)
+        if basis:
+            text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({basis})"
         return Statement(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
 
-    def known(self, fact: str, value: int | None, **how: Any) -> list[Statement]:
+    def known(self, fact: str, value: int | None, **options: Any) -> list[Statement]:
         """Return what ``measures`` returns, alone in a list; nothing for an unknown value."""
-        return [] if value is None else [self.measures(fact, value, **how)]
+        return [] if value is None else [self.measures(fact, value, **options)]
 
     def named(self, fact: str, text: str) -> list[Statement]:
         """Return what ``says`` returns, alone in a list; nothing for an empty text."""
@@ -139,8 +139,8 @@ class RecordedJob:
 
     @property
     def submitted(self) -> int | None:
-        known = [account.submitted for account in self.accounts if account.submitted is not None]
-        return min(known) if known else None
+        submit_times = [account.submitted for account in self.accounts if account.submitted is not None]
+        return min(submit_times) if submit_times else None
 
     @property
     def span(self) -> tuple[int, int]:
@@ -163,40 +163,45 @@ class RecordedJob:
 
 def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     """Return the jobs that had a number, in no order. Accounts that fit none or several are left out."""
-    lives: list[RecordedJob] = []
-    ordered = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
-    schedds, addresses = {t.schedd for t in ordered if t.schedd}, {t.address for t in ordered if t.address}
+    jobs: list[RecordedJob] = []
+    accounts_by_submission = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
+    schedds, addresses = (
+        {t.schedd for t in accounts_by_submission if t.schedd},
+        {t.address for t in accounts_by_submission if t.address},
+    )
     several = len(schedds) > 1 or len(addresses) > 1
-    for account in ordered:
-        own = _of(account, lives, several)
-        if len(own) == 1:
-            own[0].accounts.append(account)
-        elif not own and (account.submitted is not None or not lives):
-            lives.append(RecordedJob([account]))
-    return lives
+    for account in accounts_by_submission:
+        matching_jobs = _of(account, jobs, several)
+        if len(matching_jobs) == 1:
+            matching_jobs[0].accounts.append(account)
+        elif not matching_jobs and (account.submitted is not None or not jobs):
+            jobs.append(RecordedJob([account]))
+    return jobs
 
 
-def _of(account: JobAccount, lives: list[RecordedJob], several: bool) -> list[RecordedJob]:
+def _of(account: JobAccount, jobs: list[RecordedJob], several: bool) -> list[RecordedJob]:
     if account.job:
-        named = [life for life in lives if account.job in life.jobs]
-        return named or [life for life in lives if not life.jobs and _fits(account, life, several)]
-    its = [life for life in lives if not account.address or not life.addresses or account.address in life.addresses]
-    near = [life for life in its if _near(account, life)]
-    return near or [life for life in its if _fits(account, life, several)]
+        jobs_by_id = [job for job in jobs if account.job in job.jobs]
+        return jobs_by_id or [job for job in jobs if not job.jobs and _fits(account, job, several)]
+    jobs_at_address = [
+        job for job in jobs if not account.address or not job.addresses or account.address in job.addresses
+    ]
+    nearby_jobs = [job for job in jobs_at_address if _near(account, job)]
+    return nearby_jobs or [job for job in jobs_at_address if _fits(account, job, several)]
 
 
-def _near(account: JobAccount, life: RecordedJob) -> bool:
-    submitted = life.submitted
+def _near(account: JobAccount, job: RecordedJob) -> bool:
+    submitted = job.submitted
     return account.submitted is not None and submitted is not None and abs(account.submitted - submitted) <= MINUTE
 
 
-def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
+def _fits(account: JobAccount, job: RecordedJob, several: bool) -> bool:
     """Return True if an account fits a job by time: a number is one job at a time, unless several access points have
     it."""
-    first, last = life.span
-    submitted = life.submitted
+    first, last = job.span
+    submitted = job.submitted
     if account.submitted is not None and submitted is not None:
-        return _near(account, life) or (not several and account.first < last and first < account.last)
+        return _near(account, job) or (not several and account.first < last and first < account.last)
     if submitted is None:
         return True  # nothing tells against it
     return submitted - MINUTE <= account.first <= last + FAR
@@ -205,17 +210,17 @@ def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
 _Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that has it, and its span
 
 
-def statements_by_run(life: RecordedJob) -> list[list[Statement]]:
+def statements_by_run(job: RecordedJob) -> list[list[Statement]]:
     """Return the statements on each run of a job, in the order of the runs."""
-    return [[statement for run in alike for statement in run.said] for alike in runs_of(life)]
+    return [[statement for run in runs for statement in run.said] for runs in runs_of(job)]
 
 
-def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
+def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
     """Return each run of a job as its sources have it, in order. Runs of different logs that may be one are joined if
     each log has one of them. If some logs have several that are too near to distinguish, the logs that have all of them
     are joined in order, and the others left out."""
     runs: list[_Entry] = [
-        (t.log or id(t), run, span) for t in life.accounts for run in t.runs if (span := run.span) is not None
+        (t.log or id(t), run, span) for t in job.accounts for run in t.runs if (span := run.span) is not None
     ]
     runs.sort(key=lambda entry: entry[2])
     parents = list(range(len(runs)))
@@ -225,33 +230,37 @@ def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
             parents[number] = number = parents[parents[number]]
         return number
 
-    for this, other in _pairs(runs):
-        first, second = sorted((root(this), root(other)))
-        parents[second] = first
+    for index, second in _pairs(runs):
+        lower_root, higher_root = sorted((root(index), root(second)))
+        parents[higher_root] = lower_root
     groups: dict[int, list[_Entry]] = {}
     for number, entry in enumerate(runs):
         groups.setdefault(root(number), []).append(entry)
-    split = (alike for group in groups.values() for alike in _split_near(group))
-    return [alike for alike in split if not any(_of_two_shadows(this, other) for this, other in combinations(alike, 2))]
+    split_groups = (same_runs for group in groups.values() for same_runs in _split_near(group))
+    return [
+        same_runs
+        for same_runs in split_groups
+        if not any(_of_two_shadows(index, second) for index, second in combinations(same_runs, 2))
+    ]
 
 
 def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
     """Return the pairs of runs that may be one. Of several runs of one log, the nearest stays."""
     pairs: list[tuple[int, int, int]] = []
-    nearest: dict[tuple[int, object], int] = {}
+    nearest_runs: dict[tuple[int, object], int] = {}
     for number, (log, run, span) in enumerate(runs):
-        for other in range(number + 1, len(runs)):
-            its_log, its_run, its_span = runs[other]
-            if its_span[0] > span[1] + FAR:
+        for second in range(number + 1, len(runs)):
+            other_log, other, other_span = runs[second]
+            if other_span[0] > span[1] + FAR:
                 break
-            if log != its_log and (distance := _apart(run, its_run)) is not None:
-                pairs.append((distance, number, other))
-                for key in ((number, its_log), (other, log)):
-                    nearest[key] = min(distance, nearest.get(key, distance))
+            if log != other_log and (distance := _apart(run, other)) is not None:
+                pairs.append((distance, number, second))
+                for key in ((number, other_log), (second, log)):
+                    nearest_runs[key] = min(distance, nearest_runs.get(key, distance))
     return [
-        (first, other)
-        for distance, first, other in pairs
-        if distance <= NEAR + min(nearest[first, runs[other][0]], nearest[other, runs[first][0]])
+        (index, second)
+        for distance, index, second in pairs
+        if distance <= NEAR + min(nearest_runs[index, runs[second][0]], nearest_runs[second, runs[index][0]])
     ]
 
 
@@ -260,47 +269,54 @@ def _split_near(group: list[_Entry]) -> list[list[RecordedRun]]:
     logs: dict[object, list[RecordedRun]] = {}
     for log, run, _ in group:
         logs.setdefault(log, []).append(run)
-    most = max(len(runs) for runs in logs.values())
-    if most == 1:
+    largest_count = max(len(runs) for runs in logs.values())
+    if largest_count == 1:
         return [[run for _, run, _ in group]]
-    complete = [runs for runs in logs.values() if len(runs) == most]
-    alike = [runs for runs in complete if all(_agree(a, b) for a, b in zip(complete[0], runs, strict=True))]
-    return [list(column) for column in zip(*alike, strict=True)]
+    complete_logs = [runs for runs in logs.values() if len(runs) == largest_count]
+    aligned_runs = [
+        runs for runs in complete_logs if all(_agree(a, other) for a, other in zip(complete_logs[0], runs, strict=True))
+    ]
+    return [list(column) for column in zip(*aligned_runs, strict=True)]
 
 
 def _instants(run: RecordedRun, other: RecordedRun) -> list[int]:
     """Return the distances of the instants that both runs have, in microseconds."""
     pairs = ((run.placed, other.placed), (run.began, other.began), (run.stopped, other.stopped))
-    return [abs(a - b) for a, b in pairs if a is not None and b is not None]
+    return [abs(time - other_time) for time, other_time in pairs if time is not None and other_time is not None]
 
 
 def _agree(run: RecordedRun, other: RecordedRun) -> bool:
-    return all(apart <= NEAR for apart in _instants(run, other))
+    return all(distance <= NEAR for distance in _instants(run, other))
 
 
 def _of_two_shadows(run: RecordedRun, other: RecordedRun) -> bool:
     """Return True if the ads of two runs name two shadows. A shadow that reconnects counts as another one, but keeps
     the start of the one before."""
-    both = run.shadow and other.shadow and run.placed is not None and other.placed is not None
-    return bool(both) and run.shadow != other.shadow and run.placed != other.placed
+    both_have_shadows = run.shadow and other.shadow and run.placed is not None and other.placed is not None
+    return bool(both_have_shadows) and run.shadow != other.shadow and run.placed != other.placed
 
 
 def _apart(run: RecordedRun, other: RecordedRun) -> int | None:
     """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
     if _of_two_shadows(run, other):
         return None
-    nearest = min(_instants(run, other), default=ANY)
+    smallest_gap = min(_instants(run, other), default=ANY)
     if run.span is None or other.span is None:
-        return nearest if nearest <= NEAR else None
-    shorter = min(run.span[1] - run.span[0], other.span[1] - other.span[0])
-    if not shorter and run.placed is not None and other.placed is not None and abs(run.placed - other.placed) > NEAR:
+        return smallest_gap if smallest_gap <= NEAR else None
+    shorter_length = min(run.span[1] - run.span[0], other.span[1] - other.span[0])
+    if (
+        not shorter_length
+        and run.placed is not None
+        and other.placed is not None
+        and abs(run.placed - other.placed) > NEAR
+    ):
         return None  # another shadow was started meanwhile: the first was lost
-    if nearest <= NEAR:
-        return nearest
-    shared = min(run.span[1], other.span[1]) - max(run.span[0], other.span[0])
-    if shared < 0 or shared * 2 < shorter:
+    if smallest_gap <= NEAR:
+        return smallest_gap
+    overlap = min(run.span[1], other.span[1]) - max(run.span[0], other.span[0])
+    if overlap < 0 or overlap * 2 < shorter_length:
         return None
-    return FAR + (shorter - shared if shorter else abs(run.span[0] - other.span[0]))
+    return FAR + (shorter_length - overlap if shorter_length else abs(run.span[0] - other.span[0]))
 
 
 def disputed(statements: Sequence[Statement]) -> list[list[Statement]]:
@@ -309,8 +325,10 @@ def disputed(statements: Sequence[Statement]) -> list[list[Statement]]:
     for statement in statements:
         facts.setdefault((statement.fact, statement.number), []).append(statement)
     groups = []
-    for stated in facts.values():
-        if len(stated) > 1 and any(first.denies(second) for first, second in combinations(stated, 2)):
-            stated.sort(key=lambda s: (BELIEVED[s.fact, s.letter], s.source, s.line))
-            groups.append(list({(s.letter, s.text, s.value): s for s in reversed(stated)}.values())[::-1])
+    for fact_statements in facts.values():
+        if len(fact_statements) > 1 and any(
+            first.denies(other_statement) for first, other_statement in combinations(fact_statements, 2)
+        ):
+            fact_statements.sort(key=lambda s: (BELIEVED[s.fact, s.letter], s.source, s.line))
+            groups.append(list({(s.letter, s.text, s.value): s for s in reversed(fact_statements)}.values())[::-1])
     return groups

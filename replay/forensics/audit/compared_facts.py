@@ -41,20 +41,20 @@ AMOUNTS: Final[dict[str, int]] = {
 """How the data file names the bounds of a range."""
 
 
-def _fact(of: str, unit: str, words: str, rows: dict[str, str]) -> Fact:
-    sayings: dict[str, FactSource] = {}
-    for row, where in rows.items():
+def _fact(subject_kind: str, unit: str, description: str, rows: dict[str, str]) -> Fact:
+    sources_by_letter: dict[str, FactSource] = {}
+    for row, row_text in rows.items():
         letters, *bounds = row.split()
         amounts = {bound[0]: AMOUNTS[bound[1:]] for bound in bounds}
-        sayings |= dict.fromkeys(letters, FactSource(where, amounts.get("-", 0), amounts.get("+", 0)))
-    return Fact(of, words, unit, sayings)
+        sources_by_letter |= dict.fromkeys(letters, FactSource(row_text, amounts.get("-", 0), amounts.get("+", 0)))
+    return Fact(subject_kind, description, unit, sources_by_letter)
 
 
 def _facts() -> Iterator[tuple[str, Fact]]:
     for heading, rows in tables(get_data(__package__, "compared_facts.txt")).items():
-        name, what, words = heading.split(": ", 2)
-        of, unit = what.split(", ")
-        yield name, _fact(of, unit, words, rows)
+        name, subject_and_unit, description = heading.split(": ", 2)
+        subject_kind, unit = subject_and_unit.split(", ")
+        yield name, _fact(subject_kind, unit, description, rows)
 
 
 FACTS: Final = dict(_facts())

@@ -90,99 +90,99 @@ class FactAuditor:
             return
         self._order = position
         letter, chain = self.sources.letter(place.source)
-        doubt = isinstance(event, e.SourceEvent) or (type(event) is e.DaemonReported and event.said in DOUBTS)
-        if event.at and letter in _OF_DAEMONS and not doubt:
+        is_doubted = isinstance(event, e.SourceEvent) or (type(event) is e.DaemonReported and event.said in DOUBTS)
+        if event.at and letter in _OF_DAEMONS and not is_doubted:
             self._span(letter, chain, event)
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
     def _span(self, letter: str, chain: int, event: e.Event) -> None:
         """Note the time that a log covers, and whether its daemon died."""
         span = self._spans.get(chain)
-        began = isinstance(event, e.DaemonReported) and event.said == "began"
+        daemon_began = isinstance(event, e.DaemonReported) and event.said == "began"
         if span is None:
             span = self._spans[chain] = FileSpan(letter, event.at, event.at)
-        elif began:
-            away = self._absences if span.over else self._deaths
-            away.setdefault(letter, []).append((span.last, event.at))
+        elif daemon_began:
+            deaths = self._absences if span.over else self._deaths
+            deaths.setdefault(letter, []).append((span.last, event.at))
         span.silent(event.at)
         span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
         span.last = max(span.last, event.at)
 
-    def _hear(self, job: tuple[int, int], place: StatementSource, chain: int, what: str, body: str) -> None:
-        letter, source, line, at = place
-        self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, at, what, body))
+    def _hear(self, job: tuple[int, int], origin: StatementSource, chain: int, what_happened: str, body: str) -> None:
+        letter, source, line, at = origin
+        self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, at, what_happened, body))
 
-    def on_logged(self, event: e.JobLogged, place: StatementSource, chain: int) -> None:
+    def on_logged(self, event: e.JobLogged, origin: StatementSource, chain: int) -> None:
         if event.number in ENTRIES and event.proc >= 0:
-            self._hear((event.cluster, event.proc), place, chain, str(event.number), event.text)
+            self._hear((event.cluster, event.proc), origin, chain, str(event.number), event.text)
 
-    def on_kept(self, event: e.AdsKept, place: StatementSource, chain: int) -> None:
-        if place.letter in ("H", "P", "S", "A"):
-            self.scratch.add_ads(self._order, place.letter, place.source, place.line, event)
-        elif place.letter == "C":
+    def on_kept(self, event: e.AdsKept, origin: StatementSource, chain: int) -> None:
+        if origin.letter in ("H", "P", "S", "A"):
+            self.scratch.add_ads(self._order, origin.letter, origin.source, origin.line, event)
+        elif origin.letter == "C":
             for ad in select(event, _OF_SLOTS):
-                self._sampled(ad, place)
-        elif place.letter == "V":
+                self._sampled(ad, origin)
+        elif origin.letter == "V":
             for ad in select(event, OF_SUBMITTERS):
                 at = date(ad, "LastUpdate")
                 if at is not None and "Name" in ad:
                     for fact, value in submitter_facts(ad):
-                        self.scratch.add_fact(plain(ad["Name"]), fact, place._replace(at=at), value)
+                        self.scratch.add_fact(plain(ad["Name"]), fact, origin._replace(at=at), value)
 
-    def _sampled(self, ad: Ad, place: StatementSource) -> None:
+    def _sampled(self, ad: Ad, origin: StatementSource) -> None:
         """Record the facts of a slot's ad, unless it lacks the state or the time."""
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
         at = date(ad, "MyCurrentTime")
         if not slot or not state or not activity or at is None:
             return
-        place = place._replace(at=at)
-        self.scratch.add_fact(slot, "state", place, f"{state}/{activity}")
+        origin = origin._replace(at=at)
+        self.scratch.add_fact(slot, "state", origin, f"{state}/{activity}")
         for fact, name in (("holder", "RemoteUser"), ("holder", "RemoteOwner"), ("job", "JobId")):
             if value := text_of(ad, name):
-                self.scratch.add_fact(slot, fact, place, value)
+                self.scratch.add_fact(slot, fact, origin, value)
 
-    def on_written(self, event: e.TableWritten, place: StatementSource, chain: int) -> None:
-        source = place.source
+    def on_written(self, event: e.TableWritten, origin: StatementSource, chain: int) -> None:
+        source = origin.source
         self._steps.take(str(source), event)
         if event.kind == "queue":
             if source not in self._queues:
                 self._queues[source] = JobQueueFold(partial(self._left, source), partial(self._left_again, source))
-            self._queues[source].take(event, place.line)
+            self._queues[source].take(event, origin.line)
         else:
             if source not in self._accountants:
                 self._accountants[source] = AccountantFold(partial(self._accounted, source))
-            self._accountants[source].take(event, place.line)
+            self._accountants[source].take(event, origin.line)
 
     def _left(
         self, source: int, cluster: int, proc: int, at: int, line: int, ad: Mapping[str, Any], final: bool
     ) -> None:
-        place = StatementSource("Q", source, line, at)
-        self._hear((cluster, proc), place, source, "final" if final else "ad", json.dumps(ad))
+        origin = StatementSource("Q", source, line, at)
+        self._hear((cluster, proc), origin, source, "final" if final else "ad", json.dumps(ad))
 
     def _left_again(self, source: int, key: str, at: int, line: int) -> None:
         self.scratch.add_end(key, "Q", source, "", at, source, line)
 
-    def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
+    def _accounted(self, source: int, subject: str, fact: str, at: int, body: str, line: int) -> None:
         if fact in OF_USAGE:
-            self._steps.usage(source, thing, fact, body, f"{source}:{line}", at)
+            self._steps.usage(source, subject, fact, body, f"{source}:{line}", at)
         if fact in FACTS:
-            self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
+            self.scratch.add_fact(subject, fact, StatementSource("K", source, line, at), body)
 
-    def on_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
+    def on_job(self, event: e.JobReported, origin: StatementSource, chain: int) -> None:
         if event.said not in _OF_JOBS:
             return
         facts = event.facts
-        if event.said in ("shadow_began", "shadow_gone") and place.letter == "D":
+        if event.said in ("shadow_began", "shadow_gone") and origin.letter == "D":
             self._begun.shadow(chain, event)
         if event.said == "matched" and "slot" in facts and "user" in facts:
             job = f"{event.cluster}.{event.proc}"
-            self.scratch.add_fact(facts["slot"], "matched", place, facts["user"])
-            self.scratch.add_fact(facts["slot"], "matched_job", place, job)
-            self.scratch.add_fact(job, "matched_slot", place, facts["slot"])
-        self._hear((event.cluster, event.proc), place, chain, event.said, json.dumps(facts))
+            self.scratch.add_fact(facts["slot"], "matched", origin, facts["user"])
+            self.scratch.add_fact(facts["slot"], "matched_job", origin, job)
+            self.scratch.add_fact(job, "matched_slot", origin, facts["slot"])
+        self._hear((event.cluster, event.proc), origin, chain, event.said, json.dumps(facts))
 
-    def on_slot(self, event: e.SlotReported, place: StatementSource, chain: int) -> None:
-        if place.letter != "L":
+    def on_slot(self, event: e.SlotReported, origin: StatementSource, chain: int) -> None:
+        if origin.letter != "L":
             return
         slot, facts = event.slot, event.facts
         if event.said == "requested":
@@ -190,68 +190,68 @@ class FactAuditor:
         elif event.said == "owner" and "user" in facts:
             self._owners[slot] = facts["user"]
             self._claims[slot] = self._asked.pop(slot, "")
-            self.scratch.add_fact(slot, "holder", place, facts["user"])
+            self.scratch.add_fact(slot, "holder", origin, facts["user"])
         elif event.said == "activated" and (job := job_of(facts.get("job", ""))) is not None:
             self._jobs[slot] = job
-            self.scratch.add_fact(slot, "job", place, facts["job"])
+            self.scratch.add_fact(slot, "job", origin, facts["job"])
             body = json.dumps({"slot": slot, "user": self._owners.get(slot, ""), "claim": self._claims.get(slot, "")})
-            self._hear(job, place, chain, "activated", body)
+            self._hear(job, origin, chain, "activated", body)
         elif event.said in ("job_over", "starter_gone") and (job := self._jobs.pop(slot, None)) is not None:
-            self.scratch.add_fact(slot, "job", place, NONE)
-            self._hear(job, place, chain, "over", json.dumps({"slot": slot}))
+            self.scratch.add_fact(slot, "job", origin, NONE)
+            self._hear(job, origin, chain, "over", json.dumps({"slot": slot}))
 
-    def on_moved(self, event: e.SlotTransitioned, place: StatementSource, chain: int) -> None:
+    def on_moved(self, event: e.SlotTransitioned, origin: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
-        self.scratch.add_fact(event.slot, "state", place, event.target)
+        self.scratch.add_fact(event.slot, "state", origin, event.target)
         if event.target.startswith(CLAIMED) and event.slot not in self._owners:
-            self.scratch.add_fact(event.slot, "holder", place, "")
+            self.scratch.add_fact(event.slot, "holder", origin, "")
         if event.source.startswith((CLAIMED, "Preempting")) and not event.target.startswith((CLAIMED, "Preempting")):
-            self._forget(event.slot, place, NONE)
+            self._forget(event.slot, origin, NONE)
 
-    def _forget(self, slot: str, place: StatementSource, body: str) -> None:
+    def _forget(self, slot: str, origin: StatementSource, body: str) -> None:
         """Record that a slot has no job and holder, or that they are unknown ("")."""
         self._claims.pop(slot, None)
-        for fact, known in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
-            if known is not None or not body:
-                self.scratch.add_fact(slot, fact, place._replace(letter="L"), body)
+        for fact, known_place in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
+            if known_place is not None or not body:
+                self.scratch.add_fact(slot, fact, origin._replace(letter="L"), body)
 
-    def on_born(self, event: e.SlotCreated, place: StatementSource, chain: int) -> None:
+    def on_born(self, event: e.SlotCreated, origin: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
-        self._forget(event.slot, place, NONE)
+        self._forget(event.slot, origin, NONE)
         self._asked[event.slot] = self._asked.pop(event.parent, "")
-        self.scratch.add_fact(event.slot, "state", place, "Owner/Idle")
+        self.scratch.add_fact(event.slot, "state", origin, "Owner/Idle")
 
-    def on_daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
+    def on_daemon(self, event: e.DaemonReported, origin: StatementSource, chain: int) -> None:
         if event.said == "died" and event.daemon in OF_LOGS:  # its master tells: its own log need not be there
             self._deaths.setdefault(OF_LOGS[event.daemon], []).append((event.at, event.at))
         if event.said in ("began", "ended"):
             self._begun.forget(chain, event.said == "began")
-            if place.letter == "L":
-                self._unknown(chain, place)
+            if origin.letter == "L":
+                self._unknown(chain, origin)
 
-    def on_cycle(self, event: e.CycleReported, place: StatementSource, chain: int) -> None:
+    def on_cycle(self, event: e.CycleReported, origin: StatementSource, chain: int) -> None:
         self._begun.cycle(chain, event)
 
-    def _unknown(self, chain: int, place: StatementSource) -> None:
+    def _unknown(self, chain: int, origin: StatementSource) -> None:
         """Record that nothing is known of a startd's slots from here on."""
         for slot in sorted(self._slots.pop(chain, ())):
-            self._forget(slot, place, "")
-            self.scratch.add_fact(slot, "state", place._replace(letter="L"), "")
+            self._forget(slot, origin, "")
+            self.scratch.add_fact(slot, "state", origin._replace(letter="L"), "")
 
-    def on_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
+    def on_submitter(self, event: e.SubmitterReported, origin: StatementSource, chain: int) -> None:
         if event.said == "set":
             self._steps.set_by_hand.add(event.submitter)
 
-    def on_gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
+    def on_gap(self, event: e.SourceGap | e.SourceRefused, origin: StatementSource, chain: int) -> None:
         self._gaps.setdefault(chain, []).append(self._order)
         self._begun.forget(chain, False)
-        self._steps.forget(str(place.source))
-        for fold in (self._queues.get(place.source), self._accountants.get(place.source)):
+        self._steps.forget(str(origin.source))
+        for fold in (self._queues.get(origin.source), self._accountants.get(origin.source)):
             if fold is not None:
                 fold.finish()
         since = event.since if isinstance(event, e.SourceGap) else 0
         span = self._spans.get(chain)  # a line without a time has that of the import
-        self._unknown(chain, place._replace(at=since or (event.at if span is None else span.last)))
+        self._unknown(chain, origin._replace(at=since or (event.at if span is None else span.last)))
 
     def _ends(self, source: int) -> int:
         """Return until when the log of a source covers what happens; 0 if its daemon ended."""
@@ -264,67 +264,75 @@ class FactAuditor:
         folds: list[JobQueueFold | AccountantFold] = [*self._queues.values(), *self._accountants.values()]
         for fold in folds:
             fold.finish()
-        ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
-        statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources, self._deaths.get("D", []))
-        away = {letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS}
-        unpaired = UnpairedRecords(self.sources, self._spans, away, self._gaps, ended)
-        shown = Counter[str]()
-        for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
-            shown.update(_shown_status(heard))
-            if len({violation.letter for violation in heard}) == 1 and not _misnumbered(f"#{cluster}.{proc}#", heard):
+        end_of_log = max((self.audit.ended, *(span.last for span in self._spans.values())))
+        statuses, copied_ads = ExitStatuses(self.sources), CopiedAds(self.sources, self._deaths.get("D", []))
+        deaths_by_letter = {
+            letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS
+        }
+        unpaired = UnpairedRecords(self.sources, self._spans, deaths_by_letter, self._gaps, end_of_log)
+        shown_counts = Counter[str]()
+        for cluster, proc, records in self.scratch.records_by_job(ATTRIBUTES):
+            shown_counts.update(_shown_status(records))
+            if len({violation.letter for violation in records}) == 1 and not _misnumbered(
+                f"#{cluster}.{proc}#", records
+            ):
                 continue
-            lives = list(recorded_jobs(accounts_of(heard, self._gaps)))
-            unpaired.take((cluster, proc), heard)
-            statuses.take((cluster, proc), heard)
-            copied.take((cluster, proc), heard)
-            for life in lives:
-                self._judge(f"{cluster}.{proc}", life)
-        self.audit.jobs = dict(sorted((shown + Counter(self.audit.jobs)).items()))
+            jobs = list(recorded_jobs(accounts_of(records, self._gaps)))
+            unpaired.take((cluster, proc), records)
+            statuses.take((cluster, proc), records)
+            copied_ads.take((cluster, proc), records)
+            for job in jobs:
+                self._judge(f"{cluster}.{proc}", job)
+        self.audit.jobs = dict(sorted((shown_counts + Counter(self.audit.jobs)).items()))
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
-        for thing, fact, rows in self.scratch.facts_by_thing():
-            for stated in disputed_facts(fact, rows, spans, self._ends):
-                self._accuse(thing, stated, 0)
-        counted = {dispute.thing for dispute in self.audit.contradictions if dispute.fact in ("starts", "holds")}
-        self.audit.violations += (violation for violation in unpaired.finish() if violation.thing not in counted)
-        self.audit.violations += (*statuses.finish(), *copied.finish())
+        for subject, fact, rows in self.scratch.facts_by_thing():
+            for statements in disputed_facts(fact, rows, spans, self._ends):
+                self._accuse(subject, statements, 0)
+        counted_subjects = {
+            dispute.thing for dispute in self.audit.contradictions if dispute.fact in ("starts", "holds")
+        }
+        self.audit.violations += (
+            violation for violation in unpaired.finish() if violation.thing not in counted_subjects
+        )
+        self.audit.violations += (*statuses.finish(), *copied_ads.finish())
         self.audit.noted += unpaired.noted
         self.audit.violations += (*self._steps.finish(), *self._begun.finish())
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
         self._excuse()
         self.scratch.close()
 
-    def _judge(self, job: str, life: RecordedJob) -> None:
-        left_out = COUNTED_BY_SHADOWS if life.reconnected else frozenset()
-        if forgotten := self._forgotten(life):
-            left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
-        if self._stood_still(life):
-            left_out |= TIMED_BY_SCHEDDS
-        if (hidden := [one.hold_hidden for one in life.accounts if one.entries]) and all(hidden):
-            left_out |= {"hold", "holds"}
-        statements = [statements for account in life.accounts for statements in account.said]
-        for stated in disputed([one for one in statements if one.fact not in left_out]):
-            self._accuse(job, stated, 0)
-        for pair in differing_entries(life.accounts):
+    def _judge(self, job: str, job_record: RecordedJob) -> None:
+        ignored = COUNTED_BY_SHADOWS if job_record.reconnected else frozenset()
+        if was_forgotten := self._forgotten(job_record):
+            ignored |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
+        if self._stood_still(job_record):
+            ignored |= TIMED_BY_SCHEDDS
+        if (hidden_holds := [one.hold_hidden for one in job_record.accounts if one.entries]) and all(hidden_holds):
+            ignored |= {"hold", "holds"}
+        statements = [statements for account in job_record.accounts for statements in account.said]
+        for disputed_statements in disputed([one for one in statements if one.fact not in ignored]):
+            self._accuse(job, disputed_statements, 0)
+        for pair in differing_entries(job_record.accounts):
             self._accuse(job, list(pair), 0)
-        for number, of_run in enumerate(statements_by_run(life), 1):
-            groups = disputed([one for one in of_run if one.fact not in left_out])
-            if forgotten and any(stated[0].fact == "placed" for stated in groups):
+        for number, run_statements in enumerate(statements_by_run(job_record), 1):
+            groups = disputed([one for one in run_statements if one.fact not in ignored])
+            if was_forgotten and any(disputed_statements[0].fact == "placed" for disputed_statements in groups):
                 continue  # two shadows with one number: the schedd had forgotten the first
-            for stated in groups:
-                self._accuse(job, stated, number)
+            for disputed_statements in groups:
+                self._accuse(job, disputed_statements, number)
 
-    def _forgotten(self, life: RecordedJob) -> bool:
+    def _forgotten(self, job: RecordedJob) -> bool:
         """Return True if a schedd died soon after something happened to a job: it may have forgotten that."""
         deaths = self._deaths.get("D", [])
-        happened = [place.at for account in life.accounts for _, place, _ in account.entries] if deaths else ()
-        return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
+        entry_times = [origin.at for account in job.accounts for _, origin, _ in account.entries] if deaths else ()
+        return any(since - UNSAVED <= at <= until for at in entry_times for since, until in deaths)
 
-    def _stood_still(self, life: RecordedJob) -> bool:
+    def _stood_still(self, job: RecordedJob) -> bool:
         """Return True if a schedd wrote nothing while a run of a job ended: it may have stood still, or its log lacks
         that time."""
         spans = [span for span in self._spans.values() if span.letter == "D"]
-        ends = {place.at for account in life.accounts for number, place, _ in account.entries if number in ENDS}
-        return any(not span.tells_of(at) for span in spans for at in ends)
+        end_times = {origin.at for account in job.accounts for number, origin, _ in account.entries if number in ENDS}
+        return any(not span.tells_of(at) for span in spans for at in end_times)
 
     def _excuse(self) -> None:
         """Move to the repeated records what is there twice, legally: an end that a shadow wrote once more, and what a
@@ -332,44 +340,56 @@ class FactAuditor:
         deaths, audit = self._deaths.get("D", []), self.audit
 
         def lost(entry: AuditFinding) -> bool:
-            again = entry.rule in DONE_AGAIN or entry.words == ENDED_AGAIN
-            return again and any(until - NEAR <= entry.at <= until + AFTERWARDS for _, until in deaths)
+            is_repetition = entry.rule in DONE_AGAIN or entry.words == ENDED_AGAIN
+            return is_repetition and any(until - NEAR <= entry.at <= until + AFTERWARDS for _, until in deaths)
 
         def legal(entry: AuditFinding) -> bool:
             return entry.rule == "repeated" or lost(entry)
 
-        repeated = [*audit.repeated, *filter(legal, audit.violations)]
-        audit.repeated[:] = [evolve(item, rule="repeated", words=item.words + LOSS * lost(item)) for item in repeated]
+        repeated_findings = [*audit.repeated, *filter(legal, audit.violations)]
+        audit.repeated[:] = [
+            evolve(item, rule="repeated", words=item.words + LOSS * lost(item)) for item in repeated_findings
+        ]
         audit.violations[:] = [item for item in audit.violations if not legal(item)]
 
-    def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
-        first = stated[0]
+    def _accuse(self, subject: str, statements: list[Statement], run: int) -> None:
+        first = statements[0]
         values = tuple(
-            SourceValue(LETTERS[s.letter], s.told(self.zone), *self.sources.place(f"{s.source}:{s.line}"))
-            for s in stated
+            SourceValue(
+                LETTERS[statement.letter],
+                statement.told(self.zone),
+                *self.sources.place(f"{statement.source}:{statement.line}"),
+            )
+            for statement in statements
         )
-        by_value: dict[str, list[str]] = {}
-        for sourced in values:
-            name = PurePath(sourced.file).name if sourced.kind == "userlog" else KINDS[sourced.kind].name
-            names = by_value.setdefault(sourced.value, [])
+        sources_by_value: dict[str, list[str]] = {}
+        for value_and_sources in values:
+            name = (
+                PurePath(value_and_sources.file).name
+                if value_and_sources.kind == "userlog"
+                else KINDS[value_and_sources.kind].name
+            )
+            names = sources_by_value.setdefault(value_and_sources.value, [])
             if name not in names:
                 names.append(name)
-        sayings = "; ".join(f"{value}, says {' and '.join(names)}" for value, names in by_value.items())
-        which = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
-        words = f"{FACTS[first.fact].words}{which}: {sayings}"
-        self.audit.contradictions.append(Contradiction(thing, first.fact, words, first.at, run, values))
+        claims_text = "; ".join(f"{value}, says {' and '.join(names)}" for value, names in sources_by_value.items())
+        number_text = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
+        text = f"{FACTS[first.fact].words}{number_text}: {claims_text}"
+        self.audit.contradictions.append(Contradiction(subject, first.fact, text, first.at, run, values))
 
 
-def _shown_status(heard: Sequence[JobRecord]) -> Iterator[str]:
+def _shown_status(records: Sequence[JobRecord]) -> Iterator[str]:
     """Yield the status of a job that no job event log and no history has: the last that an ad of the queue shows."""
-    if not any(record.letter in "UEH" for record in heard):
-        ads = [json.loads(record.body) for record in heard if record.letter in "QA"]
+    if not any(record.letter in "UEH" for record in records):
+        ads = [json.loads(record.body) for record in records if record.letter in "QA"]
         yield STATUSES.get(whole(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
 
 
-def _misnumbered(number: str, heard: Sequence[JobRecord]) -> bool:
+def _misnumbered(number: str, records: Sequence[JobRecord]) -> bool:
     """Return True if an ad lacks its job's number in its GlobalJobId."""
-    return any(r.letter in "HPSA" and "GlobalJobId" in r.body and number not in r.body for r in heard)
+    return any(
+        record.letter in "HPSA" and "GlobalJobId" in record.body and number not in record.body for record in records
+    )
 
 
 _STEPS: Final = handlers_of(FactAuditor)

@@ -41,24 +41,24 @@ class CopiedAds:
     differing: dict[tuple[str, str], AuditFinding] = field(factory=dict)  #: by the attribute and the copy's place
     _keys: dict[tuple[str, str], str] = field(factory=dict)  #: under which name in ``alike`` such copies are counted
 
-    def take(self, job: tuple[int, int], heard: Sequence[JobRecord]) -> None:
-        ads = [(one, json.loads(one.body)) for one in heard if one.letter in "HPSAQ"]
+    def take(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
+        ads = [(record, json.loads(record.body)) for record in records if record.letter in "HPSAQ"]
         tables = [ad for ad in ads if ad[0].letter == "Q"]
-        left = [ad for ad in tables if ad[0].what == "final"]
+        final_ads = [ad for ad in tables if ad[0].what == "final"]
         histories = [ad for ad in ads if ad[0].letter == "H"]
-        certain = tables and not self._forgotten(*tables[-1])
-        for copy in histories if len(left) == 1 and (certain or len(histories) == 1) else ():
-            if copy[1].get("GlobalJobId") == left[0][1].get("GlobalJobId"):
-                self._left(job, *copy, *left[0])
-        if certain:
-            for one, ad in ads:
-                if one.letter != "Q":
-                    self._once(job, one, ad, tables)
+        is_certain = tables and not self._forgotten(*tables[-1])
+        for copy in histories if len(final_ads) == 1 and (is_certain or len(histories) == 1) else ():
+            if copy[1].get("GlobalJobId") == final_ads[0][1].get("GlobalJobId"):
+                self._left(job, *copy, *final_ads[0])
+        if is_certain:
+            for record, ad in ads:
+                if record.letter != "Q":
+                    self._once(job, record, ad, tables)
 
-    def _forgotten(self, last: JobRecord, ad: Mapping[str, str]) -> bool:
+    def _forgotten(self, last_record: JobRecord, ad: Mapping[str, str]) -> bool:
         """Return True if a schedd died during the job's life: it lost values that others have copied."""
         submitted = date(ad, "QDate") or 0
-        return any(submitted <= until and since - UNSAVED <= last.at for since, until in self.deaths)
+        return any(submitted <= until and since - UNSAVED <= last_record.at for since, until in self.deaths)
 
     def _left(
         self, job: tuple[int, int], history: JobRecord, copy: Mapping[str, str], queue: JobRecord, ad: Mapping[str, str]
@@ -71,52 +71,57 @@ class CopiedAds:
     def _once(
         self,
         job: tuple[int, int],
-        one: JobRecord,
+        record: JobRecord,
         copy: Mapping[str, str],
         tables: Sequence[tuple[JobRecord, Mapping[str, Any]]],
     ) -> None:
         """Compare a copy with the values that the job's ad had."""
-        of_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
-        for name in sorted(copy.keys() & set(COPIED) - _UNLIKE.get(one.letter, set())):
-            known = {value for _, ad in of_job for value in ad[ONCE][name]}
+        ads_of_same_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
+        for name in sorted(copy.keys() & set(COPIED) - _UNLIKE.get(record.letter, set())):
+            known_values = {value for _, ad in ads_of_same_job for value in ad[ONCE][name]}
             value = copy[name] + SINCE + copy.get("EnteredCurrentStatus", "") if name == "JobStatus" else copy[name]
-            if not known or (one.letter in "PS" and any(_EXPANDED in text for text in known)):
+            if not known_values or (record.letter in "PS" and any(_EXPANDED in text for text in known_values)):
                 continue
-            if any(_same(value, text) for text in known):
+            if any(_same(value, text) for text in known_values):
                 self.alike[name] += 1
-            elif name in SUBMITTED or _kept(one, copy, [queue.at for queue, _ in of_job]):
-                self._differs(job, name, one, value, of_job[-1][0], "never was so", name)
+            elif name in SUBMITTED or _kept(record, copy, [queue.at for queue, _ in ads_of_same_job]):
+                self._differs(job, name, record, value, ads_of_same_job[-1][0], "never was so", name)
 
     def _differs(
-        self, job: tuple[int, int], name: str, one: JobRecord, value: str, queue: JobRecord, was: str, key: str
+        self,
+        job: tuple[int, int],
+        name: str,
+        ad_record: JobRecord,
+        value: str,
+        queue: JobRecord,
+        queue_value: str,
+        key: str,
     ) -> None:
-        places = [f"{record.source}:{record.line}" for record in (queue, one)]
-        where = KINDS[LETTERS[one.letter]].name
-        words = f"{name} is {value} in {where}, and {was} in job_queue.log: one of them was changed"
-        story = [(queue.at, places[0], f"{name} {was}"), (one.at, places[1], f"{name} = {value}")]
+        places = [f"{record.source}:{record.line}" for record in (queue, ad_record)]
+        file = KINDS[LETTERS[ad_record.letter]].name
+        text = f"{name} is {value} in {file}, and {queue_value} in job_queue.log: one of them was changed"
+        story = [(queue.at, places[0], f"{name} {queue_value}"), (ad_record.at, places[1], f"{name} = {value}")]
         self._keys.setdefault((name, places[1]), key)
-        self.differing.setdefault(
-            (name, places[1]), finding(self.sources, "{}.{}".format(*job), "copied", words, story)
-        )
+        self.differing.setdefault((name, places[1]), finding(self.sources, "{}.{}".format(*job), "copied", text, story))
 
     def finish(self) -> Iterator[AuditFinding]:
-        for place, found in self.differing.items():
-            alike = self.alike[self._keys[place]] and self.alike.total()
-            if len(self.differing) == 1 and alike >= LEAST_OTHERS:
-                yield found
+        for place_text, difference in self.differing.items():
+            has_alike_copies = self.alike[self._keys[place_text]] and self.alike.total()
+            if len(self.differing) == 1 and has_alike_copies >= LEAST_OTHERS:
+                yield difference
 
 
-def _kept(one: JobRecord, copy: Mapping[str, str], ends: Sequence[int]) -> bool:
+def _kept(record: JobRecord, copy: Mapping[str, str], end_times: Sequence[int]) -> bool:
     """Return True if job_queue.log has a copy's values: it continues behind them. A schedd that is killed loses what it
-    wrote last; `ends`: the ends of the job's parts of the table."""
-    at = date(copy, "ServerTime" if one.letter == "A" else "EnteredCurrentStatus") or 0
-    lost = one.letter == "A" and any(end <= at + NEAR and at < end + UNSAVED for end in ends[:-1])
-    return not lost and at < ends[-1] - NEAR
+    wrote last; `end_times`: the ends of the job's parts of the table."""
+    ad_time = date(copy, "ServerTime" if record.letter == "A" else "EnteredCurrentStatus") or 0
+    was_lost = record.letter == "A" and any(end <= ad_time + NEAR and ad_time < end + UNSAVED for end in end_times[:-1])
+    return not was_lost and ad_time < end_times[-1] - NEAR
 
 
-def _same(one: str, other: str) -> bool:
+def _same(value: str, other: str) -> bool:
     """Return True if two expressions are the same (a schedd writes FALSE and false), or the same number."""
     try:
-        return one == other or ('"' not in one and one.lower() == other.lower()) or float(one) == float(other)
+        return value == other or ('"' not in value and value.lower() == other.lower()) or float(value) == float(other)
     except ValueError:
         return False

@@ -43,30 +43,30 @@ class DoubtAuditor:
 
     def _aside(self, event: e.DaemonReported, source: int) -> None:
         seconds, text = event.facts["seconds"], event.facts["text"]
-        where = f"{seconds.removeprefix('-')} s {'before' if seconds.startswith('-') else 'after'}"
-        words = f"its time was changed: it lies {where} the lines above and below it: {text}"
+        offset_text = f"{seconds.removeprefix('-')} s {'before' if seconds.startswith('-') else 'after'}"
+        message = f"its time was changed: it lies {offset_text} the lines above and below it: {text}"
         name = self.sources.path(source).rpartition("/")[2]
-        self.audit.violations.append(self._finding(event, name, "aside", words))
+        self.audit.violations.append(self._finding(event, name, "aside", message))
 
-    def _finding(self, event: e.DaemonReported, thing: str, rule: str, words: str) -> AuditFinding:
-        return finding(self.sources, thing, rule, words, [(event.at, event.stimulus, words)])
+    def _finding(self, event: e.DaemonReported, subject: str, rule: str, text: str) -> AuditFinding:
+        return finding(self.sources, subject, rule, text, [(event.at, event.stimulus, text)])
 
     def finish(self) -> None:
         for events in self._displaced.values():
             for event in events if len(events) <= MOST else ():
-                moved, job, above = int(event.facts["bytes"]), event.facts["job"], event.facts.get("above", "")
-                words = _displaced(moved, job, above)
+                shift, job, above = (int(event.facts["bytes"]), event.facts["job"], event.facts.get("above", ""))
+                text = _displaced(shift, job, above)
                 if above:
-                    self.audit.violations.append(self._finding(event, above, "displaced", words))
-                elif abs(moved) < ONE_AD:
-                    self.audit.noted.append(self._finding(event, job, "displaced", f"{words}, unless its head was cut"))
+                    self.audit.violations.append(self._finding(event, above, "displaced", text))
+                elif abs(shift) < ONE_AD:
+                    self.audit.noted.append(self._finding(event, job, "displaced", f"{text}, unless its head was cut"))
 
 
-def _displaced(moved: int, job: str, above: str) -> str:
-    between = f"between the ads of jobs {above} and {job}" if above else f"above the ad of job {job}"
-    if moved >= LEAST_AD:
-        return f"{moved} bytes that were written {between} are missing: an ad was taken out"
-    if moved <= -LEAST_AD:
-        return f"{-moved} bytes more than were written stand {between}: an ad was put in"
-    longer = "shorter" if moved > 0 else "longer"
-    return f"what stands {between} is {abs(moved)} bytes {longer} than it was written: a value was changed"
+def _displaced(shift: int, job: str, above: str) -> str:
+    position_text = f"between the ads of jobs {above} and {job}" if above else f"above the ad of job {job}"
+    if shift >= LEAST_AD:
+        return f"{shift} bytes that were written {position_text} are missing: an ad was taken out"
+    if shift <= -LEAST_AD:
+        return f"{-shift} bytes more than were written stand {position_text}: an ad was put in"
+    comparative = "shorter" if shift > 0 else "longer"
+    return f"what stands {position_text} is {abs(shift)} bytes {comparative} than it was written: a value was changed"

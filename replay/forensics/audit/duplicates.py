@@ -23,18 +23,20 @@ _SLACK: Final = {"P": NEAR, "S": FAR}
 def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Yield a finding for each repetition in the scratch database; stories print times in `zone`."""
     yield from _histories(scratch, sources, zone)
-    again = set[tuple[int, int]]()  # ads of a shadow that could not tell the schedd the end, and wrote it once more
+    repeated_ad_places = set[
+        tuple[int, int]
+    ]()  # ads of a shadow that could not tell the schedd the end, and wrote it once more
     for letter, source, line, ad in scratch.ads_of("PS", READ["claims"]):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
         _ended(scratch, letter, sources.chain(source), source, line, ad)
         if ad.get("TerminationPending", "").lower() == "true":
-            again.add((source, line))
+            repeated_ad_places.add((source, line))
         counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
         if counts and begin is not None and until is not None and "PublicClaimId" in ad:
             job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
             scratch.add_run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
-    yield from _runs(scratch, sources, zone, again)
+    yield from _runs(scratch, sources, zone, repeated_ad_places)
     yield from _claims(scratch, sources, zone)
 
 
@@ -45,11 +47,11 @@ def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iter
         for source, line, at in places:
             step = (at, f"{source}:{line}", "its ad was added to the history")
             chains.setdefault(sources.chain(source), []).append(step)
-        thing = _number(job)
+        subject = _number(job)
         for story in chains.values():
             if len(story) > 1:
-                words = f"{job} left the queue {len(story)} times"
-                yield finding(sources, thing, "history_twice", words, story, zone=zone)
+                text = f"{job} left the queue {len(story)} times"
+                yield finding(sources, subject, "history_twice", text, story, zone=zone)
 
 
 def _number(job: str) -> str:
@@ -80,15 +82,15 @@ _ENDS: Final = {
 
 
 def _runs(
-    scratch: ScratchDatabase, sources: Sources, zone: tzinfo, again: Set[tuple[int, int]]
+    scratch: ScratchDatabase, sources: Sources, zone: tzinfo, repeated_ad_places: Set[tuple[int, int]]
 ) -> Iterator[AuditFinding]:
     for job, letter, places in scratch.repeated_ends():
-        rule, what, words = _ENDS[letter]
-        if not again.isdisjoint((source, line) for _, source, line in places):
+        rule, event_text, text = _ENDS[letter]
+        if not repeated_ad_places.isdisjoint((source, line) for _, source, line in places):
             rule = "repeated"
-        story = [(at, f"{source}:{line}", what) for at, source, line in dict.fromkeys(places)]
-        thing = _number(job)
-        yield finding(sources, thing, rule, words.format(job, len(story)), story, zone=zone)
+        story = [(at, f"{source}:{line}", event_text) for at, source, line in dict.fromkeys(places)]
+        subject = _number(job)
+        yield finding(sources, subject, rule, text.format(job, len(story)), story, zone=zone)
 
 
 def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
@@ -100,6 +102,6 @@ def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterato
                     (begin, f"{source}:{line}", f"job {job} begins, and is there until {instant(until, zone)}")
                     for begin, until, job, source, line in (latest, run)
                 ]
-                words = f"jobs {latest[2]} and {run[2]} at one time"
-                yield finding(sources, claim, "claim_twice", words, story, zone=zone)
+                text = f"jobs {latest[2]} and {run[2]} at one time"
+                yield finding(sources, claim, "claim_twice", text, story, zone=zone)
             latest = max(latest, run, key=lambda r: r[1])

@@ -29,18 +29,18 @@ class JobRecord(NamedTuple):
     body: str  #: the text of an entry, or the attributes of an ad or a report
 
 
-def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
+def facts_of_entries(records: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
     """Return what the entries of one job number in one log tell. `gaps` are the ``order`` of missing records there."""
     logs: list[_EntryFacts] = []
     missing = sorted(gaps)
-    for entry in heard:
-        number, place = int(entry.what), StatementSource(entry.letter, entry.source, entry.line, entry.at)
+    for entry in records:
+        number, origin = int(entry.what), StatementSource(entry.letter, entry.source, entry.line, entry.at)
         if not logs or number == 0:
             account = JobAccount(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
-            logs.append(_EntryFacts(account, place))
+            logs.append(_EntryFacts(account, origin))
         elif bisect(missing, logs[-1].last) != bisect(missing, entry.order):
             logs[-1].interrupted()
-        logs[-1].take(number, place, entry)
+        logs[-1].take(number, origin, entry)
     return [log.told() for log in logs]
 
 
@@ -54,15 +54,15 @@ _OF_LAST_RUNS: Final = {
 """The names that an entry gives to facts."""
 
 
-def _used(place: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
+def _used(origin: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
     """Return the usage that an entry states. Its times are whole seconds; CPU times come in microseconds."""
-    found = []
+    statements = []
     for fact, name in names.items():
         text = facts.get(name, "")
         if text.isdecimal() and len(text) < 18:
             unit = SECOND if name.endswith("_used") and FACTS[fact].unit == "time" else 1
-            found.append(place.measures(fact, int(text) * unit))
-    return found
+            statements.append(origin.measures(fact, int(text) * unit))
+    return statements
 
 
 COMPARED: Final = {
@@ -80,54 +80,56 @@ def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, S
     """Return the differences between the entries of the users' logs and of the pool-wide log, which are written from
     the same event. Entries are compared within one second, if both logs have as many of them there."""
     logs: dict[str, _Entries] = {}
-    torn = {account.log for account in accounts if not account.seamless}
+    torn_logs = {account.log for account in accounts if not account.seamless}
     for account in accounts:
         for entry in account.entries:
-            number, place, _ = entry
-            logs.setdefault(account.log, {}).setdefault((number, place.at // SECOND), []).append(entry)
+            number, origin, _ = entry
+            logs.setdefault(account.log, {}).setdefault((number, origin.at // SECOND), []).append(entry)
     users, pools = ([log for log in logs if log.startswith(letter)] for letter in "UE")
     differences = []
     for user, pool in product(users, pools):
-        mine, theirs = logs[user], logs[pool]
-        for key, own in mine.items():
-            others = theirs.get(key, [])
-            for entry in own if len(own) == len(others) else ():
-                compared = [_difference(entry, its) for its in others]
+        user_entries, pool_entries = logs[user], logs[pool]
+        for key, key_entries in user_entries.items():
+            pool_key_entries = pool_entries.get(key, [])
+            for entry in key_entries if len(key_entries) == len(pool_key_entries) else ():
+                compared = [_difference(entry, pool_entry) for pool_entry in pool_key_entries]
                 if compared and all(compared):
                     differences += [pair for pair in compared[-1:] if pair is not None]
-        if not {user, pool} & torn:
-            differences += _moved(mine, theirs)
+        if not {user, pool} & torn_logs:
+            differences += _moved(user_entries, pool_entries)
     return differences
 
 
-def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]]:
+def _moved(entries: _Entries, other_entries: _Entries) -> list[tuple[Statement, Statement]]:
     """Return the entries that two complete logs put into different seconds: each log has one that the other lacks
     there, and both have as many of the type. Entries on a job's size are frequent and may be left out."""
-    moved = []
-    for number in sorted({number for number, _ in mine} - {6}):
-        own, others = (
-            [entry for key in sorted(log) if key[0] == number for entry in log[key]] for log in (mine, theirs)
+    differences = []
+    for number in sorted({number for number, _ in entries} - {6}):
+        user_numbered, pool_numbered = (
+            [entry for key in sorted(log) if key[0] == number for entry in log[key]] for log in (entries, other_entries)
         )
-        alone = [entry for entry in own if (number, entry[1].at // SECOND) not in theirs]
-        its_alone = [entry for entry in others if (number, entry[1].at // SECOND) not in mine]
-        if len(own) != len(others) or len(alone) != 1 or len(its_alone) != 1:
+        unmatched = [entry for entry in user_numbered if (number, entry[1].at // SECOND) not in other_entries]
+        other_unmatched = [entry for entry in pool_numbered if (number, entry[1].at // SECOND) not in entries]
+        if len(user_numbered) != len(pool_numbered) or len(unmatched) != 1 or len(other_unmatched) != 1:
             continue
-        _, place, facts = alone[0]
-        _, its_place, its_facts = its_alone[0]
-        if facts == its_facts and abs(place.at - its_place.at) > SECOND:
-            text, its_text = (f"{number:03} at {instant(at.at)}" for at in (place, its_place))
-            moved.append((place.says("entry", text), its_place.says("entry", its_text)))
-    return moved
+        _, origin, facts = unmatched[0]
+        _, other_origin, other_facts = other_unmatched[0]
+        if facts == other_facts and abs(origin.at - other_origin.at) > SECOND:
+            text, other_text = (
+                f"{number:03} at {instant(entry_time_origin.at)}" for entry_time_origin in (origin, other_origin)
+            )
+            differences.append((origin.says("entry", text), other_origin.says("entry", other_text)))
+    return differences
 
 
 def _difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
     """Return the first difference of two entries. A value that one lacks does not count, since forms lack values."""
-    number, place, facts = entry
-    _, its_place, its_facts = other
-    for name in sorted((facts.keys() & its_facts.keys()) - COMPARED.get(number, frozenset())):
-        if facts[name] != its_facts[name]:
+    number, origin, facts = entry
+    _, other_origin, other_facts = other
+    for name in sorted((facts.keys() & other_facts.keys()) - COMPARED.get(number, frozenset())):
+        if facts[name] != other_facts[name]:
             label = f"{number:03} {name.replace('_', ' ')}: "
-            return place.says("entry", label + facts[name]), its_place.says("entry", label + its_facts[name])
+            return origin.says("entry", label + facts[name]), other_origin.says("entry", label + other_facts[name])
     return None
 
 
@@ -152,13 +154,13 @@ class _EntryFacts:
     going: bool = False  #: a run has begun, and no entry tells that it is over
     closing: tuple[str, StatementSource, dict[str, str]] | None = None
 
-    def take(self, number: int, place: StatementSource, entry: JobRecord) -> None:
-        self.place, self.last = place, entry.order
+    def take(self, number: int, origin: StatementSource, entry: JobRecord) -> None:
+        self.place, self.last = origin, entry.order
         self.account.first, self.account.last = min(self.account.first, entry.at), max(self.account.last, entry.at)
         facts = job_event_log.facts(number, entry.body)
-        self.account.entries.append((number, place, facts))
+        self.account.entries.append((number, origin, facts))
         if number in _ON_ENTRY:
-            _ON_ENTRY[number](self, place, facts)
+            _ON_ENTRY[number](self, origin, facts)
 
     def interrupted(self) -> None:
         """Forget what was open: records are missing before the next entry, and what had begun may be over."""
@@ -166,27 +168,27 @@ class _EntryFacts:
         self.run = None
         self.troubled = self.going = False
 
-    def submitted(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self.account.submitted = place.at
+    def submitted(self, origin: StatementSource, facts: dict[str, str]) -> None:
+        self.account.submitted = origin.at
         self.account.address = facts.get("host", "").partition("?")[0]
-        self.account.said.append(place.measures("submitted", place.at))
+        self.account.said.append(origin.measures("submitted", origin.at))
 
-    def executing(self, place: StatementSource, facts: dict[str, str]) -> None:
+    def executing(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.starts += 1
         self.account.begun_anew |= self.going
         self.troubled, self.going = False, True
-        self.run = RecordedRun(began=place.at)
+        self.run = RecordedRun(began=origin.at)
         self.account.runs.append(self.run)
-        self.run.said += [place.measures("began", place.at), *place.named("slot", facts.get("slot", ""))]
+        self.run.said += [origin.measures("began", origin.at), *origin.named("slot", facts.get("slot", ""))]
 
-    def trouble(self, place: StatementSource, facts: dict[str, str]) -> None:
+    def trouble(self, origin: StatementSource, facts: dict[str, str]) -> None:
         """Note that no entry will tell the run's end and usage to the second."""
         self.troubled, self.going = True, False
 
-    def reconnecting(self, place: StatementSource, facts: dict[str, str]) -> None:
+    def reconnecting(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.troubled = self.account.reconnected = True
 
-    def over(self, place: StatementSource, facts: dict[str, str]) -> None:
+    def over(self, origin: StatementSource, facts: dict[str, str]) -> None:
         """Take an entry 004 or 005: the end of a run."""
         self.evicted_to_hold = 0 < int(facts.get("reason_code", 0)) < FIRST_VACATE_CODE
         run = self.run
@@ -194,66 +196,66 @@ class _EntryFacts:
         if run is None:  # the log begins in the middle, or the job was placed but never began
             run = RecordedRun()
         if not self.troubled:
-            run.stopped = place.at
-            run.said.append(place.measures("stopped", place.at))
+            run.stopped = origin.at
+            run.said.append(origin.measures("stopped", origin.at))
             if run.began is not None:
-                run.said += _used(place, facts, _OF_RUNS)
-                run.said.append(place.measures("run_wall", place.at - run.began))
+                run.said += _used(origin, facts, _OF_RUNS)
+                run.said.append(origin.measures("run_wall", origin.at - run.began))
             if facts["words"].startswith("Job terminated"):
-                run.said += _used(place, facts, _OF_LAST_RUNS)
+                run.said += _used(origin, facts, _OF_LAST_RUNS)
         if run.began is None:
             if "code" in facts or "signal" in facts:
-                run.stopped = place.at
+                run.stopped = origin.at
                 self.account.runs.append(run)
         elif run.stopped is not None:
-            self.wall += max(0, place.at - run.began)
+            self.wall += max(0, origin.at - run.began)
             self.runs += 1
         for word in ("code", "signal"):
             if word in facts and facts["words"].startswith("Job terminated"):
-                run.said.append(place.says("exit", f"{word} {facts[word]}"))
+                run.said.append(origin.says("exit", f"{word} {facts[word]}"))
 
-    def completed(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self.over(place, facts)
-        self.closing = ("completed", place, facts)
+    def completed(self, origin: StatementSource, facts: dict[str, str]) -> None:
+        self.over(origin, facts)
+        self.closing = ("completed", origin, facts)
 
-    def removed(self, place: StatementSource, facts: dict[str, str]) -> None:
+    def removed(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.run, self.going = None, False
         self.account.hold_hidden |= self.holding is None and self.evicted_to_hold
-        self.closing = ("removed", place, facts)
+        self.closing = ("removed", origin, facts)
 
-    def held(self, place: StatementSource, facts: dict[str, str]) -> None:
-        evicted, self.going, self.evicted_to_hold = self.evicted_to_hold, False, False
-        if self.holding is not None and place.at - self.holding[0] < SECOND and self.holding[1] == facts:
+    def held(self, origin: StatementSource, facts: dict[str, str]) -> None:
+        evicted_to_hold, self.going, self.evicted_to_hold = self.evicted_to_hold, False, False
+        if self.holding is not None and origin.at - self.holding[0] < SECOND and self.holding[1] == facts:
             return  # both the schedd and the shadow wrote it
-        self.holding = place.at, facts
+        self.holding = origin.at, facts
         self.holds += 1
         if not self.counted_twice:
-            self.numbered.append(place.says("hold", facts.get("code", "0"), self.holds))
-        self.counted_twice += evicted
+            self.numbered.append(origin.says("hold", facts.get("code", "0"), self.holds))
+        self.counted_twice += evicted_to_hold
 
-    def released(self, place: StatementSource, facts: dict[str, str]) -> None:
+    def released(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.account.hold_hidden |= self.holding is None and (self.going or self.evicted_to_hold)
         self.holding = None
 
     def told(self) -> JobAccount:
-        account, place = self.account, self.place
-        seamless = account.seamless = account.submitted is not None and self.seamless
-        more = None if seamless and self.closing is not None else ANY
-        account.said.append(place.measures("starts", self.starts, more=more))
-        account.said.append(place.measures("holds", self.holds, more=self.counted_twice if more is None else more))
+        account, origin = self.account, self.place
+        is_seamless = account.seamless = account.submitted is not None and self.seamless
+        above = None if is_seamless and self.closing is not None else ANY
+        account.said.append(origin.measures("starts", self.starts, above=above))
+        account.said.append(origin.measures("holds", self.holds, above=self.counted_twice if above is None else above))
         if self.runs:
-            account.said.append(place.measures("wall", self.wall, less=NEAR * self.runs))
-        if seamless:
+            account.said.append(origin.measures("wall", self.wall, below=NEAR * self.runs))
+        if is_seamless:
             account.said += self.numbered
         if self.closing is not None:
             self._closed(account, *self.closing)
         return account
 
-    def _closed(self, account: JobAccount, became: str, place: StatementSource, facts: dict[str, str]) -> None:
-        account.said.append(place.says("became", became))
-        less = LEASE if became == "removed" else None
-        account.said.append(place.measures("ended", place.at, less=less))
-        account.said += _used(place, facts, _OF_JOBS)
+    def _closed(self, account: JobAccount, new_status: str, origin: StatementSource, facts: dict[str, str]) -> None:
+        account.said.append(origin.says("became", new_status))
+        below = LEASE if new_status == "removed" else None
+        account.said.append(origin.measures("ended", origin.at, below=below))
+        account.said += _used(origin, facts, _OF_JOBS)
 
 
 _ON_ENTRY = {

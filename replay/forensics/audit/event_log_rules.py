@@ -70,10 +70,12 @@ def effect_of(number: int, conditions: frozenset[str]) -> EntryEffect:
     steps = [
         _BY_CONDITION.get((number, condition), EntryRule(number, "", condition)) for condition in sorted(conditions)
     ]
-    legal = [step for step in steps if not step.rule]
-    rules = () if legal else tuple(step.rule for step in steps)
+    legal_steps = [step for step in steps if not step.rule]
+    rules = () if legal_steps else tuple(step.rule for step in steps)
     return EntryEffect(
-        frozenset(step.target for step in legal or steps), rules, bool(legal) and all(step.repeats for step in legal)
+        frozenset(step.target for step in legal_steps or steps),
+        rules,
+        bool(legal_steps) and all(step.repeats for step in legal_steps),
     )
 
 
@@ -145,11 +147,11 @@ class EventLogAuditor:
             assert isinstance(event, e.JobLogged)
             place = place_of(event.stimulus)
             if place is not None and event.number < OF_EXECUTION_POINTS and event.cluster > 0 and event.proc >= 0:
-                chain = self._of(place.source)
-                if chain.parts.goes_back(place.source):
-                    _renew(chain)
-                    chain.reached = dict.fromkeys(range(chain.epoch), 0)
-                self._entry(chain, event)
+                log = self._of(place.source)
+                if log.parts.goes_back(place.source):
+                    _renew(log)
+                    log.reached = dict.fromkeys(range(log.epoch), 0)
+                self._entry(log, event)
         elif kind is e.AdsKept:
             assert isinstance(event, e.AdsKept)
             self._ads.take(event)
@@ -160,239 +162,266 @@ class EventLogAuditor:
             self._chain_of.clear()
 
     def finish(self) -> None:
-        for chain in self._chains.values():
-            for life in chain.lives.values():
-                self._unreleased(chain, life)
-                self._look_for(chain, life)
-            chain.parts.report()
+        for log in self._chains.values():
+            for history in log.lives.values():
+                self._unreleased(log, history)
+                self._look_for(log, history)
+            log.parts.report()
         self._compare_ends()
-        became = [outcome for chain in self._chains.values() for outcome in _became(chain)]
-        self.audit.jobs = count_outcomes((*became, *self._ads.became({job for job, *_ in became})))
+        outcomes = [outcome for log in self._chains.values() for outcome in _became(log)]
+        self.audit.jobs = count_outcomes((*outcomes, *self._ads.became({job for job, *_ in outcomes})))
 
     def _of(self, source: int) -> _EventLog:
         if source not in self._chain_of:
             self._chain_of[source] = self._chains.setdefault(self.sources.chain(source), _EventLog())
         return self._chain_of[source]
 
-    def _entry(self, chain: _EventLog, event: e.JobLogged) -> None:
+    def _entry(self, log: _EventLog, event: e.JobLogged) -> None:
         job, number = (event.cluster, event.proc), event.number
-        chain.first = chain.first or event.at
-        late = event.at < chain.last - ASIDE or chain.aside is not None
-        chain.last = max(chain.last, event.at)
-        life = chain.lives.get(job)
+        log.first = log.first or event.at
+        is_late = event.at < log.last - ASIDE or log.aside is not None
+        log.last = max(log.last, event.at)
+        history = log.lives.get(job)
         if number == 0:
-            life = self._submitted(chain, job, life, event)
-        elif life is None:
-            life = chain.lives[job] = _JobHistory(job, ANY_CONDITION, "", chain.epoch)
-        if life.epoch != chain.epoch:
-            life.epoch, life.conditions, life.last = chain.epoch, ANY_CONDITION, (0, 0, 0)
-            life.slot, life.rival, life.aside, life.unreleased = "", None, None, None
-        if late or life.aside is not None:
-            self._aside(chain, life, event)
-        self._remember(life, event)
+            history = self._submitted(log, job, history, event)
+        elif history is None:
+            history = log.lives[job] = _JobHistory(job, ANY_CONDITION, "", log.epoch)
+        if history.epoch != log.epoch:
+            history.epoch, history.conditions, history.last = log.epoch, ANY_CONDITION, (0, 0, 0)
+            history.slot, history.rival, history.aside, history.unreleased = "", None, None, None
+        if is_late or history.aside is not None:
+            self._aside(log, history, event)
+        self._remember(history, event)
         if number in ELSEWHERE:
-            life.free = True
+            history.free = True
         elif number in TARGETS and number:
-            self._judge(chain, life, event)
+            self._judge(log, history, event)
 
-    def _aside(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
+    def _aside(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
         """Return True if one entry alone lies before the one above it, and the job's next one does not."""
-        if chain.aside is not None:
-            other, chain.aside = chain.aside, None
-            if other.aside is not None and event.at < other.aside[0]:
-                other.aside = None
-        if life.aside is not None:
-            before, moved = life.aside
-            life.aside = None
+        if log.aside is not None:
+            previous_history, log.aside = log.aside, None
+            if previous_history.aside is not None and event.at < previous_history.aside[0]:
+                previous_history.aside = None
+        if history.aside is not None:
+            before, moved_finding = history.aside
+            history.aside = None
             if event.at >= before:
-                chain.parts.add(self.audit.violations, moved)
+                log.parts.add(self.audit.violations, moved_finding)
             return
-        above = _last_told(life)
-        if event.at < above - ASIDE and not life.free and event.number:
+        above = _last_told(history)
+        if event.at < above - ASIDE and not history.free and event.number:
             words = f"it lies {_seconds(above - event.at)} before the job's entry above it, and the next one does not"
-            life.aside = above, self._finding(life, event, "backwards", words)
-            chain.aside = life
+            history.aside = above, self._finding(history, event, "backwards", words)
+            log.aside = history
 
-    def _remember(self, life: _JobHistory, event: e.JobLogged) -> None:
+    def _remember(self, history: _JobHistory, event: e.JobLogged) -> None:
         place = place_of(event.stimulus)
         assert place is not None
-        numbers = _TOLD_OF_ENDED if life.condition in OVER else _TOLD
-        packed = _told.pack(event.at, place.source, place.line, event.number)
-        life.trail = (life.trail + packed)[-numbers * _told.size :]
+        numbers = _TOLD_OF_ENDED if history.condition in OVER else _TOLD
+        packed_entry = _told.pack(event.at, place.source, place.line, event.number)
+        history.trail = (history.trail + packed_entry)[-numbers * _told.size :]
 
-    def _submitted(self, chain: _EventLog, job: _Job, life: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
+    def _submitted(self, log: _EventLog, job: _Job, history: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
         """Return the life that an entry 000 begins or repeats."""
         host = facts(0, event.text).get("host", "")
-        if life is not None and life.epoch == chain.epoch and life.submitted:
-            if life.submitted == event.at:
-                self._found(chain, self.audit.repeated, life, event, "repeated", "it was submitted already")
-                return life
-            if life.condition not in OVER and life.host and host and life.host != host:
-                life.free = True  # two access points, one file
-                return life
-        if life is not None:
-            if life.epoch == chain.epoch and not life.free and life.condition in ON_A_SLOT | {"Disconnected"}:
-                words = "its number was given to another job, and nothing says that it had ended"
-                self._found(chain, self.audit.lost, life, event, "lost", words)
-            chain.became.append((job, life.submitted, _last_told(life), life.condition))
-            if chain.slots.get(life.slot) == job:
-                del chain.slots[life.slot]
-        submitted, entry = frozenset({"Submitted"}), (0, event.at, hash(event.text))
-        chain.lives[job] = life = _JobHistory(job, submitted, "Submitted", chain.epoch, event.at, host, entry)
-        return life
+        if history is not None and history.epoch == log.epoch and history.submitted:
+            if history.submitted == event.at:
+                self._found(log, self.audit.repeated, history, event, "repeated", "it was submitted already")
+                return history
+            if history.condition not in OVER and history.host and host and history.host != host:
+                history.free = True  # two access points, one file
+                return history
+        if history is not None:
+            if history.epoch == log.epoch and not history.free and history.condition in ON_A_SLOT | {"Disconnected"}:
+                text = "its number was given to another job, and nothing says that it had ended"
+                self._found(log, self.audit.lost, history, event, "lost", text)
+            log.became.append((job, history.submitted, _last_told(history), history.condition))
+            if log.slots.get(history.slot) == job:
+                del log.slots[history.slot]
+        initial_conditions, entry = frozenset({"Submitted"}), (0, event.at, hash(event.text))
+        log.lives[job] = history = _JobHistory(job, initial_conditions, "Submitted", log.epoch, event.at, host, entry)
+        return history
 
-    def _judge(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
-        number, before = event.number, life.condition
-        self._unreleased(chain, life, number)
-        this = (number, event.at, hash(event.text))
-        after = effect_of(number, life.conditions)
+    def _judge(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
+        number, before = event.number, history.condition
+        self._unreleased(log, history, number)
+        entry_key = (number, event.at, hash(event.text))
+        effect = effect_of(number, history.conditions)
         # A shadow that has not seen the end writes it from the job's ad, without the table of resources.
-        again = number == 5 and bool(after.rules) and before == "Completed" and "Resources" not in event.text
+        ended_again = number == 5 and bool(effect.rules) and before == "Completed" and "Resources" not in event.text
         # A job held and released before its shadow has exited: the schedd logs no hold.
-        again |= after.rules == ("not_held",) and life.last[0] in RUN_ENDS and event.at - life.last[1] <= MINUTE
-        if this == life.last and number not in (5, 9):
-            self._found(chain, self.audit.repeated, life, event, "repeated", "the same entry stands there again")
+        ended_again |= (
+            effect.rules == ("not_held",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE
+        )
+        if entry_key == history.last and number not in (5, 9):
+            self._found(log, self.audit.repeated, history, event, "repeated", "the same entry stands there again")
             return
-        if after.rules == ("not_running",) and life.last[0] in RUN_ENDS and event.at - life.last[1] <= MINUTE:
+        if effect.rules == ("not_running",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE:
             # The starter reported it as the run ended, and the shadow logs it before it exits.
-            self._found(chain, self.audit.repeated, life, event, "repeated", _words(number, before))
+            self._found(log, self.audit.repeated, history, event, "repeated", _words(number, before))
             return
-        if life.free:
-            after = effect_of(number, ANY_CONDITION)
-        elif after.repeats or again:
-            self._found(chain, self.audit.repeated, life, event, "repeated", _words(number, before))
-        elif number == 1 and after.rules == ("held",):
-            life.unreleased = self._finding(life, event, "held", _words(number, before))
-        elif after.rules:
-            self._found(chain, self.audit.violations, life, event, after.rules[0], _words(number, before))
-        elif number == 5 and life.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
-            words = "it ended after it had run, and no entry says that it began"
-            self._found(chain, self.audit.violations, life, event, "unbegun", words)
-        life.conditions = after.conditions
-        life.condition = TARGETS[number] if TARGETS[number] in after.conditions else min(after.conditions)
-        life.last = this
-        self._slot(chain, life, event)
-        if life.condition in OVER:
-            life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
+        if history.free:
+            effect = effect_of(number, ANY_CONDITION)
+        elif effect.repeats or ended_again:
+            self._found(log, self.audit.repeated, history, event, "repeated", _words(number, before))
+        elif number == 1 and effect.rules == ("held",):
+            history.unreleased = self._finding(history, event, "held", _words(number, before))
+        elif effect.rules:
+            self._found(log, self.audit.violations, history, event, effect.rules[0], _words(number, before))
+        elif number == 5 and history.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
+            text = "it ended after it had run, and no entry says that it began"
+            self._found(log, self.audit.violations, history, event, "unbegun", text)
+        history.conditions = effect.conditions
+        history.condition = TARGETS[number] if TARGETS[number] in effect.conditions else min(effect.conditions)
+        history.last = entry_key
+        self._slot(log, history, event)
+        if history.condition in OVER:
+            history.trail = history.trail[-_TOLD_OF_ENDED * _told.size :]
 
-    def _unreleased(self, chain: _EventLog, life: _JobHistory, number: int = 0) -> None:
+    def _unreleased(self, log: _EventLog, history: _JobHistory, number: int = 0) -> None:
         """Accuse a job that began though it was on hold, unless its release follows: a schedd may log it late."""
-        if (early := life.unreleased) is not None and number != 13 and (number or early.at + MINUTE < chain.last):
-            chain.parts.add(self.audit.violations, early)
-        life.unreleased = None
+        if (
+            (unreleased_finding := history.unreleased) is not None
+            and number != 13
+            and (number or unreleased_finding.at + MINUTE < log.last)
+        ):
+            log.parts.add(self.audit.violations, unreleased_finding)
+        history.unreleased = None
 
-    def _slot(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
+    def _slot(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
         """Follow which job is on which slot, and find two on one."""
         if event.number in (10, 11):
             return
-        if event.number in (4, 5) and life.rival is not None and event.at - life.rival[1] > OVERLAP:
-            other, at, stimulus = life.rival
-            self._two(chain, life, other, at, stimulus, event)
-        if life.slot and chain.slots.get(life.slot) == life.job:
-            del chain.slots[life.slot]
-        life.slot, life.rival = "", None
-        if event.number != 1 or life.free:
+        if event.number in (4, 5) and history.rival is not None and event.at - history.rival[1] > OVERLAP:
+            rival_job, rival_time, stimulus = history.rival
+            self._two(log, history, rival_job, rival_time, stimulus, event)
+        if history.slot and log.slots.get(history.slot) == history.job:
+            del log.slots[history.slot]
+        history.slot, history.rival = "", None
+        if event.number != 1 or history.free:
             return
         slot = facts(1, event.text).get("slot", "")
-        holder = chain.slots.get(slot)
-        if holder is not None:
-            chain.lives[holder].rival = (life.job, event.at, event.stimulus)
+        holder_job = log.slots.get(slot)
+        if holder_job is not None:
+            log.lives[holder_job].rival = (history.job, event.at, event.stimulus)
         if slot:
-            life.slot, life.begun = slot, event.stimulus
-            chain.slots[slot] = life.job
+            history.slot, history.begun = slot, event.stimulus
+            log.slots[slot] = history.job
 
     def _two(
-        self, chain: _EventLog, life: _JobHistory, other: _Job, at: int, stimulus: str, event: e.JobLogged
+        self, log: _EventLog, history: _JobHistory, other_job: _Job, at: int, stimulus: str, event: e.JobLogged
     ) -> None:
         """Report two jobs on one slot. Which of them has a wrong slot or time is not known."""
-        if chain.lives[other].free:
+        if log.lives[other_job].free:
             return
-        (file, line), (first, its_line) = self.sources.place(stimulus), self.sources.place(life.begun)
-        mine, its = _name(life.job), _name(other)
-        words = (
-            f"job {mine}, which began there by {first}:{its_line} and ended {_seconds(event.at - at)} after that, and "
-            f"job {its}, which began by {file}:{line}, are told to have been on it at once"
+        (file, line), (other_file, other_line) = self.sources.place(stimulus), self.sources.place(history.begun)
+        name, other = _name(history.job), _name(other_job)
+        text = (
+            f"job {name}, which began there by {other_file}:{other_line} and ended {_seconds(event.at - at)} after "
+            f"that, and job {other}, which began by {file}:{line}, are told to have been on it at once"
         )
-        story = [*_story(life), (at, stimulus, f"{its}: {words_of(1)}")]
-        slot_twice = finding(self.sources, life.slot, "slot_twice", words, story)
+        story = [*_story(history), (at, stimulus, f"{other}: {words_of(1)}")]
+        slot_twice_finding = finding(self.sources, history.slot, "slot_twice", text, story)
         # A shadow that stands still logs the end late: until then the slot's next job seems to run beside it.
-        chain.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice)
+        log.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice_finding)
 
     def _compare_ends(self) -> None:
         """Report the jobs whose end one log lacks and another source has."""
-        lives: list[LoggedJob] = []
+        logged_jobs: list[LoggedJob] = []
         spans: list[LogCoverage] = []
-        for number, chain in self._chains.items():
-            for life in chain.lives.values():
-                if not life.trail or life.free:
+        for number, log in self._chains.items():
+            for history in log.lives.values():
+                if not history.trail or history.free:
                     continue
-                at, stimulus, _ = _trail(life)[-1]
-                covers = chain.reached.get(life.epoch, chain.last)
-                ended = life.condition in OVER
-                lives.append(
-                    LoggedJob(number, life.job, life.submitted, _access_point(life), ended, at, stimulus, covers)
+                at, stimulus, _ = _trail(history)[-1]
+                covered_until = log.reached.get(history.epoch, log.last)
+                has_ended = history.condition in OVER
+                logged_jobs.append(
+                    LoggedJob(
+                        number,
+                        history.job,
+                        history.submitted,
+                        _access_point(history),
+                        has_ended,
+                        at,
+                        stimulus,
+                        covered_until,
+                    )
                 )
-            if self.sources.kind(number) == "eventlog" and not chain.epoch:
-                hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
-                spans.append(LogCoverage(number, chain.first, chain.last, hosts))
-        for lost, end, at, absent in find_lost_ends(lives, spans, self._ads):
-            where = "{}:{}".format(*self.sources.place(end))
-            words = f"it ended, says {where}, and this log, which goes on, does not tell of it"
-            if absent:
-                words = f"it ended, and {self.sources.path(absent)}, which covers its time, tells nothing of it"
-            chain = self._chains[lost.chain]
-            story = [*_story(chain.lives[lost.job]), (at, end, "its end")]
-            self.audit.lost.append(finding(self.sources, _name(lost.job), "lost", words, story, of=-2))
+            if self.sources.kind(number) == "eventlog" and not log.epoch:
+                hosts = frozenset(_access_point(history) for history in log.lives.values()) - {""}
+                spans.append(LogCoverage(number, log.first, log.last, hosts))
+        for lost_job, end, at, absent_records in find_lost_ends(logged_jobs, spans, self._ads):
+            place_text = "{}:{}".format(*self.sources.place(end))
+            text = f"it ended, says {place_text}, and this log, which goes on, does not tell of it"
+            if absent_records:
+                text = f"it ended, and {self.sources.path(absent_records)}, which covers its time, tells nothing of it"
+            log = self._chains[lost_job.chain]
+            story = [*_story(log.lives[lost_job.job]), (at, end, "its end")]
+            self.audit.lost.append(finding(self.sources, _name(lost_job.job), "lost", text, story, event_index=-2))
 
-    def _look_for(self, chain: _EventLog, life: _JobHistory) -> None:
-        if life.free or life.epoch != chain.epoch:
+    def _look_for(self, log: _EventLog, history: _JobHistory) -> None:
+        if history.free or history.epoch != log.epoch:
             return
-        words, since = "", 0
-        if life.condition in ON_A_SLOT and life.rival is not None:
-            words, since = "its slot was given to another job, and nothing says that it had ended", life.rival[1]
-        elif life.condition == "Disconnected":
-            words, since = "its shadow lost the connection to it, and nothing says what became of it", _last_told(life)
-        if words and chain.last - since > LEASE:
-            self.audit.lost.append(finding(self.sources, _name(life.job), "lost", words, _story(life)))
+        text, searched_since = "", 0
+        if history.condition in ON_A_SLOT and history.rival is not None:
+            text, searched_since = (
+                "its slot was given to another job, and nothing says that it had ended",
+                history.rival[1],
+            )
+        elif history.condition == "Disconnected":
+            text, searched_since = (
+                "its shadow lost the connection to it, and nothing says what became of it",
+                _last_told(history),
+            )
+        if text and log.last - searched_since > LEASE:
+            self.audit.lost.append(finding(self.sources, _name(history.job), "lost", text, _story(history)))
 
     def _found(
-        self, chain: _EventLog, to: list[AuditFinding], life: _JobHistory, event: e.JobLogged, rule: str, words: str
+        self,
+        log: _EventLog,
+        findings: list[AuditFinding],
+        history: _JobHistory,
+        event: e.JobLogged,
+        rule: str,
+        text: str,
     ) -> None:
-        chain.parts.add(to, self._finding(life, event, rule, words))
+        log.parts.add(findings, self._finding(history, event, rule, text))
 
-    def _finding(self, life: _JobHistory, event: e.JobLogged, rule: str, words: str) -> AuditFinding:
-        story = _story(life)
+    def _finding(self, history: _JobHistory, event: e.JobLogged, rule: str, text: str) -> AuditFinding:
+        story = _story(history)
         if not story or story[-1][1] != event.stimulus:
             story.append((event.at, event.stimulus, words_of(event.number)))
-        return finding(self.sources, _name(life.job), rule, words, story)
+        return finding(self.sources, _name(history.job), rule, text, story)
 
 
-def _renew(chain: _EventLog) -> None:
-    chain.reached[chain.epoch] = chain.last
-    chain.epoch += 1
-    chain.slots.clear()
-    chain.aside = None
+def _renew(log: _EventLog) -> None:
+    log.reached[log.epoch] = log.last
+    log.epoch += 1
+    log.slots.clear()
+    log.aside = None
 
 
 def _name(job: _Job) -> str:
     return f"{job[0]}.{job[1]}"
 
 
-def _access_point(life: _JobHistory) -> str:
+def _access_point(history: _JobHistory) -> str:
     """Return the address of the access point without the part that changes at a restart."""
-    return life.host.partition("?")[0].strip("<>")
+    return history.host.partition("?")[0].strip("<>")
 
 
-def _trail(life: _JobHistory) -> list[tuple[int, str, int]]:
-    return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(life.trail)]
+def _trail(history: _JobHistory) -> list[tuple[int, str, int]]:
+    return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(history.trail)]
 
 
-def _story(life: _JobHistory) -> list[tuple[int, str, str]]:
-    return [(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
+def _story(history: _JobHistory) -> list[tuple[int, str, str]]:
+    return [(at, stimulus, words_of(number)) for at, stimulus, number in _trail(history)]
 
 
-def _last_told(life: _JobHistory) -> int:
-    trail = _trail(life)
+def _last_told(history: _JobHistory) -> int:
+    trail = _trail(history)
     return trail[-1][0] if trail else 0
 
 
@@ -407,8 +436,10 @@ def _seconds(span: int) -> str:
     return f"{span / 1e6:g} s"
 
 
-def _became(chain: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
+def _became(log: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
     """Yield the outcome of each job of a chain: job, submitted, last heard of, ended, outcome."""
-    lives = [(life.job, life.submitted, _last_told(life), life.condition) for life in chain.lives.values()]
-    for job, submitted, at, condition in (*chain.became, *lives):
+    outcomes = [
+        (history.job, history.submitted, _last_told(history), history.condition) for history in log.lives.values()
+    ]
+    for job, submitted, at, condition in (*log.became, *outcomes):
         yield job, submitted, at, condition in OVER, OUTCOMES[condition]

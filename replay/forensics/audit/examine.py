@@ -63,9 +63,9 @@ def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
 
 
 def _sources(audit: Audit, sources: Sources) -> None:
-    for number, found in sources.found.items():
+    for number, source in sources.found.items():
         read = sources.reached.get(number)
-        audit.sources.append((sources.path(number), found.kind, 0 if read is None else read.lines))
+        audit.sources.append((sources.path(number), source.kind, 0 if read is None else read.lines))
         if read is not None and read.left:
             audit.torn.append((read.path, read.left))
 

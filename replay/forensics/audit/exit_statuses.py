@@ -34,8 +34,8 @@ REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that exited
 
 
 def _status(row: str) -> StatusRule:
-    words, became, entries = (column.strip() for column in row.split("|"))
-    return StatusRule(words, became, frozenset(entries.split()))
+    text, new_status, entries = (column.strip() for column in row.split("|"))
+    return StatusRule(text, new_status, frozenset(entries.split()))
 
 
 STATUSES: Final = {
@@ -54,45 +54,45 @@ class ExitStatuses:
     sources: Sources
     _misfits: Misfits = field(factory=Misfits)
 
-    def take(self, job: tuple[int, int], heard: Sequence[JobRecord]) -> None:
-        begun: dict[tuple[int, str], int] = {}
-        entries = [record for record in heard if record.letter in "UE"]
-        starts = [record for record in heard if record.letter == "D" and record.what == "shadow_began"]
-        for record in heard:
+    def take(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
+        begin_times: dict[tuple[int, str], int] = {}
+        entries = [record for record in records if record.letter in "UE"]
+        starts = [record for record in records if record.letter == "D" and record.what == "shadow_began"]
+        for record in records:
             if record.letter != "D" or record.what not in ("shadow_began", "shadow_gone"):
                 continue
             facts = json.loads(record.body)
             shadow = (record.chain, facts.get("shadow", ""))
             if record.what == "shadow_began":
-                begun[shadow] = record.at
-            elif (since := begun.pop(shadow, None)) is not None:
+                begin_times[shadow] = record.at
+            elif (began := begin_times.pop(shadow, None)) is not None:
                 status = facts.get("status") or facts.get("reason", "")
                 # the end of the run before one that was not started may be in the same second
-                since = max(since + SECOND * (status == NOT_STARTED), record.at - FAR)
-                next_starts = [its.at for its in starts if (its.at, its.line) > (record.at, record.line)]
+                began = max(began + SECOND * (status == NOT_STARTED), record.at - FAR)
+                next_starts = [start.at for start in starts if (start.at, start.line) > (record.at, record.line)]
                 until = min(next_starts, default=record.at + FAR + 1)
-                run = [entry for entry in entries if since <= entry.at <= record.at + FAR and entry.at < until]
+                run = [entry for entry in entries if began <= entry.at <= record.at + FAR and entry.at < until]
                 self._judge(job, record, status, run)
 
     def _judge(self, job: tuple[int, int], record: JobRecord, status: str, run: Sequence[JobRecord]) -> None:
         """Compare an exit with the entries of its run's end."""
         rule = STATUSES.get(status)
-        ends = [entry for entry in run if entry.what in _ENDS]
-        if rule is None or not rule.entries or not ends:
+        end_entries = [entry for entry in run if entry.what in _ENDS]
+        if rule is None or not rule.entries or not end_entries:
             return
         entries = {entry.what for entry in run}
-        if any(entry.what == "4" and REQUEUED in entry.body for entry in ends):
+        if any(entry.what == "4" and REQUEUED in entry.body for entry in end_entries):
             entries.add(REQUEUED)
 
         def contradicted() -> AuditFinding:
-            end, number = ends[-1], f"{int(ends[-1].what):03}"
+            end, number = end_entries[-1], f"{int(end_entries[-1].what):03}"
             log = self.sources.path(end.source).rpartition("/")[2]
-            words = f"its shadow exited with status {status} ({rule.words}), but {log} tells its end by entry {number}"
+            text = f"its shadow exited with status {status} ({rule.words}), but {log} tells its end by entry {number}"
             story = [
                 (end.at, f"{end.source}:{end.line}", f"the run's end: entry {number}"),
                 (record.at, f"{record.source}:{record.line}", f"status {status}"),
             ]
-            return finding(self.sources, "{}.{}".format(*job), "status", words, story)
+            return finding(self.sources, "{}.{}".format(*job), "status", text, story)
 
         self._misfits.judge("exit", bool(entries & rule.entries), contradicted)
 
@@ -122,30 +122,30 @@ class BegunAndEnded:
                 )
             self._begun[chain, ""] = ""
         elif event.said == "ended":
-            fits = self._begun.pop((chain, ""), None) is not None
-            if fits or chain in self._known:
-                self._judge("cycle", fits, "negotiator", "a negotiation cycle ended that did not begin", event)
+            was_begun = self._begun.pop((chain, ""), None) is not None
+            if was_begun or chain in self._known:
+                self._judge("cycle", was_begun, "negotiator", "a negotiation cycle ended that did not begin", event)
             self._known.add(chain)
 
-    def _judge(self, kind: str, fits: bool, thing: str, words: str, event: e.Event) -> None:
-        words = f"{words}: a line was taken out or changed"
-        record = event.at, event.stimulus, words
-        self._misfits.judge(kind, fits, lambda: finding(self.sources, thing, "begun", words, [record]))
+    def _judge(self, kind: str, expected: bool, subject: str, text: str, event: e.Event) -> None:
+        text = f"{text}: a line was taken out or changed"
+        record = event.at, event.stimulus, text
+        self._misfits.judge(kind, expected, lambda: finding(self.sources, subject, "begun", text, [record]))
 
     def shadow(self, chain: int, event: e.JobReported) -> None:
         job, pid = f"{event.cluster}.{event.proc}", event.facts.get("shadow", "")
         if event.said == "shadow_began":
             self._begun[chain, job] = pid
             return
-        begun = self._begun.get((chain, job), "")
-        if begun or chain in self._known:
-            words = f"its shadow {pid} exited, but {begun or 'no shadow'} had been started"
-            self._judge("shadow", pid == begun, job, words, event)
+        shadow_name = self._begun.get((chain, job), "")
+        if shadow_name or chain in self._known:
+            text = f"its shadow {pid} exited, but {shadow_name or 'no shadow'} had been started"
+            self._judge("shadow", pid == shadow_name, job, text, event)
 
-    def forget(self, chain: int, known: bool) -> None:
-        """Forget what was begun: the daemon began (`known`) or ended, or records are missing."""
+    def forget(self, chain: int, is_continued: bool) -> None:
+        """Forget what was begun: the daemon began (`is_continued`) or ended, or records are missing."""
         self._begun = {key: value for key, value in self._begun.items() if key[0] != chain}
-        if known:
+        if is_continued:
             self._known.add(chain)
         else:
             self._known.discard(chain)

@@ -45,24 +45,28 @@ class LineCensus:
     _lines: Misfits = field(factory=lambda: Misfits(at_once=True))
 
     def take(
-        self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], AuditFinding]
+        self, event: e.SlotTransitioned, is_dynamic: bool, lines: set[str], finding: Callable[[str], AuditFinding]
     ) -> None:
         """Count a transition and the words since the slot's last one; `finding` makes a finding of words."""
         if "command_coalesce_slots" in event.reason:
             return  # for condor_now a startd ends claims and begins one without the usual lines
-        for number, words in _BEFORE.get((event.source, event.target), ()):
-            if words in _NEEDS and _NEEDS[words] not in said:
+        for number, expected_text in _BEFORE.get((event.source, event.target), ()):
+            if expected_text in _NEEDS and _NEEDS[expected_text] not in lines:
                 continue
-            fits = words in said or any(f"/ {alternative}" in f"/ {event.reason}" for alternative in words.split("|"))
-            self._lines.judge((dynamic, number, words), fits, partial(_lacks, finding, words))
+            has_expected_text = expected_text in lines or any(
+                f"/ {alternative}" in f"/ {event.reason}" for alternative in expected_text.split("|")
+            )
+            self._lines.judge(
+                (is_dynamic, number, expected_text), has_expected_text, partial(_lacks, finding, expected_text)
+            )
 
     def missed(self) -> Iterator[AuditFinding]:
         """Yield the transitions before which a line is missing."""
         return self._lines.of_each_kind()
 
 
-def _lacks(finding: Callable[[str], AuditFinding], words: str) -> AuditFinding:
-    name = _CALLED.get(words, " or ".join(map(repr, words.split("|"))))
+def _lacks(finding: Callable[[str], AuditFinding], text: str) -> AuditFinding:
+    name = _CALLED.get(text, " or ".join(map(repr, text.split("|"))))
     return finding(f"this startd tells of {name} before each other such transition: a line was taken out")
 
 
@@ -79,8 +83,11 @@ class Announcement(NamedTuple):
 
 
 def _announcements(table: str) -> tuple[Announcement, ...]:
-    rows = ((words, step.partition("->")) for words, steps in _TABLES[table].items() for step in steps.split("; "))
-    return tuple(Announcement(words, to.strip(), tuple(here.strip().split(", "))) for words, (here, _, to) in rows)
+    rows = ((text, step.partition("->")) for text, steps in _TABLES[table].items() for step in steps.split("; "))
+    return tuple(
+        Announcement(text, target_pair.strip(), tuple(source_pairs.strip().split(", ")))
+        for text, (source_pairs, _, target_pair) in rows
+    )
 
 
 ANNOUNCEMENTS: Final = _announcements("announcements")
@@ -88,16 +95,16 @@ REASONS: Final = (*ANNOUNCEMENTS, *_announcements("reasons"))
 """Words that give the reason of a transition. Not every one of these is followed by it at once."""
 
 
-def announced_target(words: str, source: str = "") -> str:
+def announced_target(text: str, source: str = "") -> str:
     """Return where the words lead, from ``source`` if they lead somewhere from there; "" if they announce nothing."""
-    announcements = [announcement for announcement in ANNOUNCEMENTS if words.startswith(announcement.words)]
-    here = [announcement for announcement in announcements if source.startswith(announcement.sources)]
-    return (here or announcements)[0].target if announcements else ""
+    announcements = [announcement for announcement in ANNOUNCEMENTS if text.startswith(announcement.words)]
+    from_source = [announcement for announcement in announcements if source.startswith(announcement.sources)]
+    return (from_source or announcements)[0].target if announcements else ""
 
 
-def announced_elsewhere(words: str, source: str, target: str) -> str:
+def announced_elsewhere(text: str, source: str, target: str) -> str:
     """Return where the words of a transition's reason belong, "from ... to ...", if not there; else ""."""
-    reasons = [reason for reason in REASONS if words.startswith(reason.words)]
+    reasons = [reason for reason in REASONS if text.startswith(reason.words)]
     if not reasons or any(target.startswith(reason.target) and source.startswith(reason.sources) for reason in reasons):
         return ""
     reason = reasons[-1]

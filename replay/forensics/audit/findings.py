@@ -21,17 +21,17 @@ LEAST_OTHERS: Final = 3  #: how many others have to fit before one that does not
 
 def finding(
     sources: Sources,
-    thing: str,
+    subject: str,
     rule: str,
-    words: str,
+    text: str,
     story: Sequence[tuple[int, str, str]],
-    of: int = -1,
+    event_index: int = -1,
     zone: tzinfo = UTC,
 ) -> AuditFinding:
-    """Return a finding. Its story is records (instant, stimulus, words), of which the one at index `of` is at fault."""
-    at, stimulus, _ = story[of]
+    """Return a finding. Its story is records (instant, stimulus, words); the one at `event_index` is at fault."""
+    at, stimulus, _ = story[event_index]
     file, line = sources.place(stimulus)
-    return AuditFinding(thing, rule, words, at, file, line, tuple(sources.told(*record, zone) for record in story))
+    return AuditFinding(subject, rule, text, at, file, line, tuple(sources.told(*record, zone) for record in story))
 
 
 @define
@@ -43,19 +43,19 @@ class Misfits:
     _fitting: Counter[Hashable] = field(factory=Counter)
     _misfits: dict[Hashable, list[Callable[[], AuditFinding]]] = field(factory=dict)  #: two at most of each kind
 
-    def judge(self, kind: Hashable, fits: bool, finding: Callable[[], AuditFinding]) -> None:
+    def judge(self, kind: Hashable, expected: bool, finding: Callable[[], AuditFinding]) -> None:
         """Count a record that fits, or keep the finding of one that does not."""
-        if fits:
+        if expected:
             self._fitting[kind] += 1
-        elif len(misfits := self._misfits.setdefault(kind, [])) < 2:
-            made = finding() if self.at_once else None
-            misfits.append(finding if made is None else lambda: made)
+        elif len(kind_misfits := self._misfits.setdefault(kind, [])) < 2:
+            finding_now = finding() if self.at_once else None
+            kind_misfits.append(finding if finding_now is None else lambda: finding_now)
 
     def of_each_kind(self) -> Iterator[AuditFinding]:
         """Yield each misfit that is the only one of its kind, of which enough records fit."""
-        for kind, misfits in self._misfits.items():
-            if len(misfits) == 1 and self._fitting[kind] >= LEAST_OTHERS:
-                yield misfits[0]()
+        for kind, kind_misfits in self._misfits.items():
+            if len(kind_misfits) == 1 and self._fitting[kind] >= LEAST_OTHERS:
+                yield kind_misfits[0]()
 
     def only(self) -> Iterator[AuditFinding]:
         """Yield the misfit if it is the only one of all kinds, and enough records of its kind fit."""
@@ -83,12 +83,12 @@ class LogParts:
             self._findings.pop(part, None)
         return True
 
-    def add(self, to: list[AuditFinding], *found: AuditFinding) -> None:
+    def add(self, findings: list[AuditFinding], *new_findings: AuditFinding) -> None:
         """Keep findings of the current part for a list of the audit."""
-        self._findings.setdefault(self.current, []).extend((to, each) for each in found)
+        self._findings.setdefault(self.current, []).extend((findings, new_finding) for new_finding in new_findings)
 
     def report(self) -> None:
         """Add all findings to the lists for which they were kept."""
         for findings in self._findings.values():
-            for to, found in findings:
-                to.append(found)
+            for to, new_finding in findings:
+                to.append(new_finding)

@@ -18,15 +18,15 @@ OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
 """The reports of starters and shadows about a job's process."""
 
 
-def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
+def accounts_of(records: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
     """Return the accounts of a job number by its records. `gaps`: the ``order`` of missing records, by chain."""
     entries: dict[tuple[str, int], list[JobRecord]] = {}
     accounts: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []
     shadows: dict[str, JobAccount] = {}
     processes: dict[tuple[str, int], list[JobRecord]] = {}
-    for record in heard:
-        place = StatementSource(record.letter, record.source, record.line, record.at)
+    for record in records:
+        origin = StatementSource(record.letter, record.source, record.line, record.at)
         if record.letter in "UE":
             entries.setdefault((record.letter, record.chain), []).append(record)
         elif record.letter in "HPSQA":
@@ -34,16 +34,16 @@ def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -
             final = record.letter == "H" or record.what == "final"
             if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
                 continue
-            account = ad_told(place, ad, final)
+            account = ad_told(origin, ad, final)
             if account is not None and record.letter == "P":
-                epochs.append((place, account))
+                epochs.append((origin, account))
             elif account is not None:
                 account.log = f"S {record.chain}" if record.letter == "S" else ""
                 accounts.append(account)
         elif record.what in OF_PROCESSES:
             processes.setdefault((record.letter, record.chain), []).append(record)
         else:
-            _add(place, record, shadows, accounts)
+            _add(origin, record, shadows, accounts)
     for (_, chain), log in entries.items():
         accounts += facts_of_entries(log, gaps.get(chain, ()))
     for (letter, chain), log in processes.items():
@@ -51,48 +51,54 @@ def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -
     return accounts + epochs_told(epochs)
 
 
-def _add(place: StatementSource, record: JobRecord, shadows: dict[str, JobAccount], known: list[JobAccount]) -> None:
+def _add(
+    origin: StatementSource, record: JobRecord, shadows: dict[str, JobAccount], known_accounts: list[JobAccount]
+) -> None:
     """Add a record of the daemons' logs to a job's accounts: each shadow and each activation has its own."""
     facts = json.loads(record.body)
-    of = f"{record.chain} {facts.get('slot') if record.letter == 'L' else facts.get('shadow')}"
+    run_key = f"{record.chain} {facts.get('slot') if record.letter == 'L' else facts.get('shadow')}"
     if record.what in ("over", "shadow_gone"):
-        if (begun := shadows.pop(of, None)) is not None:
-            begun.last = begun.runs[0].stopped = record.at
-            begun.runs[0].over = f"{record.source}:{record.line}"
-            begun.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
+        if (shadow_account := shadows.pop(run_key, None)) is not None:
+            shadow_account.last = shadow_account.runs[0].stopped = record.at
+            shadow_account.runs[0].over = f"{record.source}:{record.line}"
+            shadow_account.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
         return
     log = f"{record.letter} {record.chain}"
     if record.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow
-        last = next((account for account in reversed(known) if account.log == log and account.runs), None)
-        if last is not None:
-            last.reconnected = True
-            shadows[of] = last
+        last_account = next(
+            (account for account in reversed(known_accounts) if account.log == log and account.runs), None
+        )
+        if last_account is not None:
+            last_account.reconnected = True
+            shadows[run_key] = last_account
             return
     account = JobAccount(None, record.at, record.at, log=log, address=facts.get("source", "").partition("?")[0])
-    known.append(account)
-    account.said += place.named("user" if record.letter == "L" else "submitter", facts.get("user", ""))
+    known_accounts.append(account)
+    account.said += origin.named("user" if record.letter == "L" else "submitter", facts.get("user", ""))
     if record.what in ("activated", "shadow_began"):
-        shadows[of] = account
-        run = RecordedRun(placed=record.at, said=[place.measures("placed", record.at)])
-        run.said += place.named("slot", facts.get("slot", "")) + place.named("claim", facts.get("claim", ""))
+        shadows[run_key] = account
+        run = RecordedRun(placed=record.at, said=[origin.measures("placed", record.at)])
+        run.said += origin.named("slot", facts.get("slot", "")) + origin.named("claim", facts.get("claim", ""))
         account.runs.append(run)
 
 
 def _exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
     """Yield the exits of a job's processes in a starters' or shadows' log. A process that was signalled to end, or
     that its starter starts again (a job that writes checkpoints, or has a PostCmd), does not say how the job did."""
-    began: dict[str, JobRecord] = {}
+    began_records: dict[str, JobRecord] = {}
     records = [(record, json.loads(record.body)) for record in log]
     if any("again" in facts for _, facts in records):
         return
     for record, facts in records:
         if record.what == "process_began":
-            began[facts["pid"]] = record
+            began_records[facts["pid"]] = record
             continue
-        begin = began.pop(facts.get("pid", ""), None)
+        begin_record = began_records.pop(facts.get("pid", ""), None)
         if "told" in facts:
             continue
-        place = StatementSource(record.letter, record.source, record.line, record.at)
-        how = next(f"{word} {facts[word]}" for word in ("code", "signal") if word in facts)
-        run = RecordedRun(began=begin.at if begin else None, stopped=record.at, said=[place.says("exit", how)])
-        yield JobAccount(None, begin.at if begin else record.at, record.at, log=name, runs=[run])
+        origin = StatementSource(record.letter, record.source, record.line, record.at)
+        outcome = next(f"{word} {facts[word]}" for word in ("code", "signal") if word in facts)
+        run = RecordedRun(
+            began=begin_record.at if begin_record else None, stopped=record.at, said=[origin.says("exit", outcome)]
+        )
+        yield JobAccount(None, begin_record.at if begin_record else record.at, record.at, log=name, runs=[run])

@@ -70,9 +70,13 @@ class HistoryAds:
         ads = index(event)
         jobs = zip(ads.wholes("cluster"), ads.wholes("proc"), ads.micros("qdate"), strict=True)
         times = zip(ads.wholes("status"), ads.micros("completed"), ads.micros("left"), ads.lines, strict=True)
-        for (cluster, proc, submitted), (status, completed, departed, line) in zip(jobs, times, strict=True):
+        for (cluster, proc, submitted), (status, completion_time, departure_time, line) in zip(
+            jobs, times, strict=True
+        ):
             if status in _OVER:
-                self._kept += _ad.pack(cluster, proc, submitted, completed or departed, place.source, line, status)
+                self._kept += _ad.pack(
+                    cluster, proc, submitted, completion_time or departure_time, place.source, line, status
+                )
 
     def ends(self, jobs: Iterable[Job]) -> dict[Job, list[tuple[int, int, str]]]:
         """Return the submission, leaving time and place of each ad of some jobs."""
@@ -83,58 +87,60 @@ class HistoryAds:
                     ends[cluster, proc].append((submitted, at, RecordPlace(source, line).stimulus))
         return ends
 
-    def became(self, known: Collection[Job]) -> Iterator[JobOutcome]:
+    def became(self, known_jobs: Collection[Job]) -> Iterator[JobOutcome]:
         """Yield the outcomes of the jobs that no event log tells, for ``count_outcomes``."""
         for cluster, proc, submitted, at, _, _, status in _ad.iter_unpack(bytes(self._kept)):
-            if (cluster, proc) not in known:
+            if (cluster, proc) not in known_jobs:
                 yield (cluster, proc), submitted, at, True, _OVER[status]
 
 
-def find_lost_ends(lives: list[LoggedJob], spans: list[LogCoverage], ads: HistoryAds) -> Iterator[LostEnd]:
+def find_lost_ends(logged_jobs: list[LoggedJob], spans: list[LogCoverage], ads: HistoryAds) -> Iterator[LostEnd]:
     """Yield the jobs whose end a log lacks, though the log continues and other logs have it."""
-    ended: dict[tuple[Job, int], list[LoggedJob]] = {}
-    heard: dict[Job, set[int]] = {}
-    for life in lives:
-        heard.setdefault(life.job, set()).add(life.chain)
-        if life.ended and life.submitted:
-            ended.setdefault(_life(life), []).append(life)
-    open_ = [life for life in lives if not life.ended and life.submitted and life.covers]
-    ends = ads.ends(life.job for life in open_)
-    for life in open_:
-        twin = next((twin for twin in ended.get(_life(life), ()) if twin.last + TWINS < life.covers), None)
-        if twin is not None:
-            yield LostEnd(life, twin.stimulus, twin.last)
+    ended_jobs: dict[tuple[Job, int], list[LoggedJob]] = {}
+    chains: dict[Job, set[int]] = {}
+    for job in logged_jobs:
+        chains.setdefault(job.job, set()).add(job.chain)
+        if job.ended and job.submitted:
+            ended_jobs.setdefault(_life(job), []).append(job)
+    open_jobs = [job for job in logged_jobs if not job.ended and job.submitted and job.covers]
+    ends = ads.ends(job.job for job in open_jobs)
+    for job in open_jobs:
+        ended_twin = next(
+            (ended_twin for ended_twin in ended_jobs.get(_life(job), ()) if ended_twin.last + TWINS < job.covers), None
+        )
+        if ended_twin is not None:
+            yield LostEnd(job, ended_twin.stimulus, ended_twin.last)
             continue
-        for submitted, at, stimulus in ends[life.job]:
-            if abs(submitted - life.submitted) < AFTER and life.last - TWINS <= at < life.covers - AFTER:
-                yield LostEnd(life, stimulus, at)
+        for submitted, at, stimulus in ends[job.job]:
+            if abs(submitted - job.submitted) < AFTER and job.last - TWINS <= at < job.covers - AFTER:
+                yield LostEnd(job, stimulus, at)
                 break
-    for life in (twin for twins in ended.values() for twin in twins):
+    for job in (ended_twin for same_jobs in ended_jobs.values() for ended_twin in same_jobs):
         for span in spans:
-            if span.chain not in heard[life.job] and _covers(span, life):
-                yield LostEnd(life, life.stimulus, life.last, span.chain)
+            if span.chain not in chains[job.job] and _covers(span, job):
+                yield LostEnd(job, job.stimulus, job.last, span.chain)
 
 
-def _life(life: LoggedJob) -> tuple[Job, int]:
-    return life.job, life.submitted // 1_000_000
+def _life(job: LoggedJob) -> tuple[Job, int]:
+    return job.job, job.submitted // 1_000_000
 
 
-def _covers(span: LogCoverage, life: LoggedJob) -> bool:
-    return life.host in span.hosts and span.first + TWINS < life.submitted and life.last + TWINS < span.last
+def _covers(span: LogCoverage, job: LoggedJob) -> bool:
+    return job.host in span.hosts and span.first + TWINS < job.submitted and job.last + TWINS < span.last
 
 
-def count_outcomes(became: Iterable[JobOutcome]) -> dict[str, int]:
+def count_outcomes(outcomes: Iterable[JobOutcome]) -> dict[str, int]:
     """Count jobs by outcome. The same number and submission (in seconds) in several chains is one job; one
     without a submission time counts as any other of its number."""
-    heard: dict[Job, dict[int, tuple[int, bool, str]]] = {}
-    for job, submitted, at, ended, was in became:
-        this, second = (at, ended, was), submitted // 1_000_000
-        known = heard.setdefault(job, {})
-        known[second] = max(known.get(second, this), this)
+    outcomes_by_job: dict[Job, dict[int, tuple[int, bool, str]]] = {}
+    for job, submitted, at, is_ended, status in outcomes:
+        outcome, submit_second = (at, is_ended, status), submitted // 1_000_000
+        by_second = outcomes_by_job.setdefault(job, {})
+        by_second[submit_second] = max(by_second.get(submit_second, outcome), outcome)
     counts: Counter[str] = Counter()
-    for known in heard.values():
-        if len(known) > 1 and 0 in known:
-            unsure, latest = known.pop(0), max(known)
-            known[latest] = max(known[latest], unsure)
-        counts.update(was for _, _, was in known.values())
+    for by_second in outcomes_by_job.values():
+        if len(by_second) > 1 and 0 in by_second:
+            unsure_outcome, latest_second = by_second.pop(0), max(by_second)
+            by_second[latest_second] = max(by_second[latest_second], unsure_outcome)
+        counts.update(status for _, _, status in by_second.values())
     return dict(sorted(counts.items()))

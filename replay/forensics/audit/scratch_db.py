@@ -64,25 +64,34 @@ class ScratchDatabase:
         for table in list(self._rows):
             self._flush(table)
 
-    def add_record(self, cluster: int, proc: int, heard: JobRecord) -> None:
+    def add_record(self, cluster: int, proc: int, record: JobRecord) -> None:
         """Add a record of a job; ignore a number that no table could hold."""
         if not (0 < cluster < ANY and 0 <= proc < ANY):
             return
-        order, *rest = heard
-        self._add("heard", (order, cluster, proc, *rest))
+        record_order, *record_fields = record
+        self._add("heard", (record_order, cluster, proc, *record_fields))
 
-    def add_ads(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
-        self._add("kept", (order, letter, source, line, event.at, event.count, event.ads, event.index))
+    def add_ads(self, ad_order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
+        self._add("kept", (ad_order, letter, source, line, event.at, event.count, event.ads, event.index))
         ads = index(event)
         clusters, procs, jobs = ads.wholes("cluster"), ads.wholes("proc"), ads.texts("job")
-        done, departed = ads.micros("completed"), ads.micros("left")
-        for place, its_line in enumerate(ads.lines):
-            job = jobs[place] if letter == "H" else None
-            numbers = clusters[place], procs[place], letter, order, place, its_line, job, done[place] or departed[place]
+        completion_times, departure_times = ads.micros("completed"), ads.micros("left")
+        for ad_index, ad_line in enumerate(ads.lines):
+            job = jobs[ad_index] if letter == "H" else None
+            numbers = (
+                clusters[ad_index],
+                procs[ad_index],
+                letter,
+                ad_order,
+                ad_index,
+                ad_line,
+                job,
+                completion_times[ad_index] or departure_times[ad_index],
+            )
             self._add("numbers", numbers)
 
-    def add_fact(self, thing: str, fact: str, place: StatementSource, body: str) -> None:
-        self._add("things", (thing, fact, place.at, place.letter, body, place.source, place.line))
+    def add_fact(self, subject: str, fact: str, origin: StatementSource, body: str) -> None:
+        self._add("things", (subject, fact, origin.at, origin.letter, body, origin.source, origin.line))
 
     def add_run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
         self._add("runs", (claim, letter, begin, until, job, source, line))
@@ -147,10 +156,10 @@ class ScratchDatabase:
         self._flush("heard")
 
     def _event(self, order: int, names: Sequence[str]) -> tuple[str, int, int, int, list[dict[str, str]]]:
-        letter, source, line, at, count, ads, ind = self._db.execute(
+        letter, source, line, at, count, ads, ad_index = self._db.execute(
             "select letter, source, line, at, count, ads, ind from kept where ord = ?", (order,)
         ).fetchone()
-        event = e.AdsKept(at, "", f"{source}:{line}", LETTERS[letter], count, ads, ind)
+        event = e.AdsKept(at, "", f"{source}:{line}", LETTERS[letter], count, ads, ad_index)
         return letter, source, line, at, select(event, names)
 
     def ads_of(self, letters: str, names: Sequence[str]) -> Iterator[tuple[str, int, int, dict[str, str]]]:
@@ -181,8 +190,8 @@ class ScratchDatabase:
                 (select thing, fact from things group by thing, fact having min(letter) <> max(letter)) w
                 on t.thing = w.thing and t.fact = w.fact order by 1, 2, at, source, line
         """)
-        for (thing, fact), group in groupby(rows, key=lambda row: row[:2]):
-            yield thing, fact, [row[2:] for row in group]
+        for (subject, fact), group in groupby(rows, key=lambda row: row[:2]):
+            yield subject, fact, [row[2:] for row in group]
 
     def close(self) -> None:
         self._db.close()

@@ -26,37 +26,43 @@ Spans = dict[int, list[tuple[int, int]]]
 Row = tuple[int, str, str, int, int]  #: instant, letter, text, source, line
 
 
-def disputed_facts(fact: str, rows: list[Any], spans: Spans, ends: Callable[[int], int]) -> Iterator[list[Statement]]:
+def disputed_facts(
+    fact: str, rows: list[Any], spans: Spans, ends_of_source: Callable[[int], int]
+) -> Iterator[list[Statement]]:
     """Yield the groups of statements on a slot or submitter that cannot all be true, the believed one first.
 
     :param rows: the statements, sorted by time
     :param spans: the times that each accountant's table covers, by source
     :param ends: until when the log of a source covers what happens
     """
-    distinct = list(dict.fromkeys(rows))
+    distinct_rows = list(dict.fromkeys(rows))
     if fact in _OF_MATCHES:
-        return _matches(fact, distinct)
-    return _values(fact, distinct, spans) if fact in OF_CUSTOMERS.values() else _moments(fact, distinct, ends)
+        return _matches(fact, distinct_rows)
+    return (
+        _values(fact, distinct_rows, spans)
+        if fact in OF_CUSTOMERS.values()
+        else _moments(fact, distinct_rows, ends_of_source)
+    )
 
 
-def _moments(fact: str, rows: list[Row], ends: Callable[[int], int]) -> Iterator[list[Statement]]:
+def _moments(fact: str, rows: list[Row], ends_of_source: Callable[[int], int]) -> Iterator[list[Statement]]:
     log = [row for row in rows if row[1] == "L"]
     times = [row[0] for row in log]
     if _several(log):
         return
     for row in rows:
         begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
-        if row[1] != "C" or begin < 0 or (end == len(log) and ends(log[-1][3]) <= row[0] + SECOND):
+        if row[1] != "C" or begin < 0 or (end == len(log) and ends_of_source(log[-1][3]) <= row[0] + SECOND):
             continue
         while begin > 0 and log[begin][2] == NONE:
             begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
-        then = [_text(fact, logged) for logged in log[begin:end]]
-        if all(logged.text and logged.denies(_text(fact, row)) for logged in then):
-            yield [then[-1], _text(fact, row)]
+        log_statements = [_text(fact, log_row) for log_row in log[begin:end]]
+        if all(log_row.text and log_row.denies(_text(fact, row)) for log_row in log_statements):
+            yield [log_statements[-1], _text(fact, row)]
 
 
 def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
-    seen: set[frozenset[Statement]] = set()
+    reported_statements: set[frozenset[Statement]] = set()
 
     def near(row: Row) -> list[Row]:
         return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
@@ -65,10 +71,10 @@ def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
         return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
 
     for row in filter(alone, rows):
-        others = [_text(fact, other) for other in near(row) if alone(other)]
-        pair = frozenset((_text(fact, row), *others[-1:]))
-        if others and pair not in seen:
-            seen.add(pair)
+        other_statements = [_text(fact, other) for other in near(row) if alone(other)]
+        pair = frozenset((_text(fact, row), *other_statements[-1:]))
+        if other_statements and pair not in reported_statements:
+            reported_statements.add(pair)
             yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
 
 
@@ -81,14 +87,16 @@ def _values(fact: str, rows: list[Row], spans: Spans) -> Iterator[list[Statement
         ad = _value(fact, row) if row[1] == "V" else None
         if ad is None:
             continue
-        covering = [values for table in tables.values() if (values := _at(fact, table, row[0], spans))]
-        if 0 < len(covering) == len(tables) and all(ad.denies(value) for values in covering for value in values):
-            yield [covering[-1][-1], ad]
+        covering_values = [values for table in tables.values() if (values := _at(fact, table, row[0], spans))]
+        if 0 < len(covering_values) == len(tables) and all(
+            ad.denies(value) for values in covering_values for value in values
+        ):
+            yield [covering_values[-1][-1], ad]
 
 
-def _at(fact: str, table: list[Row], at: int, covered: Spans) -> list[Statement]:
+def _at(fact: str, table: list[Row], at: int, covered_spans: Spans) -> list[Statement]:
     """Return a table's values at an update and the one before; nothing if it does not cover that time."""
-    since = max((since for since, until in covered.get(table[0][3], []) if since <= at <= until), default=None)
+    since = max((since for since, until in covered_spans.get(table[0][3], []) if since <= at <= until), default=None)
     if since is None:
         return []
     end = bisect_right(table, at, key=lambda row: row[0])

@@ -34,11 +34,11 @@ LINGERS: Final = 60_000_000
 broken: a startd may keep a slot whose resources are broken."""
 
 
-def _precedes(place: str, other: str) -> bool:
+def _precedes(place_text: str, other_place: str) -> bool:
     """Return True if a place, "3:465", is further up in the same source."""
-    source, _, line = place.partition(":")
-    theirs, _, below = other.partition(":")
-    return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
+    source, _, line = place_text.partition(":")
+    other_file, _, other_line = other_place.partition(":")
+    return source == other_file and line.isdigit() and other_line.isdigit() and int(line) < int(other_line)
 
 
 _PAIRS: Final = HTCONDOR_25.state_activities
@@ -103,26 +103,26 @@ class StartdLogAuditor:
         rule = _RULES.get(type(event))
         if rule is None or (isinstance(event, e.DaemonReported) and event.said in DOUBTS):
             return
-        chain = self._chain(event.stimulus.partition(":")[0])
-        if chain is None:
+        log = self._chain(event.stimulus.partition(":")[0])
+        if log is None:
             return
         if not isinstance(event, e.SourceEvent):
-            self._part(chain, event)
-            self._time(chain, event)
-            if chain.over and isinstance(event, e.SlotEvent):
-                chain.over = False
-                words = "the startd had ended, and no line says that another one began: it was taken out"
-                self._accuse(chain, chain.slots.get(event.slot, _AuditedSlot()), event, "restart", words)
-        rule(self, chain, event)
+            self._part(log, event)
+            self._time(log, event)
+            if log.over and isinstance(event, e.SlotEvent):
+                log.over = False
+                text = "the startd had ended, and no line says that another one began: it was taken out"
+                self._accuse(log, log.slots.get(event.slot, _AuditedSlot()), event, "restart", text)
+        rule(self, log, event)
 
     def finish(self) -> None:
         """Count the transitions, and report the slots that were not met again."""
-        for chain in self._chains.values():
-            self._lingering(chain, chain.last)
-            self._end_of_dark(chain, chain.last)
-            self._missed(chain)
-            chain.parts.add(self.audit.violations, *chain.exits.only())
-            chain.parts.report()
+        for log in self._chains.values():
+            self._lingering(log, log.last)
+            self._end_of_dark(log, log.last)
+            self._missed(log)
+            log.parts.add(self.audit.violations, *log.exits.only())
+            log.parts.report()
         count_transitions(self.audit, dict(self._steps))
 
     # Books
@@ -131,252 +131,252 @@ class StartdLogAuditor:
         """Return the chain of a source; None if it is no StartLog."""
         if source not in self._by_source:
             number = int(source) if source.isdecimal() else 0
-            known = self.sources.kind(number) == "startlog"
+            is_startd_log = self.sources.kind(number) == "startlog"
             self._by_source[source] = (
-                self._chains.setdefault(self.sources.chain(number), _StartdLog()) if known else None
+                self._chains.setdefault(self.sources.chain(number), _StartdLog()) if is_startd_log else None
             )
         return self._by_source[source]
 
-    def _part(self, chain: _StartdLog, event: e.Event) -> None:
+    def _part(self, log: _StartdLog, event: e.Event) -> None:
         """Start again where a part continues only now."""
-        if chain.parts.goes_back(int(event.stimulus.partition(":")[0])):
-            chain.aside, chain.above = None, (0, "")
-            self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
+        if log.parts.goes_back(int(event.stimulus.partition(":")[0])):
+            log.aside, log.above = None, (0, "")
+            self._dark(log, log.last, "a part of the log went on when the next one was read already")
 
-    def _slot(self, chain: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
-        slot = chain.slots.get(event.slot)
+    def _slot(self, log: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
+        slot = log.slots.get(event.slot)
         if slot is None:
-            slot = chain.slots[event.slot] = _AuditedSlot(INITIAL_PAIR if chain.begun and not chain.births else "")
-            if chain.births:
-                self._accuse(chain, slot, event, "unborn", UNINITIAL_PAIR)
-            elif chain.begun:
+            slot = log.slots[event.slot] = _AuditedSlot(INITIAL_PAIR if log.begun and not log.births else "")
+            if log.births:
+                self._accuse(log, slot, event, "unborn", UNINITIAL_PAIR)
+            elif log.begun:
                 slot.adopted = event
             else:
-                why = chain.why or "the log begins in the middle"
-                self._unaccounted(event.slot, chain.dark or chain.first, event.at, why)
-        chain.missing.discard(event.slot)
+                reason = log.why or "the log begins in the middle"
+                self._unaccounted(event.slot, log.dark or log.first, event.at, reason)
+        log.missing.discard(event.slot)
         return slot
 
-    def _finding(self, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> AuditFinding:
+    def _finding(self, slot: _AuditedSlot, event: e.SlotEvent, rule: str, text: str) -> AuditFinding:
         story = [(record.at, record.stimulus, _words(record)) for record in (*slot.story, event)]
-        return finding(self.sources, event.slot, rule, words, story)
+        return finding(self.sources, event.slot, rule, text, story)
 
-    def _accuse(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> None:
-        chain.parts.add(self.audit.violations, self._finding(slot, event, rule, words))
+    def _accuse(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, text: str) -> None:
+        log.parts.add(self.audit.violations, self._finding(slot, event, rule, text))
 
-    def _missed(self, chain: _StartdLog) -> None:
-        chain.parts.add(self.audit.violations, *chain.occasions.missed())
-        chain.occasions = LineCensus()
-        for slot in chain.slots.values():
+    def _missed(self, log: _StartdLog) -> None:
+        log.parts.add(self.audit.violations, *log.occasions.missed())
+        log.occasions = LineCensus()
+        for slot in log.slots.values():
             slot.said = None
 
-    def _unaccounted(self, slot: str, since: int, until: int, words: str) -> None:
+    def _unaccounted(self, slot: str, since: int, until: int, text: str) -> None:
         if since < until:
-            self.audit.unaccounted.append(UnaccountedTime(slot, since, until, words))
+            self.audit.unaccounted.append(UnaccountedTime(slot, since, until, text))
 
-    def _time(self, chain: _StartdLog, event: Any) -> None:
-        chain.first = chain.first or event.at
+    def _time(self, log: _StartdLog, event: Any) -> None:
+        log.first = log.first or event.at
         if isinstance(event, e.DaemonReported):  # a machine's clock may be set before its startd begins
             return
-        if event.at < chain.last - BACKWARDS:
-            slot = chain.slots.get(getattr(event, "slot", ""), _AuditedSlot())
-            self._accuse(chain, slot, event, "backwards", "times run backwards by more than a day")
-            chain.last = event.at
-        chain.last = max(chain.last, event.at)
-        self._aside(chain, event)
+        if event.at < log.last - BACKWARDS:
+            slot = log.slots.get(getattr(event, "slot", ""), _AuditedSlot())
+            self._accuse(log, slot, event, "backwards", "times run backwards by more than a day")
+            log.last = event.at
+        log.last = max(log.last, event.at)
+        self._aside(log, event)
 
-    def _aside(self, chain: _StartdLog, event: e.SlotEvent) -> None:
+    def _aside(self, log: _StartdLog, event: e.SlotEvent) -> None:
         """Return True if one record alone lies before the one above it."""
-        at, place = chain.above
-        this = event.stimulus
-        if at and _precedes(this, place):
+        above, place_above = log.above
+        place = event.stimulus
+        if above and _precedes(place, place_above):
             return  # announcements without a transition are reported late: their line stands further up
-        if place == this or not at:
-            chain.above = max(at, event.at), this
+        if place_above == place or not above:
+            log.above = max(above, event.at), place
             return
-        if chain.aside is not None:
-            before, moved = chain.aside
+        if log.aside is not None:
+            before, moved_finding = log.aside
             if event.at >= before:
-                chain.parts.add(self.audit.violations, moved)
-            chain.aside, chain.above = None, (event.at, this)
-        elif event.at < at - ASIDE:
-            slot = chain.slots.get(event.slot, _AuditedSlot())
-            words = f"it lies {(at - event.at) / 1e6:g} s before the record above it, and the next one does not"
-            chain.aside = at, self._finding(slot, event, "backwards", words)
-            chain.above = event.at, this
+                log.parts.add(self.audit.violations, moved_finding)
+            log.aside, log.above = None, (event.at, place)
+        elif event.at < above - ASIDE:
+            slot = log.slots.get(event.slot, _AuditedSlot())
+            text = f"it lies {(above - event.at) / 1e6:g} s before the record above it, and the next one does not"
+            log.aside = above, self._finding(slot, event, "backwards", text)
+            log.above = event.at, place
         else:
-            chain.above = event.at, this
+            log.above = event.at, place
 
-    def _end_of_dark(self, chain: _StartdLog, until: int) -> None:
-        for name in sorted(chain.missing):
-            self._unaccounted(name, chain.dark, until, chain.why)
-        chain.missing.clear()
-        chain.dark, chain.why = 0, ""
+    def _end_of_dark(self, log: _StartdLog, until: int) -> None:
+        for name in sorted(log.missing):
+            self._unaccounted(name, log.dark, until, log.why)
+        log.missing.clear()
+        log.dark, log.why = 0, ""
 
     # Rules
 
-    def on_daemon(self, chain: _StartdLog, event: e.DaemonReported) -> None:
-        self._missed(chain)
-        chain.aside, chain.above = None, (0, "")
+    def on_daemon(self, log: _StartdLog, event: e.DaemonReported) -> None:
+        self._missed(log)
+        log.aside, log.above = None, (0, "")
         if event.said == "began":
-            self._lingering(chain, chain.last)
-            for name in sorted(chain.slots):  # a startd that logged its end leaves none
-                self._unaccounted(name, chain.last, event.at, "the startd ended without a word")
-            self._end_of_dark(chain, event.at)
-            self._forget(chain)
-            chain.begun, chain.over = True, False
+            self._lingering(log, log.last)
+            for name in sorted(log.slots):  # a startd that logged its end leaves none
+                self._unaccounted(name, log.last, event.at, "the startd ended without a word")
+            self._end_of_dark(log, event.at)
+            self._forget(log)
+            log.begun, log.over = True, False
         elif event.said == "ended":
             if "status" in event.facts:  # else it broke off, perhaps between the announcement and the transition
-                for announcement in chain.unfulfilled:
-                    slot = chain.slots.get(announcement.slot, _AuditedSlot())
-                    words = f"{announcement.facts['words']!r} was said of it, and no transition follows"
-                    self._accuse(chain, slot, announcement, "said", words)
-            self._lingering(chain, event.at)
-            self._end_of_dark(chain, event.at)
-            self._forget(chain)
-            chain.over = "status" in event.facts
-        chain.last = event.at
+                for announcement in log.unfulfilled:
+                    slot = log.slots.get(announcement.slot, _AuditedSlot())
+                    text = f"{announcement.facts['words']!r} was said of it, and no transition follows"
+                    self._accuse(log, slot, announcement, "said", text)
+            self._lingering(log, event.at)
+            self._end_of_dark(log, event.at)
+            self._forget(log)
+            log.over = "status" in event.facts
+        log.last = event.at
 
-    def _lingering(self, chain: _StartdLog, until: int) -> None:
-        for name, slot in sorted(chain.slots.items()):
+    def _lingering(self, log: _StartdLog, until: int) -> None:
+        for name, slot in sorted(log.slots.items()):
             if slot.dynamic and slot.pair in _FREE and until - slot.since > LINGERS:
                 self._unaccounted(name, slot.since, until, "it has no claim, and its end is not told")
 
-    def _forget(self, chain: _StartdLog) -> None:
-        chain.slots.clear()
-        chain.carved.clear()
-        chain.unfulfilled.clear()
-        chain.begun = chain.births = False
+    def _forget(self, log: _StartdLog) -> None:
+        log.slots.clear()
+        log.carved.clear()
+        log.unfulfilled.clear()
+        log.begun = log.births = False
 
-    def on_gap(self, chain: _StartdLog, event: e.SourceGap) -> None:
-        self._missed(chain)
-        chain.aside, chain.above = None, (0, "")
-        self._dark(chain, event.since or chain.last, event.words)
-        chain.last = max(chain.last, event.until)
+    def on_gap(self, log: _StartdLog, event: e.SourceGap) -> None:
+        self._missed(log)
+        log.aside, log.above = None, (0, "")
+        self._dark(log, event.since or log.last, event.words)
+        log.last = max(log.last, event.until)
 
-    def _dark(self, chain: _StartdLog, since: int, why: str) -> None:
+    def _dark(self, log: _StartdLog, since: int, reason: str) -> None:
         """Mark all slots as unknown until they are met again."""
-        names = set(chain.slots) | chain.missing
-        since = chain.dark or since
-        self._forget(chain)
-        chain.occasions, chain.over = LineCensus(), False
-        chain.missing, chain.dark, chain.why = names, since, why
+        names = set(log.slots) | log.missing
+        since = log.dark or since
+        self._forget(log)
+        log.occasions, log.over = LineCensus(), False
+        log.missing, log.dark, log.why = names, since, reason
 
-    def on_refused(self, chain: _StartdLog, event: e.SourceRefused) -> None:
+    def on_refused(self, log: _StartdLog, event: e.SourceRefused) -> None:
         """Forget the pairs of the slots that an unreadable record may be about: it may have been a transition."""
-        chain.aside, chain.above = None, (0, "")
-        for name, slot in chain.slots.items():
+        log.aside, log.above = None, (0, "")
+        for name, slot in log.slots.items():
             slot.said = None
             if ": " not in event.text or event.text.startswith(name.partition("@")[0]):
                 slot.pair = ""
 
-    def on_born(self, chain: _StartdLog, event: e.SlotCreated) -> None:
-        old = chain.slots.get(event.slot)
+    def on_born(self, log: _StartdLog, event: e.SlotCreated) -> None:
+        old = log.slots.get(event.slot)
         if old is not None:
-            self._accuse(chain, old, event, "birth", "it begins, but it has not ended before")
-        elif not chain.begun and event.slot in chain.missing:
-            self._unaccounted(event.slot, chain.dark, event.at, chain.why)
-        chain.missing.discard(event.slot)
-        if chain.begun and not chain.births:
-            chain.births = True
-            for other in chain.slots.values():
-                if other.adopted is not None:
-                    self._accuse(chain, _AuditedSlot(), other.adopted, "unborn", UNINITIAL_PAIR)
-        slot = chain.slots[event.slot] = _AuditedSlot(INITIAL_PAIR, event.at, event.kind == "dynamic", said=set())
+            self._accuse(log, old, event, "birth", "it begins, but it has not ended before")
+        elif not log.begun and event.slot in log.missing:
+            self._unaccounted(event.slot, log.dark, event.at, log.why)
+        log.missing.discard(event.slot)
+        if log.begun and not log.births:
+            log.births = True
+            for other_slot in log.slots.values():
+                if other_slot.adopted is not None:
+                    self._accuse(log, _AuditedSlot(), other_slot.adopted, "unborn", UNINITIAL_PAIR)
+        slot = log.slots[event.slot] = _AuditedSlot(INITIAL_PAIR, event.at, event.kind == "dynamic", said=set())
         slot.story.append(event)
-        chain.carved[event.parent] = event.slot
+        log.carved[event.parent] = event.slot
 
-    def on_died(self, chain: _StartdLog, event: e.SlotDestroyed) -> None:
-        chain.slots.pop(event.slot, None)
+    def on_died(self, log: _StartdLog, event: e.SlotDestroyed) -> None:
+        log.slots.pop(event.slot, None)
 
-    def on_moved(self, chain: _StartdLog, event: e.SlotTransitioned) -> None:
-        slot = chain.slots.get(event.slot) or self._slot(chain, event)
+    def on_moved(self, log: _StartdLog, event: e.SlotTransitioned) -> None:
+        slot = log.slots.get(event.slot) or self._slot(log, event)
         self._steps[event.source, event.target] += 1
         if slot.pair and slot.pair != event.source:
-            words = f"it was in {slot.pair}, and goes on from {event.source}: a line was taken out or changed"
-            self._accuse(chain, slot, event, "chain", words)
+            text = f"it was in {slot.pair}, and goes on from {event.source}: a line was taken out or changed"
+            self._accuse(log, slot, event, "chain", text)
             slot.said = None
         elif not event.row and not classify(HTCONDOR_25, event.source, event.target):
-            self._accuse(chain, slot, event, "row", f"no rule leads from {event.source} to {event.target}")
+            self._accuse(log, slot, event, "row", f"no rule leads from {event.source} to {event.target}")
         elif event.reason:
-            self._compare(chain, slot, event)
-        self._occasion(chain, slot, event)
-        known = slot.pair or _is_certain(event.source, event.target)
-        slot.pair, slot.since = event.target if known else "", event.at
+            self._compare(log, slot, event)
+        self._occasion(log, slot, event)
+        is_known_step = slot.pair or _is_certain(event.source, event.target)
+        slot.pair, slot.since = event.target if is_known_step else "", event.at
         slot.story.append(event)
 
-    def _occasion(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
+    def _occasion(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         """Count the lines before a transition with those of the transitions like it."""
-        announced, slot.said = slot.said, set()
-        if announced is None or not chain.begun:
+        lines, slot.said = slot.said, set()
+        if lines is None or not log.begun:
             slot.starter = False
             return
         if slot.starter:
-            announced.add("starter")
-        chain.occasions.take(event, slot.dynamic, announced, lambda words: self._finding(slot, event, "unsaid", words))
-        left_preempting = state(event.target) != state(event.source) == "Preempting"
+            lines.add("starter")
+        log.occasions.take(event, slot.dynamic, lines, lambda words: self._finding(slot, event, "unsaid", words))
+        has_left_preempting = state(event.target) != state(event.source) == "Preempting"
         if event.source == "Claimed/Idle":
-            slot.starter = "starter" in announced
-        elif event.source == "Claimed/Cleaning" or event.target == "Claimed/Idle" or left_preempting:
+            slot.starter = "starter" in lines
+        elif event.source == "Claimed/Cleaning" or event.target == "Claimed/Idle" or has_left_preempting:
             slot.starter = False
 
-    def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        *before, last = event.reason.split(" / ")
+    def _compare(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
+        *earlier_reports, last = event.reason.split(" / ")
         target = announced_target(last, event.source)
         if target and not event.target.startswith(target):
-            words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
-            self._accuse(chain, slot, event, "said", words)
+            text = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
+            self._accuse(log, slot, event, "said", text)
             return
-        for report in (last, *before):
-            if belongs := announced_elsewhere(report, event.source, event.target):
-                words = f"{report!r} is said of it, which belongs to a transition {belongs}: the reason was changed"
-                self._accuse(chain, slot, event, "said", words)
+        for report in (last, *earlier_reports):
+            if elsewhere := announced_elsewhere(report, event.source, event.target):
+                text = f"{report!r} is said of it, which belongs to a transition {elsewhere}: the reason was changed"
+                self._accuse(log, slot, event, "said", text)
                 return
             if report.startswith(_EXITED) and "/" in report and report.removeprefix(_EXITED) != event.source:
-                words = (
+                text = (
                     f"it was in {report.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"
                 )
-                self._accuse(chain, slot, event, "said", words)
+                self._accuse(log, slot, event, "said", text)
 
-    def _exited(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
+    def _exited(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
         status = event.facts.get("status", "")
         if not slot.final or not status.isdecimal() or status in _BREAKDOWNS:
             return
-        words = f"its starter had sent the final word on its job, and exited with {status}: all others with 0"
-        chain.exits.judge("exit", status == "0", lambda: self._finding(slot, event, "status", words))
+        text = f"its starter had sent the final word on its job, and exited with {status}: all others with 0"
+        log.exits.judge("exit", status == "0", lambda: self._finding(slot, event, "status", text))
 
-    def on_reported(self, chain: _StartdLog, event: e.SlotReported) -> None:
-        slot = chain.slots.get(event.slot)
+    def on_reported(self, log: _StartdLog, event: e.SlotReported) -> None:
+        slot = log.slots.get(event.slot)
         if slot is None:
-            if event.said == "told" and not chain.begun:
+            if event.said == "told" and not log.begun:
                 return
-            slot = self._slot(chain, event)
+            slot = self._slot(log, event)
         job = event.facts.get("job", "")
-        carved = chain.slots.get(chain.carved.get(event.slot, "")) if event.said == "accepted" else None
-        if carved is not None and carved.said is not None:
-            carved.said.add(event.said)
+        carved_slot = log.slots.get(log.carved.get(event.slot, "")) if event.said == "accepted" else None
+        if carved_slot is not None and carved_slot.said is not None:
+            carved_slot.said.add(event.said)
         if slot.said is not None:
             slot.said.add(event.said)
             if event.said == "activated":
                 slot.said.update(name for name in ("job", "starter") if event.facts.get(name))
         if event.said == "activated":
             if slot.pair not in ("", "Claimed/Idle"):
-                running = f" and has job {slot.job}" if slot.job else ""
+                job_text = f" and has job {slot.job}" if slot.job else ""
                 self._accuse(
-                    chain, slot, event, "activation", f"a job is started on it, but it is in {slot.pair}{running}"
+                    log, slot, event, "activation", f"a job is started on it, but it is in {slot.pair}{job_text}"
                 )
             slot.job = job
         elif event.said == "job_over":
             if job and slot.job and job != slot.job:
                 self._accuse(
-                    chain, slot, event, "activation", f"the end of job {job} is told of it, but it has {slot.job}"
+                    log, slot, event, "activation", f"the end of job {job} is told of it, but it has {slot.job}"
                 )
             slot.job, slot.final = slot.job or job, True
         elif event.said == "starter_gone":
-            self._exited(chain, slot, event)
+            self._exited(log, slot, event)
             slot.job, slot.final = "", False
         elif event.said == "told" and announced_target(event.facts.get("words", "")):
-            chain.unfulfilled.append(event)
+            log.unfulfilled.append(event)
         slot.story.append(event)
 
 
@@ -387,21 +387,25 @@ _RULES: Final = handlers_of(StartdLogAuditor)
 def _is_certain(source: str, target: str) -> bool:
     """Return True if an unknown slot's transition is unambiguous. A record that keeps the activity names the states
     alone, and one that keeps the state the activities alone."""
-    (state, _, activity), (then, _, does) = source.partition("/"), target.partition("/")
-    if activity == does:
-        others = {(f"{state}/{pair.partition('/')[2]}", f"{then}/{pair.partition('/')[2]}") for pair in _PAIRS}
-    elif state == then:
-        others = {(f"{pair.partition('/')[0]}/{activity}", f"{pair.partition('/')[0]}/{does}") for pair in _PAIRS}
+    (state, _, activity), (target_state, _, target_activity) = source.partition("/"), target.partition("/")
+    if activity == target_activity:
+        possible_steps = {
+            (f"{state}/{pair.partition('/')[2]}", f"{target_state}/{pair.partition('/')[2]}") for pair in _PAIRS
+        }
+    elif state == target_state:
+        possible_steps = {
+            (f"{pair.partition('/')[0]}/{activity}", f"{pair.partition('/')[0]}/{target_activity}") for pair in _PAIRS
+        }
     else:
         return True
-    return sum(1 for other in others if classify(HTCONDOR_25, *other)) == 1
+    return sum(1 for possible_step in possible_steps if classify(HTCONDOR_25, *possible_step)) == 1
 
 
 def _words(event: e.Event) -> str:
     if isinstance(event, e.SlotTransitioned):
         row = f" ({event.row})" if event.row else ""
-        gone = "its end" if event.target == DELETED else event.target
-        return f"{event.source} -> {gone}{row}{f': {event.reason}' if event.reason else ''}"
+        end_text = "its end" if event.target == DELETED else event.target
+        return f"{event.source} -> {end_text}{row}{f': {event.reason}' if event.reason else ''}"
     if isinstance(event, e.SlotReported):
         facts = ", ".join(f"{name} {value}" for name, value in event.facts.items())
         return f"{event.said}{f': {facts}' if facts else ''}"

@@ -44,7 +44,7 @@ class JobQueueFold:
     _values: dict[str, dict[str, set[str]]] = field(factory=dict)
 
     def take(self, event: e.TableWritten, line: int) -> None:
-        touched = dict[str, None]()
+        changed_keys = dict[str, None]()
         for operation, key, name, text in event.operations:
             if operation == LOG_SEQUENCE:
                 self.finish()
@@ -54,15 +54,15 @@ class JobQueueFold:
                 self._gone.pop(key, None)
                 self._ads[key] = {}
                 self._lines[key] = line
-                touched[key] = None
+                changed_keys[key] = None
             elif name.lower() in _ASKED and key in self._ads:
                 if operation == SET_ATTRIBUTE:
                     self._ads[key][_ASKED[name.lower()]] = text
-                    touched[key] = None
+                    changed_keys[key] = None
                 elif operation == DELETE_ATTRIBUTE:
                     self._delete(key, _ASKED[name.lower()])
                 self._lines[key] = line
-        for key in touched:
+        for key in changed_keys:
             self._keep(key)
         self.at = max(self.at, event.at)
 
@@ -71,8 +71,8 @@ class JobQueueFold:
         ad, values = self._ads.get(key, {}), self._values.setdefault(key, {})
         for name in ad.keys() & COPIED:
             values.setdefault(name, set()).add(ad[name])
-        status, since = (ad.get(name, self._ads.get(_cluster_key(key), {}).get(name)) for name in STATUS)
-        values["JobStatus"] = values.get("JobStatus", set()) | {f"{status}{SINCE}{since}"}
+        status, status_since = (ad.get(name, self._ads.get(_cluster_key(key), {}).get(name)) for name in STATUS)
+        values["JobStatus"] = values.get("JobStatus", set()) | {f"{status}{SINCE}{status_since}"}
 
     def _delete(self, key: str, name: str) -> None:
         """Delete an attribute; one that the cluster's ad has is hidden, as ClassAd::Delete hides it."""
@@ -94,11 +94,11 @@ class JobQueueFold:
         ad = self._ads.get(key)
         if ad is None or not dot or not cluster.isdecimal() or not proc.isdecimal() or int(cluster) == 0:
             return
-        if cluster.startswith("0") or "ClusterId" not in (whole := self._ads.get(_cluster_key(key), {}) | ad):
+        if cluster.startswith("0") or "ClusterId" not in (merged_ad := self._ads.get(_cluster_key(key), {}) | ad):
             return  # records of owners and the like
-        values_by_ad = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
-        values = {name: sorted(set[str]().union(*(texts.get(name, ()) for texts in values_by_ad))) for name in COPIED}
-        self.tell(int(cluster), int(proc), at, line, {**whole, ONCE: values}, final)
+        values_of_ads = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
+        values = {name: sorted(set[str]().union(*(texts.get(name, ()) for texts in values_of_ads))) for name in COPIED}
+        self.tell(int(cluster), int(proc), at, line, {**merged_ad, ONCE: values}, final)
 
     def finish(self) -> None:
         """Report the jobs that the table still holds: it ends or starts again."""

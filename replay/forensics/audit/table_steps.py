@@ -68,11 +68,11 @@ class TableSteps:
         if fact.startswith(_UNCHARGED):
             self._uncharged[key] = step.amount
             return
-        before, last = self._last.get(key, (0.0, _Step(0.0, "", 0)))
-        if before <= step.amount < last.amount + min(0.0, self._uncharged.get(key, 0.0)) and step.amount:
-            self._odd.append((submitter, last, before, step.amount))
-            last = _Step(before, "", 0)
-        self._last[key] = last.amount, step
+        before, last_step = self._last.get(key, (0.0, _Step(0.0, "", 0)))
+        if before <= step.amount < last_step.amount + min(0.0, self._uncharged.get(key, 0.0)) and step.amount:
+            self._odd.append((submitter, last_step, before, step.amount))
+            last_step = _Step(before, "", 0)
+        self._last[key] = last_step.amount, step
 
     def forget(self, source: str) -> None:
         """Forget a table's values: it begins again, or records are missing."""
@@ -82,56 +82,58 @@ class TableSteps:
 
     def take(self, source: str, event: e.TableWritten) -> None:
         """Take a transaction."""
-        written: dict[tuple[str, str], str] = {}
+        written_values: dict[tuple[str, str], str] = {}
         names = {name for operation, _, name, _ in event.operations if operation == SET_ATTRIBUTE}
-        gone = any(operation == DESTROY_AD for operation, *_ in event.operations)
-        counted = len(event.operations) > 1 and (gone or "RemoteUser" in names or event.kind == "queue")
+        is_destroyed = any(operation == DESTROY_AD for operation, *_ in event.operations)
+        is_counted = len(event.operations) > 1 and (is_destroyed or "RemoteUser" in names or event.kind == "queue")
         for operation, key, name, text in event.operations:
             if operation == LOG_SEQUENCE:
                 self.forget(source)
             elif operation == SET_ATTRIBUTE:
-                written[key, name] = text
+                written_values[key, name] = text
                 if name in COUNTED and text.isdecimal():
-                    self._count(source, key, name, int(text), event, counted)
-        for (key, name), text in written.items():
+                    self._count(source, key, name, int(text), event, is_counted)
+        for (key, name), text in written_values.items():
             if name == "RemoteUser" and key.startswith("Resource.") and len(event.operations) > 1:
                 slot, user = key.removeprefix("Resource.").partition("@<")[0], plain(text)
-                fits = (f"Customer.{user}", "ResourcesUsed") in written
-                words = f"it is given to {user}, but not counted for that user"
-                self._judge("user", fits, slot, words, event.at, event.stimulus)
-                since = written.get((key, "StartTime"), "")
-                if since.isdecimal() and source in self._updated:
-                    given = _Given(slot, int(since), self._updated[source], event.stimulus, event.at)
-                    self._given.setdefault(source, []).append(given)
+                was_counted = (f"Customer.{user}", "ResourcesUsed") in written_values
+                message = f"it is given to {user}, but not counted for that user"
+                self._judge("user", was_counted, slot, message, event.at, event.stimulus)
+                start_time = written_values.get((key, "StartTime"), "")
+                if start_time.isdecimal() and source in self._updated:
+                    given_slot = _Given(slot, int(start_time), self._updated[source], event.stimulus, event.at)
+                    self._given.setdefault(source, []).append(given_slot)
             elif name == "LastUpdateTime" and text.isdecimal() and key.startswith("Accountant"):
                 self._update(source, int(text))
 
-    def _count(self, source: str, key: str, name: str, value: int, event: e.TableWritten, counted: bool) -> None:
-        """Compare a count with the one before; without `counted`, the negotiator may have counted again."""
-        last, before = self._counts.get((source, key, name), (0, None))
+    def _count(self, source: str, key: str, name: str, value: int, event: e.TableWritten, is_counted: bool) -> None:
+        """Compare a count with the one before; without `is_counted`, the negotiator may have counted again."""
+        last_count, count_before = self._counts.get((source, key, name), (0, None))
         steps = COUNTED[name]
-        fits = value == 0 or value - last in steps or not counted
-        if before is not None and value in {before + step + step_ for step in steps for step_ in steps}:
-            fits = True  # the one above it was odd
-        words = f"{name} is {value} after {last}"
-        self._judge("count", fits, key.partition(".")[2], words, event.at, event.stimulus)
-        self._counts[source, key, name] = value, None if fits else last
+        expected = value == 0 or value - last_count in steps or not is_counted
+        if count_before is not None and value in {
+            count_before + step + second_step for step in steps for second_step in steps
+        }:
+            expected = True  # the one above it was odd
+        text = f"{name} is {value} after {last_count}"
+        self._judge("count", expected, key.partition(".")[2], text, event.at, event.stimulus)
+        self._counts[source, key, name] = value, None if expected else last_count
 
     def _update(self, source: str, at: int) -> None:
-        for slot, since, updated, stimulus, when in self._given.pop(source, ()):
-            words = f"it is in use since {since}, but was given to its user between {updated} and {at}"
-            self._judge("since", updated <= since <= at, slot, words, when, stimulus)
+        for slot, slot_since, updated_at, stimulus, written in self._given.pop(source, ()):
+            text = f"it is in use since {slot_since}, but was given to its user between {updated_at} and {at}"
+            self._judge("since", updated_at <= slot_since <= at, slot, text, written, stimulus)
         self._updated[source] = at
 
-    def _judge(self, kind: str, fits: bool, thing: str, words: str, at: int, stimulus: str) -> None:
-        words += ": it was changed"
+    def _judge(self, kind: str, expected: bool, subject: str, text: str, at: int, stimulus: str) -> None:
+        text += ": it was changed"
         self._misfits.judge(
-            kind, fits, lambda: finding(self.sources, thing, "table_step", words, [(at, stimulus, words)])
+            kind, expected, lambda: finding(self.sources, subject, "table_step", text, [(at, stimulus, text)])
         )
 
     def finish(self) -> Iterator[AuditFinding]:
         for submitter, step, before, after in self._odd:
             if not self.set_by_hand & {submitter, "*"}:
-                words = f"its usage is {step.amount:g} s, between {before:g} s and {after:g} s: it was changed"
-                yield finding(self.sources, submitter, "usage_falls", words, [(step.at, step.stimulus, words)])
+                text = f"its usage is {step.amount:g} s, between {before:g} s and {after:g} s: it was changed"
+                yield finding(self.sources, submitter, "usage_falls", text, [(step.at, step.stimulus, text)])
         yield from self._misfits.only()

@@ -105,15 +105,15 @@ class FileSpan:
     over: bool = False  #: its daemon has ended
     silences: list[tuple[int, int]] = field(factory=list)  #: the times without records
 
-    def silent(self, until: int) -> None:
+    def silent(self, silence_end: int) -> None:
         """Note the time since the last record, if that is long."""
-        if until - self.last > 2 * FAR:
-            self.silences.append((self.last, until))
+        if silence_end - self.last > 2 * FAR:
+            self.silences.append((self.last, silence_end))
 
     def tells_of(self, at: int) -> bool:
         """Return True if the file has records around an instant, so that its daemon did not stand still then."""
-        within = self.first - NEAR < at < self.last + NEAR
-        return within and not any(since + NEAR < at < until - NEAR for since, until in self.silences)
+        is_covered = self.first - NEAR < at < self.last + NEAR
+        return is_covered and not any(since + NEAR < at < until - NEAR for since, until in self.silences)
 
 
 @define
@@ -136,51 +136,52 @@ class UnpairedRecords:
     _unworded: Misfits = field(factory=Misfits)
     """The matches of a NegotiatorLog without the line that all other matches have."""
 
-    def take(self, job: Job, heard: Sequence[JobRecord]) -> None:
-        for r in heard:
+    def take(self, job: Job, records: Sequence[JobRecord]) -> None:
+        for r in records:
             if r.letter == "N" and r.what == "matched" and r.chain not in self.gaps:
                 self._unworded.judge(r.chain, "startd" in json.loads(r.body), partial(self._not_worded, job, r))
-        paired = _paired_records(heard)
-        ads = [json.loads(record.body) for record in heard if record.letter in "HQ"]
+        paired_records = _paired_records(records)
+        ads = [json.loads(record.body) for record in records if record.letter in "HQ"]
         if any("StageInStart" in ad for ad in ads):
-            paired = {key: logs for key, logs in paired.items() if key[0] != "entry"}  # its log continues in the spool
+            paired_records = {
+                key: logs for key, logs in paired_records.items() if key[0] != "entry"
+            }  # its log continues in the spool
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
-                self._chains.setdefault(letter, set()).update(paired.get((name, letter), ()))
-            self._pair(name, rule, job, paired)
+                self._chains.setdefault(letter, set()).update(paired_records.get((name, letter), ()))
+            self._pair(name, rule, job, paired_records)
         log = next((path for ad in ads if (path := text_of(ad, "UserLog"))), "")
-        pool_wide = list(paired.get(("entry", "E"), {}).values())
-        if log and len(pool_wide) == 1:
-            self._users.setdefault(log, {})[job] = {r.chain for r in heard if r.letter == "U"}, pool_wide[0]
+        pool_log_records = list(paired_records.get(("entry", "E"), {}).values())
+        if log and len(pool_log_records) == 1:
+            self._users.setdefault(log, {})[job] = ({r.chain for r in records if r.letter == "U"}, pool_log_records[0])
 
     def _pair(
-        self,
-        name: str,
-        rule: PairRule,
-        job: Job,
-        records: Mapping[tuple[str, str], dict[int, list[PairedRecord]]],
+        self, name: str, rule: PairRule, job: Job, records: Mapping[tuple[str, str], dict[int, list[PairedRecord]]]
     ) -> None:
-        mine, theirs = records.get((name, rule.first), {}), records.get((name, rule.second), {})
-        if name == "entry" and not theirs:
+        first, second = records.get((name, rule.first), {}), records.get((name, rule.second), {})
+        if name == "entry" and not second:
             return  # a job need not have its own log
-        for chain in mine or {0: []}:
-            for other in theirs or {0: []}:
-                first, second = mine.get(chain, []), theirs.get(other, [])
-                both, first_left, second_left = _paired(first, second, rule.slack)
-                key = (name, chain, other)
+        for first_chain in first or {0: []}:
+            for chain2 in second or {0: []}:
+                first_list, second_list = first.get(first_chain, []), second.get(chain2, [])
+                both, unpaired_first, unpaired_second = _paired(first_list, second_list, rule.slack)
+                key = (name, first_chain, chain2)
                 self.agreed[key] = self.agreed.get(key, 0) + len(both)
                 for pair in both:
                     self._reach(*pair)
-                pairs = list(_alone(rule, job, first_left, second_left, first, second))
+                pairs = list(_alone(rule, job, unpaired_first, unpaired_second, first_list, second_list))
                 if pairs:
                     self.alone.setdefault(key, []).extend(pairs)
 
     def _reach(self, record: PairedRecord, other: PairedRecord) -> None:
         """Extend the part of each file that the other one covers."""
-        for mine, its in ((record, other), (other, record)):
-            at = _position(mine)
-            first, last = self._paired.get((mine.chain, its.chain), (at, at))
-            self._paired[mine.chain, its.chain] = min(first, at), max(last, at)
+        for paired_record, partner in ((record, other), (other, record)):
+            position = _position(paired_record)
+            first_position, last_position = self._paired.get((paired_record.chain, partner.chain), (position, position))
+            self._paired[paired_record.chain, partner.chain] = (
+                min(first_position, position),
+                max(last_position, position),
+            )
 
     def finish(self) -> Iterator[AuditFinding]:
         self._absent()
@@ -192,124 +193,137 @@ class UnpairedRecords:
         pools = self._chains.get(rule.first, set()), self._chains.get(rule.second, set())
         if len(pools[0]) != 1 or (len(pools[1]) != 1 and name != "entry"):
             return  # several daemons of a kind: which one wrote a record is not certain
-        (first,) = pools[0]
-        noted: list[AuditFinding] = []
-        for second in sorted(pools[1]):
-            if first in self.gaps or second in self.gaps:
+        (first_chain,) = pools[0]
+        findings: list[AuditFinding] = []
+        for chain2 in sorted(pools[1]):
+            if first_chain in self.gaps or chain2 in self.gaps:
                 continue
-            unpaired = [
-                alone
-                for chain, other in ((first, second), (first, 0), (0, second))
-                for alone in self.alone.get((name, chain, other), ())
+            unpaired_records = [
+                unpaired
+                for chain, other_chain in ((first_chain, chain2), (first_chain, 0), (0, chain2))
+                for unpaired in self.alone.get((name, chain, other_chain), ())
             ]
-            agreed = self.agreed.get((name, first, second), 0)
+            agreed_count = self.agreed.get((name, first_chain, chain2), 0)
             if name == "entry":  # users' logs are all written alike
-                agreed = sum(self.agreed.get((name, first, chain), 0) for chain in pools[1])
-            moved = name == "entry" and _moved_alike(unpaired)
-            lacks = {rule.first: second, rule.second: first}
-            unpaired = [record for record in _without_disputed(unpaired) if moved or self._certain(record)]
-            cut = [] if moved else [record for record in unpaired if self._may_be_cut(record, lacks[record.letter])]
-            if agreed < rule.least:
+                agreed_count = sum(self.agreed.get((name, first_chain, chain), 0) for chain in pools[1])
+            are_all_moved = name == "entry" and _moved_alike(unpaired_records)
+            lacking_chains = {rule.first: chain2, rule.second: first_chain}
+            unpaired_records = [
+                record for record in _without_disputed(unpaired_records) if are_all_moved or self._certain(record)
+            ]
+            possibly_cut = (
+                []
+                if are_all_moved
+                else [record for record in unpaired_records if self._may_be_cut(record, lacking_chains[record.letter])]
+            )
+            if agreed_count < rule.least:
                 continue
-            if (record := _single([record for record in unpaired if record not in cut], moved)) is not None:
-                yield self._finding(record, lacks[record.letter])
-            elif (record := _single(cut)) is not None:
-                noted.append(self._finding(record, lacks[record.letter], ", unless the file was cut there"))
-        self.noted += noted if len(noted) == 1 else []
+            if (
+                record := _single([record for record in unpaired_records if record not in possibly_cut], are_all_moved)
+            ) is not None:
+                yield self._finding(record, lacking_chains[record.letter])
+            elif (record := _single(possibly_cut)) is not None:
+                findings.append(self._finding(record, lacking_chains[record.letter], ", unless the file was cut there"))
+        self.noted += findings if len(findings) == 1 else []
 
     def _absent(self) -> None:
         """Note the jobs that a user's log lacks, though it has all others whose ads name it."""
         rule = PAIRS["entry"]
-        for jobs in self._users.values():
-            for chain in set[int]().union(*(chains for chains, _ in jobs.values())):
-                lacking = [(job, records) for job, (chains, records) in jobs.items() if chain not in chains]
-                if len(lacking) == 1 and len(jobs) > AGREED:
-                    job, records = lacking[0]
+        for chains_by_job in self._users.values():
+            for chain in set[int]().union(*(chains for chains, _ in chains_by_job.values())):
+                jobs_without_chain = [
+                    (job, records) for job, (chains, records) in chains_by_job.items() if chain not in chains
+                ]
+                if len(jobs_without_chain) == 1 and len(chains_by_job) > AGREED:
+                    job, records = jobs_without_chain[0]
                     entries = [UnpairedRecord(rule, job, record, rule.first, whole=True) for record in records]
-                    inside = [record for record in entries if not self._may_be_cut(record, chain)]
-                    self.alone.setdefault(("entry", records[0].chain, chain), []).append([*inside, *entries][0])
+                    records_inside = [record for record in entries if not self._may_be_cut(record, chain)]
+                    self.alone.setdefault(("entry", records[0].chain, chain), []).append([*records_inside, *entries][0])
 
     def _not_worded(self, job: Job, match: JobRecord) -> AuditFinding:
-        words = "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
-        record = (match.at, f"{match.source}:{match.line}", words)
-        return finding(self.sources, "{}.{}".format(*job), "unpaired", words, [record])
+        text = "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
+        record = (match.at, f"{match.source}:{match.line}", text)
+        return finding(self.sources, "{}.{}".format(*job), "unpaired", text, [record])
 
-    def _may_be_cut(self, alone: UnpairedRecord, lacking: int) -> bool:
+    def _may_be_cut(self, unpaired: UnpairedRecord, lacking_chain: int) -> bool:
         """Return True if the file that lacks a record has nothing before it or nothing behind it: its older part may be
         gone, or it was copied earlier than the other file."""
-        if alone.other is not None:
+        if unpaired.other is not None:
             return False
-        at, span = alone.record.at, self.spans.get(lacking)
+        at, span = unpaired.record.at, self.spans.get(lacking_chain)
         if span is not None and span.first < at < span.last:
             return False
-        first, last = self._paired.get((alone.record.chain, lacking), ((at, 0), (at, 0)))
-        if alone.letter in "EMNU":  # a daemon writes both of its logs in the same order
-            return not first < _position(alone.record) < last
-        return not first[0] < at < last[0]
+        first_paired, last_paired = self._paired.get((unpaired.record.chain, lacking_chain), ((at, 0), (at, 0)))
+        if unpaired.letter in "EMNU":  # a daemon writes both of its logs in the same order
+            return not first_paired < _position(unpaired.record) < last_paired
+        return not first_paired[0] < at < last_paired[0]
 
-    def _certain(self, alone: UnpairedRecord) -> bool:
+    def _certain(self, unpaired: UnpairedRecord) -> bool:
         """Return True if the other file, unless it was cut, would have the record."""
-        at, rule = alone.record.at, alone.rule
-        if not alone.record.must:
+        at, rule = unpaired.record.at, unpaired.rule
+        if not unpaired.record.must:
             return False
-        if alone.other is not None:
-            first_told, last_told = sorted((at, alone.other.at))
-            waited = (death for letter in {*rule.daemons, "L"} for death in self.deaths.get(letter, ()))
-            if any(since <= last_told and first_told <= until + DYING for since, until in waited):
+        if unpaired.other is not None:
+            earlier_time, later_time = sorted((at, unpaired.other.at))
+            relevant_deaths = (death for letter in {*rule.daemons, "L"} for death in self.deaths.get(letter, ()))
+            if any(since <= later_time and earlier_time <= until + DYING for since, until in relevant_deaths):
                 return False  # a daemon that died kept the other one waiting
             return rule is not PAIRS["entry"]  # the audit of facts has these
-        stays = LEAVING if rule is PAIRS["ended"] and alone.letter == "P" else 0
-        behind = 0 if alone.letter in "MN" else GOES_ON  # one daemon writes both, line by line
-        if not rule.required[0 if alone.letter == rule.first else 1] or at + max(stays, behind) > self.ended:
+        extra_wait = LEAVING if rule is PAIRS["ended"] and unpaired.letter == "P" else 0
+        write_delay = 0 if unpaired.letter in "MN" else GOES_ON  # one daemon writes both, line by line
+        if (
+            not rule.required[0 if unpaired.letter == rule.first else 1]
+            or at + max(extra_wait, write_delay) > self.ended
+        ):
             return False
         deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
-        return not any(since - max(stays, DYING) <= at <= until + DYING for since, until in deaths)
+        return not any(since - max(extra_wait, DYING) <= at <= until + DYING for since, until in deaths)
 
-    def _finding(self, alone: UnpairedRecord, lacking: int, unless: str = "") -> AuditFinding:
-        rule, record = alone.rule, alone.record
-        mine, theirs = KINDS[LETTERS[alone.letter]].name, self.sources.path(lacking).rpartition("/")[2]
-        what = f"{rule.what} {record.key}".rstrip()
-        story = [(record.at, record.stimulus, f"{what}, says {mine}")]
-        if alone.other is not None and alone.other.key != record.key:
-            words = f"{what}, says {mine}; {alone.other.key}, says {theirs}: one of them was changed"
-            story.append((alone.other.at, alone.other.stimulus, f"{alone.other.key}, says {theirs}"))
-        elif alone.other is not None:
-            by = abs(alone.other.at - record.at) / SECOND
-            order = "after" if record.at > alone.other.at else "before"
-            words = f"{what}: {mine} has it {by:g} s {order} {theirs}: the time of one was changed"
-            story.append((alone.other.at, alone.other.stimulus, f"the same, says {theirs}"))
-        elif alone.again:
-            words = f"{what} stands in {mine} once more than in {theirs}: it was put in here, or taken out there"
+    def _finding(self, unpaired: UnpairedRecord, lacking_chain: int, exception: str = "") -> AuditFinding:
+        rule, record = unpaired.rule, unpaired.record
+        file, other_file = (KINDS[LETTERS[unpaired.letter]].name, self.sources.path(lacking_chain).rpartition("/")[2])
+        label = f"{rule.what} {record.key}".rstrip()
+        story = [(record.at, record.stimulus, f"{label}, says {file}")]
+        if unpaired.other is not None and unpaired.other.key != record.key:
+            text = f"{label}, says {file}; {unpaired.other.key}, says {other_file}: one of them was changed"
+            story.append((unpaired.other.at, unpaired.other.stimulus, f"{unpaired.other.key}, says {other_file}"))
+        elif unpaired.other is not None:
+            gap = abs(unpaired.other.at - record.at) / SECOND
+            order = "after" if record.at > unpaired.other.at else "before"
+            text = f"{label}: {file} has it {gap:g} s {order} {other_file}: the time of one was changed"
+            story.append((unpaired.other.at, unpaired.other.stimulus, f"the same, says {other_file}"))
+        elif unpaired.again:
+            text = f"{label} stands in {file} once more than in {other_file}: it was put in here, or taken out there"
         else:
-            words = f"{what} is told by {mine}, and {theirs} lacks it: it was taken out there{unless}"
-        return finding(self.sources, "{}.{}".format(*alone.job), "unpaired", words, story, of=0)
+            text = f"{label} is told by {file}, and {other_file} lacks it: it was taken out there{exception}"
+        return finding(self.sources, "{}.{}".format(*unpaired.job), "unpaired", text, story, event_index=0)
 
 
-def _single(records: Sequence[UnpairedRecord], moved: bool = False) -> UnpairedRecord | None:
-    """Return the only record, or the first of a job's entries that one file lacks altogether, or that were `moved`."""
-    one_job = len({(alone.job, alone.letter) for alone in records if alone.rule is PAIRS["entry"]}) == 1
-    return records[0] if len(records) == 1 or (one_job and (moved or records[0].whole)) else None
+def _single(records: Sequence[UnpairedRecord], are_moved: bool = False) -> UnpairedRecord | None:
+    """Return the only record, or the first of a job's entries if one file lacks them all, or they `are_moved`."""
+    is_one_job = len({(record.job, record.letter) for record in records if record.rule is PAIRS["entry"]}) == 1
+    return records[0] if len(records) == 1 or (is_one_job and (are_moved or records[0].whole)) else None
 
 
 def _without_disputed(records: Sequence[UnpairedRecord]) -> list[UnpairedRecord]:
     """Leave out what both files tell at one time of different things: the audit of facts has that."""
-    left = list(records)
-    for alone in records:
-        if alone.rule.what != "a match" or alone not in left:
+    remaining = list(records)
+    for unpaired in records:
+        if unpaired.rule.what != "a match" or unpaired not in remaining:
             continue
-        at = alone.record.at
-        twin = next(
+        at = unpaired.record.at
+        twin_record = next(
             (
                 other
-                for other in left
-                if other.letter != alone.letter and other.other is None and abs(other.record.at - at) <= NEAR
+                for other in remaining
+                if other.letter != unpaired.letter and other.other is None and abs(other.record.at - at) <= NEAR
             ),
             None,
         )
-        if twin is not None and alone.other is None:
-            left.remove(alone)
-            left.remove(twin)
-    return left
+        if twin_record is not None and unpaired.other is None:
+            remaining.remove(unpaired)
+            remaining.remove(twin_record)
+    return remaining
 
 
 def _position(record: PairedRecord) -> _Position:
@@ -318,41 +332,45 @@ def _position(record: PairedRecord) -> _Position:
 
 def _moved_alike(records: Sequence[UnpairedRecord]) -> bool:
     """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
-    moved = {(alone.job, alone.record.at - alone.other.at) for alone in records if alone.other is not None}
-    return len(records) > 1 and len(moved) == 1 and all(alone.other is not None for alone in records)
+    job_shifts = {
+        (unpaired.job, unpaired.record.at - unpaired.other.at) for unpaired in records if unpaired.other is not None
+    }
+    return len(records) > 1 and len(job_shifts) == 1 and all(unpaired.other is not None for unpaired in records)
 
 
 def _paired(
-    first: Sequence[PairedRecord], second: Sequence[PairedRecord], slack: int
+    first: Sequence[PairedRecord], second: Sequence[PairedRecord], slack_us: int
 ) -> tuple[list[tuple[PairedRecord, PairedRecord]], list[PairedRecord], list[PairedRecord]]:
     """Pair records in the order of time; return the pairs, and what is left of each side."""
-    both, left, right = list[tuple[PairedRecord, PairedRecord]](), list[PairedRecord](), list[PairedRecord]()
+    pairs, left, right = (list[tuple[PairedRecord, PairedRecord]](), list[PairedRecord](), list[PairedRecord]())
     for key in dict.fromkeys(record.key for record in (*first, *second)):
         # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
-        mine, theirs = (
+        starts, others = (
             sorted((record for record in side if record.key == key), key=lambda record: (record.at, not record.must))
             for side in (first, second)
         )
-        while mine and theirs:
-            _leave_farther(theirs, right, mine)
-            _leave_farther(mine, left, theirs)
-            if abs(mine[0].at - theirs[0].at) <= slack:
-                both.append((mine.pop(0), theirs.pop(0)))
-            elif mine[0].at < theirs[0].at:
-                left.append(mine.pop(0))
+        while starts and others:
+            _leave_farther(others, right, starts)
+            _leave_farther(starts, left, others)
+            if abs(starts[0].at - others[0].at) <= slack_us:
+                pairs.append((starts.pop(0), others.pop(0)))
+            elif starts[0].at < others[0].at:
+                left.append(starts.pop(0))
             else:
-                right.append(theirs.pop(0))
-        left += mine
-        right += theirs
-    return both, left, right
+                right.append(others.pop(0))
+        left += starts
+        right += others
+    return pairs, left, right
 
 
-def _leave_farther(side: list[PairedRecord], unpaired: list[PairedRecord], others: Sequence[PairedRecord]) -> None:
+def _leave_farther(side: list[PairedRecord], unpaired: list[PairedRecord], partners: Sequence[PairedRecord]) -> None:
     """Move records of which the other file has none, or may have none, out of the way of one that is nearer to its
     next."""
-    at = others[0].at
+    partner_time = partners[0].at
     while (
-        len(side) > 1 and (len(side) > len(others) or not side[0].must) and abs(side[1].at - at) < abs(side[0].at - at)
+        len(side) > 1
+        and (len(side) > len(partners) or not side[0].must)
+        and abs(side[1].at - partner_time) < abs(side[0].at - partner_time)
     ):
         unpaired.append(side.pop(0))
 
@@ -365,33 +383,33 @@ def _alone(
     first: Sequence[PairedRecord],
     second: Sequence[PairedRecord],
 ) -> Iterator[UnpairedRecord]:
-    theirs = list(right)
+    remaining_second = list(right)
     for record in left:
-        other = next((its for its in theirs if its.key == record.key), None)
-        if other is None and rule is PAIRS["rejected"]:
-            other = next((its for its in theirs if its.at == record.at), None)
-        if other is not None:
-            theirs.remove(other)
-        again = sum(1 for its in first if its.key == record.key and its.at == record.at) > 1
-        if record.must or (other is not None and other.must):
-            yield UnpairedRecord(rule, job, record._replace(must=True), rule.first, other, again, not second)
-    for record in theirs:
-        again = sum(1 for its in second if its.key == record.key and its.at == record.at) > 1
+        partner = next((other for other in remaining_second if other.key == record.key), None)
+        if partner is None and rule is PAIRS["rejected"]:
+            partner = next((other for other in remaining_second if other.at == record.at), None)
+        if partner is not None:
+            remaining_second.remove(partner)
+        is_repeated = sum(1 for other in first if other.key == record.key and other.at == record.at) > 1
+        if record.must or (partner is not None and partner.must):
+            yield UnpairedRecord(rule, job, record._replace(must=True), rule.first, partner, is_repeated, not second)
+    for record in remaining_second:
+        is_repeated = sum(1 for other in second if other.key == record.key and other.at == record.at) > 1
         if record.must:
-            yield UnpairedRecord(rule, job, record, rule.second, None, again, not first)
+            yield UnpairedRecord(rule, job, record, rule.second, None, is_repeated, not first)
 
 
-def _paired_records(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:
+def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
-    paired: dict[tuple[str, str], dict[int, list[PairedRecord]]] = {}
+    records_by_chain: dict[tuple[str, str], dict[int, list[PairedRecord]]] = {}
 
     def add(name: str, record: JobRecord, at: int, key: str = "", must: bool = True) -> None:
         pair = PairedRecord(at, key, f"{record.source}:{record.line}", record.chain, must)
-        paired.setdefault((name, record.letter), {}).setdefault(record.chain, []).append(pair)
+        records_by_chain.setdefault((name, record.letter), {}).setdefault(record.chain, []).append(pair)
 
     starts: dict[tuple[int, str], PairedRecord] = {}
-    killed: list[tuple[int, int]] = []
-    for record in heard:
+    kill_spans: list[tuple[int, int]] = []
+    for record in job_records:
         if record.letter in "UE":
             if (number := int(record.what)) in ENTRIES:
                 add("entry", record, record.at, f"{number:03}")
@@ -403,36 +421,39 @@ def _paired_records(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[in
             add("rejected", record, record.at, facts.get("words", ""))
         elif record.letter == "D" and record.what == "shadow_began":
             add("began", record, record.at, must=False)
-            starts[record.chain, facts.get("shadow", "")] = paired["began", "D"][record.chain][-1]
+            starts[record.chain, facts.get("shadow", "")] = records_by_chain["began", "D"][record.chain][-1]
         elif record.what == "shadow_gone" and facts.get("reason") == NOT_SWITCHED:
-            paired.get(("began", "D"), {}).get(record.chain, [None]).pop()  # no shadow was started for it
+            records_by_chain.get(("began", "D"), {}).get(record.chain, [None]).pop()  # no shadow was started for it
         elif record.letter == "D" and record.what == "shadow_gone":
-            how = facts.get("status") or facts.get("reason", "")
+            end_text = facts.get("status") or facts.get("reason", "")
             start = starts.pop((record.chain, facts.get("shadow", "")), None)
-            add("ended", record, record.at, must=how in OVER and start is not None)
-            if how in DONE and start is not None:
+            add("ended", record, record.at, must=end_text in OVER and start is not None)
+            if end_text in DONE and start is not None:
                 add("ran", record, record.at)
-            if how in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
-                began = paired["began", "D"][record.chain]
-                began[began.index(start)] = start._replace(must=True)
-            if how.startswith("signal") and start is not None:
-                killed.append((start.at, record.at))
+            if end_text in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
+                begin_records = records_by_chain["began", "D"][record.chain]
+                begin_records[begin_records.index(start)] = start._replace(must=True)
+            if end_text.startswith("signal") and start is not None:
+                kill_spans.append((start.at, record.at))
         elif record.letter == "P":
             _of_epoch(record, facts, add)
         elif record.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
             add("ran", record, at)
         elif record.letter == "H" or (record.what == "final" and whole(facts, "JobStatus") in (REMOVED, COMPLETED)):
             add("left", record, record.at)
-    for records in (records for letter in "UE" for records in paired.get(("entry", letter), {}).values()):
+    for records in (records for letter in "UE" for records in records_by_chain.get(("entry", letter), {}).values()):
         # A shadow writes an entry into one log after the other: it may have been killed in between.
-        records[:] = [r._replace(must=not any(a <= r.at <= b for a, b in killed)) for r in records]
-    return paired
+        records[:] = [
+            r._replace(must=not any(kill_begin <= r.at <= kill_end for kill_begin, kill_end in kill_spans))
+            for r in records
+        ]
+    return records_by_chain
 
 
-def _of_epoch(record: JobRecord, ad: Ad, add: Any) -> None:
+def _of_epoch(record: JobRecord, ad: Ad, add_record: Any) -> None:
     kind, at = text_of(ad, "EpochAdType"), date(ad, "EpochWriteDate")
     if at is not None and kind == "SPAWN":
-        add("began", record, at)
+        add_record("began", record, at)
     elif at is not None and kind == "EPOCH":
         # Whether the shadow of a job that is held exits, and how, depends on who held the job.
-        add("ended", record, at, must="HoldReasonCode" not in ad)
+        add_record("ended", record, at, must="HoldReasonCode" not in ad)
