@@ -17,7 +17,7 @@ from functools import partial
 from attrs import define, field, frozen
 
 from ...domain.classad import ClassAd, ClassAdSyntaxError, unparse
-from ...domain.classad.argument_syntax import QuotingError, in_new_syntax, split, unquoted
+from ...domain.classad.argument_syntax import QuotingError, split, strip_double_quotes, uses_new_syntax
 from ...domain.config import ConfigError, Configuration
 from ...domain.coverage.attributes import ability
 from ...domain.events import Ad
@@ -65,7 +65,7 @@ def _job(configuration: Configuration, name: str) -> CronJob:
         raise _error(configuration, name, "EXECUTABLE", "the job has no executable: name one, or unlist the job")
     try:
         arguments = _split(get("ARGS"))
-        entries = _split(get("ENV")) if in_new_syntax(get("ENV")) else filter(None, get("ENV").split(";"))
+        entries = _split(get("ENV")) if uses_new_syntax(get("ENV")) else filter(None, get("ENV").split(";"))
     except QuotingError as error:
         raise _error(configuration, name, "ARGS", str(error)) from None
     return CronJob(
@@ -81,7 +81,7 @@ def _job(configuration: Configuration, name: str) -> CronJob:
 
 
 def _split(text: str) -> list[str]:
-    return split(unquoted(text)) if in_new_syntax(text) else text.split()
+    return split(strip_double_quotes(text)) if uses_new_syntax(text) else text.split()
 
 
 def _period(configuration: Configuration, name: str, text: str, mode: str) -> int:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from ...domain.classad.argument_syntax import QuotingError, in_new_syntax, split, unquoted
+from ...domain.classad.argument_syntax import QuotingError, split, strip_double_quotes, uses_new_syntax
 from ..bounded_text import output_of, read_input, read_text
 
 _LONGEST_RUN = 60  # seconds that an included command may take; HTCondor waits forever
@@ -56,7 +56,7 @@ class Disk:
         """Return a command's output. As in HTCondor, no shell reads the command, and its exit code is ignored. Raise
         `OSError` if it cannot be started, takes too long, or writes too much."""
         try:
-            arguments = split(unquoted(command)) if in_new_syntax(command) else command.split()
+            arguments = split(strip_double_quotes(command)) if uses_new_syntax(command) else command.split()
         except QuotingError as problem:
             raise OSError(str(problem)) from None
         if not arguments:

@@ -1,11 +1,11 @@
 """Evaluate the ClassAd language as HTCondor's daemons do: expressions, ads, matches, and whole pools at once.
 
-Nothing here knows jobs, slot states or the log, and nothing asks the machine: a ``Context`` holds all that an
-evaluation may know of the outside world. ``syntax`` makes a ``tree`` of a text and ``unparse`` a text of it; ``scalar``
-compiles it for one ad against one other, with ``functions_*`` and ``*_compilers``; ``time_*`` and ``next_change`` tell
-when a value may change by time passing; ``columns``, ``columnar*``, ``plans`` and ``table`` evaluate one expression
-over all slots at once, in arrays; they need numpy, which takes longer to import than all the rest, so a module that
-uses them imports them itself.
+The package knows nothing of jobs, slot states or the log, and does not read the machine: a ``Context`` holds everything
+that an evaluation may know of the outside world. ``syntax`` parses text into a ``tree``, and ``unparse`` writes it.
+``scalar``, ``functions_*`` and ``*_compilers`` compile an expression to evaluate it for a pair of ads. ``time_*`` and
+``next_change`` compute when a value may change as time passes. ``columns``, ``columnar*``, ``plans`` and ``table``
+evaluate one expression over all slots in arrays. They need numpy, which is slow to import, so this file does not import
+them.
 """
 
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)

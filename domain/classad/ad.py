@@ -28,7 +28,7 @@ from .values import (
 
 
 class ClassAd(Scope, MutableMapping[str, Any]):
-    """A mapping of attribute names, compared without case, to expressions, in the order of insertion.
+    """A mapping of case-insensitive attribute names to expressions, in the order of insertion.
 
     ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
     expression, ``ad.eval("Cpus")`` its value. An ad inherits from its ``chained`` parent (a proc's ad from its
@@ -51,35 +51,35 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_new(cls, text: str) -> ClassAd:
-        """Read ``[a = 1; b = a + 1]`` and, as HTCondor, ignore text behind it; raise ClassAdSyntaxError for no ad."""
+        """Parse ``[a = 1; b = a + 1]``; like HTCondor, ignore text after it. Raise ClassAdSyntaxError."""
         ad = cls()
         ad._cells = parse_new_ad(text).cells
         return ad
 
     @classmethod
     def from_old(cls, text: str, *, strict: bool = False) -> ClassAd:
-        """Read lines ``Name = expression``, as ``condor_status -l`` prints them.
+        """Parse lines ``Name = expression``, as ``condor_status -l`` prints them.
 
-        Lines that begin with # are comments. A blank line ends an ad; further ads are merged into the first. A line
-        that is no attribute silently ends its ad, as in HTCondor; with ``strict`` it is an error.
+        Lines that begin with # are comments. A blank line ends an ad; later ads are merged into the first. As in
+        HTCondor, an invalid line ends its ad without a warning; with ``strict`` it is an error.
 
         :raises ClassAdSyntaxError: with ``strict``, for the first bad line.
         """
         ad = cls()
         cells = ad._cells
-        known = ({} if strict else _KNOWN_LINES).get
+        find_cached = ({} if strict else _RECENT_LINES).get
         skipping = False
-        # A carriage return is part of its line's end; at the end of the text it is a blank like others.
+        # A carriage return before a line feed belongs to the line's end; at the end of the text it is white space.
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
-            hit = known(line)
-            if hit is None:
+            key_and_cell = find_cached(line)
+            if key_and_cell is None:
                 if not line or line.isspace():
                     skipping = False
                     continue
                 if skipping or line.lstrip(" \t").startswith("#"):
                     continue
                 try:
-                    hit = _read_line(line, strict)
+                    key_and_cell = _read_line(line, strict)
                 except ClassAdSyntaxError as error:
                     if strict:
                         raise error.within(text, line, number) from None
@@ -87,7 +87,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
                     continue
             if skipping:
                 continue
-            key, cell = hit
+            key, cell = key_and_cell
             if key in cells and cells[key][0] != cell[0]:
                 cell = (cells[key][0], cell[1])
             cells[key] = cell
@@ -109,7 +109,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_json(cls, text: str) -> ClassAd:
-        """Read HTCondor's JSON form; raise ClassAdSyntaxError where the text is not JSON, or not of an ad."""
+        """Parse HTCondor's JSON form; raise ClassAdSyntaxError if the text is not JSON or not an ad."""
 
         ad = cls()
         ad._cells = from_json(text)
@@ -118,7 +118,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
     # -- evaluating ----------------------------------------------------------------------------------------------------
 
     def eval(self, name: str, target: ClassAd | None = None, context: Context | None = None) -> Any:
-        """Return an attribute's value, matched with ``target``; ``UNDEFINED`` where there is none of that name."""
+        """Return the value of an attribute, matched with ``target``; ``UNDEFINED`` if the ad does not have it."""
         cell = self._find(lower(name))
         return UNDEFINED if cell is None else cell[1].evaluate(self, target, context)
 
@@ -126,12 +126,12 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     def _find(self, key: str) -> Cell | None:
         """Return the cell of a lower-case name, from the ad or its chained parents."""
-        here: ClassAd | None = self
-        while here is not None:
-            cell = here._cells.get(key)
+        ad: ClassAd | None = self
+        while ad is not None:
+            cell = ad._cells.get(key)
             if cell is not None:
                 return cell
-            here = here._chain
+            ad = ad._chain
         return None
 
     def __getitem__(self, name: str) -> Expression:
@@ -143,7 +143,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         key = _key(name)
         if not name:
-            raise ValueError("an attribute needs a name")
+            raise ValueError("an attribute's name cannot be empty")
         old = self._cells.get(key)
         try:
             expression = to_expression(value)
@@ -152,8 +152,8 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         self._cells[key] = (name if old is None else old[0], expression)
 
     @classmethod
-    def of_expressions(cls, attributes: Iterable[tuple[str, Expression]]) -> ClassAd:
-        """Make an ad of names and expressions; of two names that are one, the first says how it is written."""
+    def from_expressions(cls, attributes: Iterable[tuple[str, Expression]]) -> ClassAd:
+        """Build an ad of names and expressions; of names that differ only in case, keep the first spelling."""
         ad = cls()
         cells = ad._cells
         for name, expression in attributes:
@@ -162,7 +162,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return ad
 
     def _set_all(self, attributes: Mapping[str, Any]) -> None:
-        """Set attributes together: policies build an ad of current values at each evaluation."""
+        """Set attributes, with a fast path for plain values: each policy evaluation builds an ad of current values."""
         cells = self._cells
         for name, value in attributes.items():
             kind = type(value)
@@ -190,11 +190,11 @@ class ClassAd(Scope, MutableMapping[str, Any]):
             raise KeyError(name)
         self._cells.pop(key, None)
         if inherited:
-            # HTCondor's rule: a parent's attribute can only be hidden.
+            # As in HTCondor, a parent's attribute can only be hidden.
             self._cells[key] = (name, Literal(UNDEFINED))
 
     def clear(self) -> None:
-        """Delete all attributes; hide a chained parent's."""
+        """Delete all attributes; hide those of a chained parent."""
         for name in list(self):
             del self[name]
 
@@ -226,7 +226,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def _nested(cls, cells: dict[str, Cell], outer: ClassAd | None) -> ClassAd:
-        """Return an ad nested in another. It shares its cells with the expression: never change it."""
+        """Return an ad nested in another. It shares its cells with the expression, so never change it."""
         ad = cls.__new__(cls)
         ad._cells = cells
         ad._chain = None
@@ -236,8 +236,8 @@ class ClassAd(Scope, MutableMapping[str, Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassAd):
             return NotImplemented
-        mine, theirs = self._all(), other._all()
-        return mine.keys() == theirs.keys() and all(theirs[key][1] == cell[1] for key, cell in mine.items())
+        cells, others = self._all(), other._all()
+        return cells.keys() == others.keys() and all(others[key][1] == cell[1] for key, cell in cells.items())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -264,15 +264,15 @@ def _restore(cells: list[Cell], chain: ClassAd | None) -> ClassAd:
 
 
 def to_expression(value: Any) -> Expression:
-    """Return a Python value as an expression; raise TypeError for a type without one."""
+    """Return the expression of a Python value; raise TypeError for a type that ClassAds do not have."""
     if isinstance(value, Expression):
         return value
     if isinstance(value, str):
         if "\0" in value:
-            raise ValueError("a string cannot hold a byte of zero")
-        to_bytes(value)  # refuses text that no bytes can encode
+            raise ValueError("a string cannot contain a zero byte")
+        to_bytes(value)  # raises UnicodeEncodeError for a lone surrogate
     if isinstance(value, bool | float | str | Exceptional):
-        return Literal(float(value) if type(value) not in _EXACT and isinstance(value, float) else value)
+        return Literal(float(value) if type(value) not in _EXACT_TYPES and isinstance(value, float) else value)
     if isinstance(value, int):
         return Literal(wrap64(int(value)))
     if value is None:
@@ -288,15 +288,15 @@ def to_expression(value: Any) -> Expression:
     if isinstance(value, Mapping):
         return AdExpression(ClassAd(value)._cells)
     if isinstance(value, list | tuple):
-        return ListExpression(tuple(to_expression(v) for v in value))
+        return ListExpression(tuple(to_expression(member) for member in value))
     raise TypeError(
-        f"a {type(value).__name__} is no ClassAd value: {value!r}. An ad holds numbers, strings, booleans, None,"
+        f"a {type(value).__name__} is not a ClassAd value: {value!r}. An ad holds numbers, strings, booleans, None,"
         " AbsTime, RelTime, lists, mappings and Expressions"
     )
 
 
 def as_expression(value: Any) -> Expression:
-    """Return a computed value as a list member; a RelTime as a literal of whole seconds: a real."""
+    """Return the expression of a computed value in a list; a RelTime loses its fractions of a second."""
     kind = type(value)
     if kind is AbsTime:
         return TimeLiteral(value)
@@ -307,24 +307,24 @@ def as_expression(value: Any) -> Expression:
     return Literal(value)
 
 
-_EXACT = frozenset({bool, float, str, Exceptional})
+_EXACT_TYPES = frozenset({bool, float, str, Exceptional})
 
 # -- lines of the old form ---------------------------------------------------------------------------------------------
 
-# A pool's ads repeat most of their lines, in other ads or from one update to the next, so parsed lines are cached in
-# two generations. When the younger is full it becomes the older, and lines not asked for meanwhile are dropped.
-_KNOWN_LINES: dict[str, tuple[str, Cell]] = {}
+# Most lines of a pool's ads recur, in other ads or in the next update, so parsed lines are cached in two generations.
+# When the newer one is full, it replaces the older one, which drops the lines that were not used in the meantime.
+_RECENT_LINES: dict[str, tuple[str, Cell]] = {}
 _OLDER_LINES: dict[str, tuple[str, Cell]] = {}
-_MOST_KNOWN = 20_000
-_LONGEST_KNOWN = 1000
+_MAX_CACHED_LINES = 20_000
+_MAX_CACHED_LENGTH = 1000
 
 
-def _remember(line: str, meaning: tuple[str, Cell]) -> None:
-    if len(_KNOWN_LINES) >= _MOST_KNOWN:
+def _cache_line(line: str, key_and_cell: tuple[str, Cell]) -> None:
+    if len(_RECENT_LINES) >= _MAX_CACHED_LINES:
         _OLDER_LINES.clear()
-        _OLDER_LINES.update(_KNOWN_LINES)
-        _KNOWN_LINES.clear()
-    _KNOWN_LINES[line] = meaning
+        _OLDER_LINES.update(_RECENT_LINES)
+        _RECENT_LINES.clear()
+    _RECENT_LINES[line] = key_and_cell
 
 
 _SIMPLE_LINE = re.compile(
@@ -333,21 +333,21 @@ _SIMPLE_LINE = re.compile(
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
-    """Return key and cell of ``Name = expression``, or raise ClassAdSyntaxError; ``strict`` also bypasses the cache."""
-    older = _OLDER_LINES.get(line)
-    if older is not None and not strict:
-        _remember(line, older)
-        return older
+    """Return key and cell of ``Name = expression``; raise ClassAdSyntaxError. ``strict`` also bypasses the cache."""
+    cached = _OLDER_LINES.get(line)
+    if cached is not None and not strict:
+        _cache_line(line, cached)
+        return cached
     if not line.isascii():
         try:
             to_bytes(line)
         except UnicodeEncodeError as error:
-            raise ClassAdSyntaxError("half of a surrogate pair is no character", line, error.start) from None
+            raise ClassAdSyntaxError("half of a surrogate pair is not a character", line, error.start) from None
     name: str
     expression: Expression
-    simple = _SIMPLE_LINE.fullmatch(line)
-    if simple is not None:
-        name, integer, string, real, boolean = simple.groups()
+    simple_line = _SIMPLE_LINE.fullmatch(line)
+    if simple_line is not None:
+        name, integer, string, real, boolean = simple_line.groups()
         if integer is not None:
             expression = Literal(int(integer))
         elif string is not None:
@@ -357,75 +357,75 @@ def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
         else:
             expression = Literal(boolean == "true")
     else:
-        start = line.lstrip(" \t\n\v\f\r")
-        before, equals, after = start.partition("=")
-        name = before.rstrip(" ")
+        stripped = line.lstrip(" \t\n\v\f\r")
+        left_side, equals, right_side = stripped.partition("=")
+        name = left_side.rstrip(" ")
         if not equals or not name:
-            raise ClassAdSyntaxError("expected Name = expression", line, len(line) - len(start))
-        offset = len(line) - len(after.lstrip(" "))
+            raise ClassAdSyntaxError("expected Name = expression", line, len(line) - len(stripped))
+        offset = len(line) - len(right_side.lstrip(" "))
         try:
-            expression = _settled(parse_old_value(line[offset:], strict=strict))
+            expression = _normalize_times(parse_old_value(line[offset:], strict=strict))
         except ClassAdSyntaxError as error:
             raise ClassAdSyntaxError(error.message, line, offset + error.position) from None
     key = lower(name)
     result = key, (name, expression)
-    if len(line) <= _LONGEST_KNOWN and not isinstance(expression, AdExpression):
-        _remember(line, result)
+    if len(line) <= _MAX_CACHED_LENGTH and not isinstance(expression, AdExpression):
+        _cache_line(line, result)
     return result
 
 
-def _settled(expression: Expression) -> Expression:
-    """Convert literal times as HTCondor's old-form reader does, also in lists: absTime to UTC, relTime to seconds."""
+def _normalize_times(expression: Expression) -> Expression:
+    """Convert literal times, also in lists, as HTCondor's old-form parser does: absTime to UTC, relTime to seconds."""
     if isinstance(expression, TimeLiteral):
         if isinstance(expression.time, RelTime):
             return Literal(expression.time.seconds)
         return expression if expression.zoneless else TimeLiteral(AbsTime(expression.time.seconds))
     if isinstance(expression, ListExpression):
-        return ListExpression(tuple(_settled(member) for member in expression.members))
+        return ListExpression(tuple(_normalize_times(member) for member in expression.members))
     return expression
 
 
-# Read and write HTCondor's JSON form: plain values as JSON, other expressions as strings ``"/Expr(...)/"``.
+# HTCondor's JSON form: plain values as JSON, other expressions as strings ``"/Expr(...)/"``.
 
 _ESCAPES = {8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 92: "\\\\", 34: '\\"'}
 _ESCAPES |= {c: f"\\u{c:04X}" for c in range(1, 32) if c not in _ESCAPES}
 
 
 def to_json(ad: Any) -> str:
-    """Return the ad as condor tools print it with -json: indented by two blanks, attributes by length of name."""
-    return _of_attributes(ad._all().values(), "")
+    """Return the ad as condor tools print it with -json: indented by two blanks, sorted by the length of names."""
+    return _json_object(ad._all().values(), "")
 
 
-def _text(value: str) -> str:
+def _json_string(value: str) -> str:
     return f'"{value.translate(_ESCAPES)}"'
 
 
-def _expression_text(expression: Any) -> str:
+def _json_expression(expression: Any) -> str:
     return '"\\/Expr(' + unparse_whole(expression).translate(_ESCAPES) + ')\\/"'
 
 
-def _of_attributes(attributes: Any, indent: str) -> str:
+def _json_object(attributes: Any, indent: str) -> str:
     inner = indent + "  "
-    lines = [f"{inner}{_text(name)}: {_of(expression, inner)}" for name, expression in in_order(attributes)]
+    lines = [f"{inner}{_json_string(name)}: {_json_of(expression, inner)}" for name, expression in in_order(attributes)]
     return "{" + ",".join("\n" + line for line in lines) + "\n" + indent + "}"
 
 
-def _of_members(members: Any, indent: str) -> str:
+def _json_list(members: Any, indent: str) -> str:
     inner = indent + "  "
-    return "[" + ",".join("\n" + inner + _of(member, inner) for member in members) + "\n" + indent + "]"
+    return "[" + ",".join("\n" + inner + _json_of(member, inner) for member in members) + "\n" + indent + "]"
 
 
-def _of(expression: Expression, indent: str) -> str:
+def _json_of(expression: Expression, indent: str) -> str:
     if isinstance(expression, AdExpression):
-        return _of_attributes(expression.cells.values(), indent)
+        return _json_object(expression.cells.values(), indent)
     if isinstance(expression, ListExpression):
-        return _of_members(expression.members, indent)
+        return _json_list(expression.members, indent)
     if isinstance(expression, Constant):
         value = expression.value
         if isinstance(value, ListValue):
-            return _of_members(value.expressions, indent)
+            return _json_list(value.expressions, indent)
         if not isinstance(value, RelTime):
-            return _of_attributes(value._all().values(), indent)
+            return _json_object(value._all().values(), indent)
     if isinstance(expression, TimeLiteral) and isinstance(expression.time, RelTime):
         expression = Literal(expression.time.seconds)
     if isinstance(expression, Literal):
@@ -438,26 +438,26 @@ def _of(expression: Expression, indent: str) -> str:
         if kind is int:
             return str(value)
         if kind is str:
-            return _text(value)
+            return _json_string(value)
         if kind is float and math.isfinite(value):
             return real_text(value, old=True)
-    return _expression_text(expression)
+    return _json_expression(expression)
 
 
-_DEEPEST = 160
-_EXPRESSION = re.compile(r"/expr\((.*)\)/", re.IGNORECASE | re.DOTALL)
+_MAX_DEPTH = 160
+_JSON_EXPRESSION = re.compile(r"/expr\((.*)\)/", re.IGNORECASE | re.DOTALL)
 
 
 def from_json(text: str) -> dict[str, tuple[str, Expression]]:
     """Return the attributes of an ad in the JSON form.
 
-    :raises ClassAdSyntaxError: where the text is not JSON, not an object, or holds an invalid expression.
+    :raises ClassAdSyntaxError: if the text is not JSON or not an object, or has an invalid expression.
     """
     try:
-        data = json.loads(text, parse_constant=_no_constant)
+        data = json.loads(text, parse_constant=_reject_constant)
         if not isinstance(data, dict):
-            raise ClassAdSyntaxError("an ad in JSON is an object", text, 0)
-        return _cells(data)
+            raise ClassAdSyntaxError("an ad in JSON must be an object", text, 0)
+        return _cells_from_json(data)
     except json.JSONDecodeError as error:
         raise ClassAdSyntaxError(f"not JSON: {error.msg}", text, error.pos) from None
     except ClassAdSyntaxError:
@@ -468,23 +468,23 @@ def from_json(text: str) -> dict[str, tuple[str, Expression]]:
         raise ClassAdSyntaxError(f"not JSON: {error}", text, 0) from None
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON value")
 
 
-def _cells(data: dict[str, Any], levels: int = _DEEPEST) -> dict[str, tuple[str, Expression]]:
+def _cells_from_json(data: dict[str, Any], levels: int = _MAX_DEPTH) -> dict[str, tuple[str, Expression]]:
     cells: dict[str, tuple[str, Expression]] = {}
     for name, value in data.items():
         name = from_bytes(to_bytes(name))
         if not name:
-            raise ClassAdSyntaxError("an attribute needs a name", json.dumps(data), 0)
-        cells[lower(name)] = (cells.get(lower(name), (name,))[0], _expression(value, levels))
+            raise ClassAdSyntaxError("an attribute's name cannot be empty", json.dumps(data), 0)
+        cells[lower(name)] = (cells.get(lower(name), (name,))[0], _expression_from_json(value, levels))
     return cells
 
 
-def _expression(value: Any, levels: int) -> Expression:
+def _expression_from_json(value: Any, levels: int) -> Expression:
     if levels == 0:
-        raise ClassAdSyntaxError(f"nested more deeply than ads may be ({_DEEPEST} levels)", json.dumps(value)[:100], 0)
+        raise ClassAdSyntaxError(f"nested too deeply (more than {_MAX_DEPTH} levels)", json.dumps(value)[:100], 0)
     if value is None:
         return Literal(UNDEFINED)
     if isinstance(value, bool | float):
@@ -492,12 +492,12 @@ def _expression(value: Any, levels: int) -> Expression:
     if isinstance(value, int):
         return Literal(value if wrap64(value) == value else 0)
     if isinstance(value, dict):
-        return AdExpression(_cells(value, levels - 1))
+        return AdExpression(_cells_from_json(value, levels - 1))
     if isinstance(value, list):
-        return ListExpression(tuple(_expression(member, levels - 1) for member in value))
-    # JSON does not tell "\/" from "/" once read: a string of this form counts as an expression.
-    match = _EXPRESSION.fullmatch(value)
+        return ListExpression(tuple(_expression_from_json(member, levels - 1) for member in value))
+    # Parsed JSON does not distinguish "\/" from "/", so any string of this form is an expression.
+    match = _JSON_EXPRESSION.fullmatch(value)
     if match is not None:
         return parse_evaluated(match[1])
-    to_bytes(value)  # refuses text that no bytes can encode
+    to_bytes(value)  # raises UnicodeEncodeError for a lone surrogate
     return Literal(value)

@@ -1,7 +1,7 @@
-"""What the evaluations of one decision may take altogether, for each user whose jobs they are for.
+"""Limit the steps that all evaluations of one decision take together, for each user whose jobs they serve.
 
-Each evaluation has a budget (``environment.MAX_STEPS``). Without an allowance, a user with a hundred jobs that use all
-of it would keep the pool from all other work a hundred times as long.
+Each evaluation has a budget (``environment.MAX_STEPS``). Without an allowance, a user with a hundred jobs that each use
+a full budget would block the pool a hundred times as long.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from .ad import ClassAd
 from .environment import MAX_STEPS, Environment
 from .tree import Literal
 
-FEW_STEPS = 2000
-"""The budget of an evaluation for a user who has used the allowance: enough for what is usually written."""
-AHEAD = MAX_STEPS // 10
-"""The allowance for finding out when expressions are to be evaluated again: what takes longer is not foreseen."""
+MINIMUM_STEPS = 2000
+"""The budget of an evaluation after the user's allowance is used up: enough for usual expressions."""
+PREDICTION_STEPS = MAX_STEPS // 10
+"""The allowance for predicting when expressions must be evaluated again; what takes longer is not predicted."""
 
 
 class Allowance:
-    """The steps that each user has left. The Owner of an evaluation's ads pays for it, unless a ``user`` is named."""
+    """The steps that each user has left. The Owner in an evaluation's ads pays, unless ``user`` names another payer."""
 
-    def __init__(self, user: str = "", most: int = MAX_STEPS) -> None:
-        self._most = most
-        self._left: dict[str, int] = {}
-        self._named = user
+    def __init__(self, user: str = "", limit: int = MAX_STEPS) -> None:
+        self._limit = limit
+        self._steps_left: dict[str, int] = {}
+        self._payer = user
         self._instant: int | None = None
 
     def begin(self, instant: int, user: str) -> Allowance:
-        """Let ``user`` pay from now on. What was paid before this instant is forgotten."""
+        """Make ``user`` the payer. A new instant restores every user's allowance."""
         if instant != self._instant:
-            self._left.clear()
-        self._instant, self._named = instant, user
+            self._steps_left.clear()
+        self._instant, self._payer = instant, user
         return self
 
-    def give(self, env: Environment, my: ClassAd | None, target: ClassAd | None) -> None:
+    def grant_budget(self, env: Environment, my: ClassAd | None, target: ClassAd | None) -> None:
         """Give an evaluation its budget."""
-        env.payer = self._named or _owner(my) or _owner(target)
-        env.steps = env.given = max(FEW_STEPS, self._left.get(env.payer, self._most))
+        env.payer = self._payer or _owner(my) or _owner(target)
+        env.steps = env.charged_from = max(MINIMUM_STEPS, self._steps_left.get(env.payer, self._limit))
 
-    def settle(self, env: Environment) -> None:
-        """Pay for what an evaluation has taken since it was given its budget, or has paid."""
+    def charge(self, env: Environment) -> None:
+        """Deduct the steps that an evaluation used since its last charge, or since its budget was granted."""
         if env.payer:
-            self._left[env.payer] = self._left.get(env.payer, self._most) - (env.given - env.steps)
-        env.given = env.steps
+            self._steps_left[env.payer] = self._steps_left.get(env.payer, self._limit) - (env.charged_from - env.steps)
+        env.charged_from = env.steps
 
 
 def _owner(ad: ClassAd | None) -> str:

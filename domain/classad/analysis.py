@@ -16,30 +16,30 @@ from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed, lower, 
 def references(expression: Expression, ad: ClassAd | None) -> References:
     """Return the attributes that an expression reads (see ``Expression.references``).
 
-    :raises EvaluationError: where HTCondor fails too: a scope is no ad, or the search nests too deeply.
+    :raises EvaluationError: where HTCondor fails too: a scope is not an ad, or the search nests too deeply.
     """
-    within = ClassAd() if ad is None else ad
-    internal = _Search(within, Environment(within, None, Context()), internal=True)
+    root = ClassAd() if ad is None else ad
+    search = _Search(root, Environment(root, None, Context()), internal=True)
     try:
-        internal.follow(expression, within, _DEEPEST)
-        return References(internal.result(), tuple(external_references(expression, within)))
+        search.search(expression, root, _MAX_DEPTH)
+        return References(search.sorted_names(), tuple(external_references(expression, root)))
     except RecursionError:
-        raise EvaluationFailed(f"the references of {_shown(expression)} lead back to themselves") from None
+        raise EvaluationFailed(f"{_abbreviate(expression)} refers to itself") from None
 
 
 operations.references = references
 
 
-def value_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
-    """Return the value of an expression; what fails is an error."""
+def value_or_error(node: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
+    """Return the value of an expression, or ERROR if the evaluation fails."""
     try:
-        return expression.evaluate(my, target, context)
+        return node.evaluate(my, target, context)
     except EvaluationError:
         return ERROR
 
 
-def references_found(expression: Expression, ad: ClassAd) -> References:
-    """Return the references; none where the search fails, as circular references make it."""
+def references_or_empty(expression: Expression, ad: ClassAd) -> References:
+    """Return the references of an expression; none if the search fails, for example on circular references."""
     try:
         return references(expression, ad)
     except EvaluationError:
@@ -49,16 +49,16 @@ def references_found(expression: Expression, ad: ClassAd) -> References:
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
     """Return the references that an ad does not resolve."""
     search = _Search(ad, Environment(ad, None, Context()) if env is None else env, internal=False)
-    search.follow(expression, ad, _DEEPEST)
-    return list(search.result())
+    search.search(expression, ad, _MAX_DEPTH)
+    return list(search.sorted_names())
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     text = unparse(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_DEEPEST = 400
+_MAX_DEPTH = 400
 
 
 class _Search:
@@ -67,21 +67,21 @@ class _Search:
         self.env = env
         self.internal = internal
         self.names: dict[str, str] = {}
-        self.here = root
-        # What was followed, with the depth that it needs and what keeps its ids in use.
-        self.followed: dict[tuple[int, int, bool], tuple[int, Any, ClassAd]] = {}
-        self.lowest = _DEEPEST
+        self.current_ad = root
+        # The attributes already searched: the depth that each needs, and objects that keep its ids in use.
+        self.visited: dict[tuple[int, int, bool], tuple[int, Any, ClassAd]] = {}
+        self.lowest_depth = _MAX_DEPTH
 
-    def result(self) -> tuple[str, ...]:
+    def sorted_names(self) -> tuple[str, ...]:
         return tuple(self.names[key] for key in sorted(self.names, key=to_bytes))
 
-    def add(self, name: str) -> None:
+    def add_name(self, name: str) -> None:
         self.names.setdefault(lower(name), name)
 
-    def follow(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression of ``ad`` (None: the current one), but no ad that is a name's ``scope``."""
+    def search(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
+        """Search an expression of ``ad`` (None: the current one); in the ``scope`` of a name, skip ad literals."""
         if ad is not None:
-            self.here = ad
+            self.current_ad = ad
         pending = [expression]
         while pending:
             node = pending.pop()
@@ -92,46 +92,46 @@ class _Search:
                 pending.extend(reversed(children(node)))
 
     def _attribute(self, node: Attribute, depth: int, scope: bool) -> None:
-        start = self.env.root if node.absolute else self.here
+        scope_ad = self.env.root if node.absolute else self.current_ad
         if node.base is not None:
             if self.internal:
-                self.follow(node.base, None, depth, scope=True)
-            value = evaluate_in(node.base, self.env, self.here)
+                self.search(node.base, None, depth, scope=True)
+            value = evaluate_in(node.base, self.env, self.current_ad)
             if type(value) is not ClassAd:
                 if value is not UNDEFINED:
-                    raise EvaluationFailed(f"cannot tell what {_shown(node)} refers to: {_shown(value)} is no ad")
+                    raise EvaluationFailed(f"cannot resolve {_abbreviate(node)}: {_abbreviate(value)} is not an ad")
                 if not self.internal:
-                    self.add(unparse(node.base) + "." + node.name)
+                    self.add_name(unparse(node.base) + "." + node.name)
                 return
-            start = value
-        if start is None:
-            raise EvaluationFailed(f"cannot tell what {_shown(node)} refers to: there is no outermost ad")
-        attribute = lookup(self.env, start, node.key)
+            scope_ad = value
+        if scope_ad is None:
+            raise EvaluationFailed(f"cannot resolve {_abbreviate(node)}: there is no outermost ad")
+        attribute = lookup(self.env, scope_ad, node.key)
         if attribute is None:
             if not self.internal:
-                self.add(node.name)
+                self.add_name(node.name)
             else:
-                # HTCondor does not return to the former ad: later references are searched from here.
-                self.here = root_of(self.env, start) or start
+                # HTCondor does not return to the former ad: it resolves later references from this one.
+                self.current_ad = root_of(self.env, scope_ad) or scope_ad
             return
-        cell, place = attribute
-        if self.internal and place is self.env.root and place._find(node.key) is not None:
-            self.add(node.name)
+        cell, owner = attribute
+        if self.internal and owner is self.env.root and owner._find(node.key) is not None:
+            self.add_name(node.name)
         if depth <= 0:
-            raise EvaluationFailed(f"the references of {_shown(node)} nest too deeply")
+            raise EvaluationFailed(f"the references of {_abbreviate(node)} nest too deeply")
         self.env.spend(ENTERING)
-        followed = self.followed.get((id(cell), id(place), scope))
-        if followed is not None and followed[0] <= depth:
-            self.lowest = min(self.lowest, depth - followed[0])
+        previous = self.visited.get((id(cell), id(owner), scope))
+        if previous is not None and previous[0] <= depth:
+            self.lowest_depth = min(self.lowest_depth, depth - previous[0])
             return
-        before, lowest, self.lowest = self.here, self.lowest, depth - 1
+        previous_ad, lowest_depth, self.lowest_depth = self.current_ad, self.lowest_depth, depth - 1
         if not isinstance(cell, ClassAd):
-            self.follow(cell, place, depth - 1, scope)
+            self.search(cell, owner, depth - 1, scope)
         elif not scope:
             for _, expression in cell._cells.values():
-                self.follow(expression, place, depth - 1)
-        self.followed[id(cell), id(place), scope] = depth - self.lowest, cell, place
-        self.here, self.lowest = before, min(lowest, self.lowest)
+                self.search(expression, owner, depth - 1)
+        self.visited[id(cell), id(owner), scope] = depth - self.lowest_depth, cell, owner
+        self.current_ad, self.lowest_depth = previous_ad, min(lowest_depth, self.lowest_depth)
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ class ValuedClause(NamedTuple):
 
 
 def clauses(expression: Expression) -> list[Expression]:
-    """Return a conjunction's operands from left to right, without parentheses; other expressions are one clause."""
-    out: list[Expression] = []
+    """Return the operands of a conjunction from left to right; any other expression is one clause."""
+    operands: list[Expression] = []
     pending = [expression]
     while pending:
         node = pending.pop()
@@ -159,8 +159,8 @@ def clauses(expression: Expression) -> list[Expression]:
         if isinstance(inner, Binary) and inner.op == "&&":
             pending += [inner.right, inner.left]
         else:
-            out.append(node)
-    return out
+            operands.append(node)
+    return operands
 
 
 def explain(
@@ -169,7 +169,7 @@ def explain(
     target: ClassAd | None = None,
     context: Context | None = None,
 ) -> list[ValuedClause]:
-    """Return a conjunction's clauses with their values, to show which is not true; a failing clause is an error."""
+    """Return the clauses of a conjunction with their values, to show which are not true; a failure is ERROR."""
 
     def value(clause: Expression) -> Value:
         try:

@@ -1,10 +1,10 @@
 """Evaluate one expression over all slots of a table, in arrays.
 
-``side`` says in which of the two ads, the job's or the slot's, an expression stands. Names are looked up there first,
-then in the other ad, so slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too,
-once per distinct text. A node that is no array operation is computed once per distinct combination of its arguments
-(``distinct``), a function of one column once a version; one that depends on more than its arguments' values is
-evaluated slot by slot by the scalar compiler, and counted.
+``side`` says whether an expression belongs to the job's ad or the slot's. Names are looked up in that ad first, then in
+the other one. So slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too, once per
+distinct text. A node without an array operation is computed once per distinct combination of its arguments
+(``distinct``), and a function of one column once per version of the column. A node that depends on more than the values
+of its arguments is evaluated slot by slot by the scalar compiler, and counted.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .values import EvaluationFailed, RelTime
 from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, take
 
 JOB, SLOT = "job", "slot"
-Marks = frozenset[tuple[str, str]]
-# Beyond this depth or chain length the scalar compiler takes over: it knows where HTCondor gives up.
-MOST_NESTED = 50
-_MOST_STEPS = 300
-STEPS_IN_A_SLOT = 2000
-"""What the scalar compiler may take for each slot, besides a budget that is for all of them."""
-MOST_ENTERED = 500
-"""The attributes that one evaluation may follow, and some for each expression of the slots.
+Active = frozenset[tuple[str, str]]
+# Beyond this depth or chain length the scalar compiler takes over, because it has HTCondor's limits.
+MAX_NESTING = 50
+_MAX_STEPS = 300
+STEPS_PER_SLOT = 2000
+"""The steps that the scalar compiler may take for each slot, in addition to a budget shared by all slots."""
+MAX_FOLLOWED = 500
+"""How many attributes one evaluation may follow, in addition to some for each expression of the slots.
 
-Without choices between rows, it follows each once.
+An evaluation that does not select rows follows each attribute once.
 """
 
 
-# Handlers that evaluate a node over some rows, registered by the modules of operators and of functions.
-Handler = Callable[["Columnar", Any, str, Rows, Marks], Vector]
+# Handlers that evaluate a node over some rows. The modules that define them register them.
+Handler = Callable[["Columnar", Any, str, Rows, Active], Vector]
 HANDLERS: dict[type, Handler] = {}
 
 
@@ -53,220 +53,222 @@ class Columnar:
         self.context = context
         self.job_is_left = job_is_left
         self.arena = Arena(table.heap)
-        self.scalar = 0  # how many times the scalar compiler was called, once per slot
-        self.scalar_allowed = True
-        self.depends: dict[str, int] = {}  # the versions of the columns that were read
-        self.lasting = True  # the result depends on the columns alone, not on the job or the context
-        self.steps = 0  # of HTCondor's depth, taken by the expressions under evaluation
-        self.entered: dict[tuple[tuple[str, str], int, int], tuple[Vector, Rows]] = {}
-        self.most_entered = MOST_ENTERED + 10 * len(table.heap.expressions)
+        self.scalar_calls = 0  # calls of the scalar compiler, one per slot
+        self.allow_scalar = True
+        self.column_versions: dict[str, int] = {}  # the versions of the columns that were read
+        self.columns_only = True  # the result column_versions only on the columns, not on the job or the context
+        self.steps = 0  # the part of HTCondor's depth limit that the expressions under evaluation use
+        self.followed: dict[tuple[tuple[str, str], int, int], tuple[Vector, Rows]] = {}
+        self.follows_left = MAX_FOLLOWED + 10 * len(table.heap.expressions)
         self.circular = 0
-        self.budget = MAX_STEPS + STEPS_IN_A_SLOT * len(table)
+        self.budget = MAX_STEPS + STEPS_PER_SLOT * len(table)
 
-    def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
+    def evaluate(self, node: Expression, side: str = JOB, rows: Rows = None, active: Active = frozenset()) -> Vector:
         """Evaluate a complete expression; see ``run``."""
-        facts = survey(node)
-        if facts.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table.has):
-            return self._slot_by_slot(node, side, rows, marks)
-        before = self.steps
-        self.steps += facts.height + 1
-        if self.steps > _MOST_STEPS:
+        properties = survey(node)
+        if properties.nesting > MAX_NESTING or strays(node, self.job._find if side == JOB else self.table.has):
+            return self._slot_by_slot(node, side, rows, active)
+        previous_steps = self.steps
+        self.steps += properties.height + 1
+        if self.steps > _MAX_STEPS:
             raise Unsupported
         try:
-            return self.run(node, side, rows, marks)
+            return self.run(node, side, rows, active)
         finally:
-            self.steps = before
+            self.steps = previous_steps
 
-    def run(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
+    def run(self, node: Expression, side: str = JOB, rows: Rows = None, active: Active = frozenset()) -> Vector:
         """Evaluate a node over some rows.
 
-        :param marks: the attributes under evaluation, each with its side
-        :raises Unsupported: where only the scalar compiler could tell, and it is not allowed to.
-        :raises EvaluationError: where an evaluation fails.
+        :param active: the attributes under evaluation, each with its side
+        :raises Unsupported: if the node needs the scalar compiler, which is not allowed.
+        :raises EvaluationError: if an evaluation fails.
         """
         handler = HANDLERS.get(type(node))
         if handler is not None:
             try:
-                return handler(self, node, side, rows, marks)
+                return handler(self, node, side, rows, active)
             except Unsupported:
-                if not self.scalar_allowed:
+                if not self.allow_scalar:
                     raise
-        elif not self.scalar_allowed:
+        elif not self.allow_scalar:
             raise Unsupported
-        return self._slot_by_slot(node, side, rows, marks)
+        return self._slot_by_slot(node, side, rows, active)
 
-    def count(self, rows: Rows) -> int:
+    def row_count(self, rows: Rows) -> int:
         return len(self.table) if rows is None else len(rows)
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 
-    def _literal(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
+    def _literal(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         return self.arena.constant(node.value)
 
-    def _time(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
+    def _time(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         if node.zoneless:
             raise Unsupported
         return self.arena.constant(node.time.seconds if isinstance(node.time, RelTime) else node.time)
 
-    def _list(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
+    def _list(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         if not all(isinstance(member, Literal) for member in node.members):
             raise Unsupported
         return self.arena.constant(ListValue(node.members, None))
 
-    def _parentheses(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
-        return self.run(node.inner, side, rows, marks)
+    def _parentheses(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+        return self.run(node.inner, side, rows, active)
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
-    def _attribute(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
+    def _attribute(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         key, scope = node.key, scope_of(node)
         if key in MATCH_NAMES or node.absolute:
             raise Unsupported
         if scope == "":
             if side == JOB:
-                return self._of_job(key, rows, marks) or self._of_slots(key, rows, marks)
-            return self._of_slots(key, rows, marks, or_job=True)
-        # An ad with an attribute called MY or TARGET is left to the scalar compiler.
+                return self._job_attribute(key, rows, active) or self._slot_attribute(key, rows, active)
+            return self._slot_attribute(key, rows, active, or_job=True)
+        # The scalar compiler handles ads with an attribute called MY or TARGET.
         if scope not in ("my", "target") or scope in self.table.columns or self.job._find(scope) is not None:
             raise Unsupported
         if (scope == "my") == (side == JOB):
-            return self._of_job(key, rows, marks) or ALL_UNDEFINED
-        return self._of_slots(key, rows, marks)
+            return self._job_attribute(key, rows, active) or ALL_UNDEFINED
+        return self._slot_attribute(key, rows, active)
 
-    def _of_job(self, key: str, rows: Rows, marks: Marks) -> Vector | None:
-        """Evaluate an attribute of the job; None where it has none of that name."""
-        self.lasting = False
+    def _job_attribute(self, key: str, rows: Rows, active: Active) -> Vector | None:
+        """Evaluate an attribute of the job; return None if the job does not have it."""
+        self.columns_only = False
         cell = self.job._find(key)
         if cell is None:
             return None
         if type(cell[1]) is Literal:
             return self.arena.constant(cell[1].value)
-        return self._entered(cell[1], (JOB, key), rows, marks)
+        return self._follow(cell[1], (JOB, key), rows, active)
 
-    def _entered(self, thing: Expression, mark: tuple[str, str], rows: Rows, marks: Marks) -> Vector:
-        """Evaluate the expression under a name; undefined where that name is under evaluation already."""
-        if mark in marks:
+    def _follow(self, expression: Expression, name: tuple[str, str], rows: Rows, active: Active) -> Vector:
+        """Evaluate the expression of an attribute; return undefined if that attribute is already under evaluation."""
+        if name in active:
             self.circular += 1
             return ALL_UNDEFINED
-        if (known := self.entered.get((mark, id(thing), id(rows)))) is not None:
-            return known[0]
-        self.most_entered -= 1
-        if self.most_entered < 0:
-            raise EvaluationFailed(f"the evaluation of {mark[1]} in columns takes too many steps")
+        if (cached := self.followed.get((name, id(expression), id(rows)))) is not None:
+            return cached[0]
+        self.follows_left -= 1
+        if self.follows_left < 0:
+            raise EvaluationFailed(f"the evaluation of {name[1]} in columns takes too many steps")
         circular = self.circular
-        vector = self.whole(thing, mark[0], rows, marks | {mark})
+        vector = self.evaluate(expression, name[0], rows, active | {name})
         if self.circular == circular:
-            self.entered[mark, id(thing), id(rows)] = vector, rows
+            self.followed[name, id(expression), id(rows)] = vector, rows
         return vector
 
-    def _of_slots(self, key: str, rows: Rows, marks: Marks, or_job: bool = False) -> Vector:
-        """Return a column. Absent cells are undefined, or with ``or_job`` the job's attribute of that name."""
+    def _slot_attribute(self, key: str, rows: Rows, active: Active, or_job: bool = False) -> Vector:
+        """Return a column. For absent cells use undefined, or with ``or_job`` the job's attribute."""
         column = self.table.columns.get(key)
         if column is None:
-            self.depends[key] = -1
-            return (self._of_job(key, rows, marks) if or_job else None) or ALL_UNDEFINED
-        self.depends[key] = column.version
+            self.column_versions[key] = -1
+            return (self._job_attribute(key, rows, active) if or_job else None) or ALL_UNDEFINED
+        self.column_versions[key] = column.version
         vector = self.table.vector(column, rows)
         kind = vector.kind
         if not vector.mixed:
             if kind == ABSENT:
-                return (self._of_job(key, rows, marks) if or_job else None) or ALL_UNDEFINED
-            return self._expressions(key, vector, rows, marks) if kind == OTHER else vector
+                return (self._job_attribute(key, rows, active) if or_job else None) or ALL_UNDEFINED
+            return self._slot_expressions(key, vector, rows, active) if kind == OTHER else vector
         if not ((kind == ABSENT) | (kind == OTHER)).any():
             return vector
         parts: list[tuple[Any, Vector]] = []
         for column_kind, mask in ((ABSENT, kind == ABSENT), (OTHER, kind == OTHER)):
-            places = np.flatnonzero(mask)
-            if len(places) == 0:
+            positions = np.flatnonzero(mask)
+            if len(positions) == 0:
                 continue
-            inner = places if rows is None else rows[places]
+            subset = positions if rows is None else rows[positions]
             if column_kind == ABSENT:
-                parts.append((places, (self._of_job(key, inner, marks) if or_job else None) or ALL_UNDEFINED))
+                job_vector = self._job_attribute(key, subset, active) if or_job else None
+                parts.append((positions, job_vector or ALL_UNDEFINED))
             else:
-                parts.append((places, self._expressions(key, take(vector, places), inner, marks)))
+                parts.append((positions, self._slot_expressions(key, take(vector, positions), subset, active)))
         plain = np.flatnonzero((kind != ABSENT) & (kind != OTHER))
         if len(plain):
             parts.append((plain, take(vector, plain)))
-        return merge(self.count(rows), parts)
+        return merge(self.row_count(rows), parts)
 
-    def _expressions(self, key: str, vector: Vector, rows: Rows, marks: Marks) -> Vector:
-        """Evaluate slot attributes that are expressions: each distinct one over the slots that have it."""
+    def _slot_expressions(self, key: str, vector: Vector, rows: Rows, active: Active) -> Vector:
+        """Evaluate each distinct expression of a slot attribute over the slots that have it."""
         expressions = self.table.heap.expressions
         if vector.constant:
-            return self._entered(expressions[vector.data], (SLOT, key), rows, marks)
+            return self._follow(expressions[vector.data], (SLOT, key), rows, active)
         distinct, inverse = factorize(vector.data)
         parts = []
-        for number, place in enumerate(distinct.tolist()):
-            places = np.flatnonzero(inverse == number)
-            inner = places if rows is None else rows[places]
-            parts.append((places, self._entered(expressions[place], (SLOT, key), inner, marks)))
+        for number, index in enumerate(distinct.tolist()):
+            positions = np.flatnonzero(inverse == number)
+            subset = positions if rows is None else rows[positions]
+            parts.append((positions, self._follow(expressions[index], (SLOT, key), subset, active)))
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
-        """Return the column that a reference means; "" for a plain value of the job, None for neither."""
+        """Return the column that a reference reads; "" for a plain value of the job, None for anything else."""
         if node.absolute or node.key in MATCH_NAMES:
             return None
         scope = scope_of(node)
         in_job = self.job._find(node.key)
         in_table = node.key in self.table.columns
         if scope == "":
-            # Where both ads have it, either may be meant, slot by slot.
-            own = in_job is not None if side == JOB else not in_table
+            # If both ads have it, each slot may read a different one.
+            in_own_ad = in_job is not None if side == JOB else not in_table
             if side == SLOT and in_table and in_job is not None:
                 return None
         elif scope in ("my", "target"):
             if scope in self.table.columns or self.job._find(scope) is not None:
                 return None
-            own = (scope == "my") == (side == JOB)
+            in_own_ad = (scope == "my") == (side == JOB)
         else:
             return None
-        if not own:
+        if not in_own_ad:
             return node.key if in_table else None
-        self.lasting = False
+        self.columns_only = False
         return "" if in_job is not None and type(in_job[1]) is Literal else None
 
     # -- slot by slot --------------------------------------------------------------------------------------------------
 
-    def count_scalar(self, number: int) -> None:
-        """Count calls of the scalar compiler; raise Unsupported where it is not allowed."""
-        if not self.scalar_allowed:
+    def count_scalar(self, calls: int) -> None:
+        """Count calls of the scalar compiler; raise Unsupported if it is not allowed."""
+        if not self.allow_scalar:
             raise Unsupported
-        self.scalar += number
+        self.scalar_calls += calls
 
-    def _slot_by_slot(self, node: Expression, side: str, rows: Rows, marks: Marks) -> Vector:
-        """Evaluate a node in each slot's own ad, by the scalar compiler."""
-        self.lasting = False
-        places = range(len(self.table)) if rows is None else rows.tolist()
-        self.count_scalar(len(places))
-        values = [self.closed(self.in_slot(node, side, self.table.ad(place), marks)) for place in places]
+    def _slot_by_slot(self, node: Expression, side: str, rows: Rows, active: Active) -> Vector:
+        """Evaluate a node in each slot's ad with the scalar compiler."""
+        self.columns_only = False
+        positions = range(len(self.table)) if rows is None else rows.tolist()
+        self.count_scalar(len(positions))
+        ads = map(self.table.ad, positions)
+        values = [self.require_constant(self.evaluate_in_slot(node, side, ad, active)) for ad in ads]
         return self.arena.from_values(values) if values else ALL_UNDEFINED
 
-    def in_slot(self, node: Expression, side: str, ad: ClassAd, marks: Marks) -> Any:
-        """Evaluate a node for one slot by the scalar compiler, with the attributes under evaluation marked."""
+    def evaluate_in_slot(self, node: Expression, side: str, ad: ClassAd, active: Active) -> Any:
+        """Evaluate a node for one slot with the scalar compiler, which learns the attributes under evaluation."""
         my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
         env = Environment(my, target, self.context)
         env.depth -= self.steps
-        given = env.given = env.steps = min(env.steps, max(STEPS_IN_A_SLOT, self.budget))
-        if marks:
-            env.active = {(id((self.job if where == JOB else ad)._cells), key) for where, key in marks}
+        granted = env.charged_from = env.steps = min(env.steps, max(STEPS_PER_SLOT, self.budget))
+        if active:
+            env.active = {(id((self.job if name_side == JOB else ad)._cells), key) for name_side, key in active}
         try:
             return evaluate_in(node, env, self.job if side == JOB else ad)
         except RecursionError:
             raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
         finally:
-            self.budget -= given - env.steps
-            env.settle()
+            self.budget -= granted - env.steps
+            env.charge()
 
-    def closed(self, value: Any) -> Any:
-        """Return a value that may leave its slot: the members of a list or an ad must be constants."""
+    def require_constant(self, value: Any) -> Any:
+        """Return a value that is valid outside its slot; raise Unsupported if its members depend on the slot."""
         if isinstance(value, ListValue) and all(isinstance(member, Literal) for member in value.expressions):
             return value
         if isinstance(value, ListValue | ClassAd):
-            raise _Open(value)
+            raise _SlotDependent(value)
         return value
 
 
-class _Open(Unsupported):
+class _SlotDependent(Unsupported):
     """A list or an ad has members that depend on the slot: compute the enclosing node slot by slot."""
 
 

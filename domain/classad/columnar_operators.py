@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .ad import ClassAd
-from .columnar import HANDLERS, Columnar, Marks
-from .columnar_values import by_value, distinct
+from .columnar import HANDLERS, Active, Columnar
+from .columnar_values import by_value, compute_distinct
 from .columns import BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF
 from .environment import Environment
 from .function_registry import FUNCTIONS, ClassAdFunction, Needs
@@ -49,100 +49,101 @@ from .vectors import (
 )
 
 
-def _unary(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
-    operand = evaluation.run(node.operand, side, rows, marks)
+def _unary(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+    operand = evaluation.run(node.operand, side, rows, active)
     if node.op == "!":
         return negated(operand)
     if node.op == "-" and not operand.mixed and not operand.constant and operand.kind == INTEGER:
         with np.errstate(over="ignore"):
             return Vector(INTEGER, np.negative(operand.data))
     compute = UNARY[node.op]
-    return distinct(evaluation, [operand], rows, lambda values: compute(values[0]))
+    return compute_distinct(evaluation, [operand], rows, lambda values: compute(values[0]))
 
 
-def _binary(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
+def _binary(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
     op = node.op
     if op == "&&" or op == "||":
-        return _connective(evaluation, node, side, rows, marks)
+        return _connective(evaluation, node, side, rows, active)
     if op == "[]" and (known := by_value(evaluation, node, side, rows)) is not None:
         return known
-    left = evaluation.run(node.left, side, rows, marks)
+    left = evaluation.run(node.left, side, rows, active)
     if op == "?:":
-        return _elvis(evaluation, left, node.right, side, rows, marks)
-    right = evaluation.run(node.right, side, rows, marks)
+        return _elvis(evaluation, left, node.right, side, rows, active)
+    right = evaluation.run(node.right, side, rows, active)
     if op == "[]":
-        return distinct(evaluation, [left, right], rows, _subscript)
+        return compute_distinct(evaluation, [left, right], rows, _subscript)
     try:
-        return binary(evaluation.arena, op, left, right, evaluation.count(rows))
+        return binary(evaluation.arena, op, left, right, evaluation.row_count(rows))
     except Unsupported:
         compute = BINARY[op]
-        return distinct(evaluation, [left, right], rows, lambda values: compute(values[0], values[1]))
+        return compute_distinct(evaluation, [left, right], rows, lambda values: compute(values[0], values[1]))
 
 
-def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, rows: Rows, marks: Marks) -> Vector:
+def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, rows: Rows, active: Active) -> Vector:
     if not left.mixed:
-        return evaluation.run(right, side, rows, marks) if left.kind == UNDEF else left
+        return evaluation.run(right, side, rows, active) if left.kind == UNDEF else left
     missing = np.flatnonzero(left.kind == UNDEF)
     if len(missing) == 0:
         return left
-    there = np.flatnonzero(left.kind != UNDEF)
-    inner = missing if rows is None else rows[missing]
-    return merge(len(left.kind), [(there, take(left, there)), (missing, evaluation.run(right, side, inner, marks))])
+    present = np.flatnonzero(left.kind != UNDEF)
+    subset = missing if rows is None else rows[missing]
+    fallback = evaluation.run(right, side, subset, active)
+    return merge(len(left.kind), [(present, take(left, present)), (missing, fallback)])
 
 
-def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, marks: Marks) -> Vector:
-    """Evaluate ``&&`` or ``||`` from left to right, each operand only where those before it have not decided."""
+def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, active: Active) -> Vector:
+    """Evaluate ``&&`` or ``||`` from left to right, each operand only in rows that are still undecided."""
     decisive = node.op == "||"
     operands: list[Expression] = []
-    here: Expression = node
-    while isinstance(here, Binary) and here.op == node.op:
-        operands.append(here.right)
-        here = here.left
-    operands.append(here)
+    remaining: Expression = node
+    while isinstance(remaining, Binary) and remaining.op == node.op:
+        operands.append(remaining.right)
+        remaining = remaining.left
+    operands.append(remaining)
     operands.reverse()
-    plain: Any = None  # the result so far, as long as it is true or false everywhere
+    decided: Any = None  # the result so far, while it is true or false in every row
     for place, operand in enumerate(operands):
-        places = None
-        if plain is not None and not _total(evaluation, operand, side):
-            places = np.flatnonzero(plain != decisive)
-            if len(places) == 0:
+        positions = None
+        if decided is not None and not _is_total(evaluation, operand, side):
+            positions = np.flatnonzero(decided != decisive)
+            if len(positions) == 0:
                 break
-        inner = rows if places is None else places if rows is None else rows[places]
-        condition = truths(evaluation.run(operand, side, inner, marks))
+        subset = rows if positions is None else positions if rows is None else rows[positions]
+        condition = truths(evaluation.run(operand, side, subset, active))
         if isinstance(condition, bool | np.bool_):
             if bool(condition) is decisive:
                 return evaluation.arena.constant(decisive)
         elif not isinstance(condition, np.ndarray) or condition.dtype != np.bool_:
-            return _three_valued(evaluation, operands[place:], decisive, plain, side, rows, marks)
-        elif plain is None:
-            plain = condition
-        elif places is None:
-            plain = plain | condition if decisive else plain & condition
+            return _three_valued(evaluation, operands[place:], decisive, decided, side, rows, active)
+        elif decided is None:
+            decided = condition
+        elif positions is None:
+            decided = decided | condition if decisive else decided & condition
         else:
-            plain = plain.copy()
-            plain[places] = condition
-    return evaluation.arena.constant(not decisive) if plain is None else Vector(BOOLEAN, plain)
+            decided = decided.copy()
+            decided[positions] = condition
+    return evaluation.arena.constant(not decisive) if decided is None else Vector(BOOLEAN, decided)
 
 
-def _total(evaluation: Columnar, node: Expression, side: str) -> bool:
-    """Return whether array operations alone give a node a value in every slot, so that laziness is not needed."""
+def _is_total(evaluation: Columnar, node: Expression, side: str) -> bool:
+    """Check whether array operations give a node a value in every slot, which makes lazy evaluation unnecessary."""
     pending = [node]
     while pending:
-        here = pending.pop()
-        kind = type(here)
+        current = pending.pop()
+        kind = type(current)
         if kind is Attribute:
-            key = evaluation.column_of(here, side)
+            key = evaluation.column_of(current, side)
             if key is None:
                 return False
             kinds = evaluation.table.columns[key].kinds if key else 0
             if (kinds == OTHER) if type(kinds) is int else (kinds == OTHER).any():  # type: ignore[union-attr]
                 return False
         elif kind is not Literal and kind is not Parentheses:
-            if kind is not Binary or here.op in ("[]", "?:", "<<", ">>", ">>>"):  # type: ignore[attr-defined]
+            if kind is not Binary or current.op in ("[]", "?:", "<<", ">>", ">>>"):  # type: ignore[attr-defined]
                 return False
-            pending.extend(children(here))
+            pending.extend(children(current))
             continue
-        pending.extend(() if kind is Attribute else children(here))
+        pending.extend(() if kind is Attribute else children(current))
     return True
 
 
@@ -150,72 +151,79 @@ def _three_valued(
     evaluation: Columnar,
     operands: Sequence[Expression],
     decisive: bool,
-    before: Any,
+    decided_before: Any,
     side: str,
     rows: Rows,
-    marks: Marks,
+    active: Active,
 ) -> Vector:
-    """Evaluate the rest of a connective with exceptional cells; ``before``: its truth so far, None if undecided."""
-    total = evaluation.count(rows)
+    """Evaluate the remaining operands if some cells are exceptional; ``before`` is the result so far, if any."""
+    total = evaluation.row_count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)
-    open_places = np.arange(total)
-    if before is not None:
-        codes[before == decisive] = TRUE if decisive else FALSE
-        open_places = np.flatnonzero(before != decisive)
+    undecided = np.arange(total)
+    if decided_before is not None:
+        codes[decided_before == decisive] = TRUE if decisive else FALSE
+        undecided = np.flatnonzero(decided_before != decisive)
     for operand in operands:
-        if len(open_places) == 0:
+        if len(undecided) == 0:
             break
-        inner = open_places if rows is None else rows[open_places]
-        condition = truths(evaluation.run(operand, side, inner, marks))
+        subset = undecided if rows is None else rows[undecided]
+        condition = truths(evaluation.run(operand, side, subset, active))
         if not isinstance(condition, np.ndarray):
-            condition = np.full(len(open_places), int(condition), np.uint8)
+            condition = np.full(len(undecided), int(condition), np.uint8)
         condition = condition.astype(np.uint8)
-        closing = (condition == (TRUE if decisive else FALSE)) | (condition == WRONG)
-        changed = closing | (condition == UNKNOWN)
-        codes[open_places[changed]] = condition[changed]
-        open_places = open_places[~closing]
+        deciding = (condition == (TRUE if decisive else FALSE)) | (condition == WRONG)
+        changed = deciding | (condition == UNKNOWN)
+        codes[undecided[changed]] = condition[changed]
+        undecided = undecided[~deciding]
     return from_codes(codes)
 
 
-def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
-    return choice(evaluation, (node.condition, node.then, node.otherwise), side, rows, marks, lazy=False)
+def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+    return choice(evaluation, (node.condition, node.then, node.otherwise), side, rows, active, lazy=False)
 
 
 def choice(
-    evaluation: Columnar, operands: Sequence[Expression], side: str, rows: Rows, marks: Marks, *, lazy: bool = True
+    evaluation: Columnar,
+    operands: Sequence[Expression],
+    side: str,
+    rows: Rows,
+    active: Active,
+    *,
+    lazy: bool = True,
 ) -> Vector:
-    """Evaluate one of two branches, by a condition.
+    """Evaluate one of two branches, chosen by a condition.
 
-    :param lazy: leave the branches alone where the condition is no boolean (a string, say; not an error); else a
-        failure in a branch fails here
+    :param lazy: skip both branches where the condition is neither boolean nor an error (a string, for example);
+        otherwise evaluate both there, so that a failure in one of them is raised
     """
     condition, then, otherwise = operands
-    given = evaluation.run(condition, side, rows, marks)
-    chosen = truths(given)
-    if not isinstance(chosen, np.ndarray):
-        if isinstance(chosen, bool | np.bool_):
-            return evaluation.run(then if chosen else otherwise, side, rows, marks)
-        if chosen == WRONG and not lazy and given.kind != ERR:
-            evaluation.run(then, side, rows, marks)
-            evaluation.run(otherwise, side, rows, marks)
-        return ALL_UNDEFINED if chosen == UNKNOWN else ALL_ERROR
+    condition_values = evaluation.run(condition, side, rows, active)
+    truth = truths(condition_values)
+    if not isinstance(truth, np.ndarray):
+        if isinstance(truth, bool | np.bool_):
+            return evaluation.run(then if truth else otherwise, side, rows, active)
+        if truth == WRONG and not lazy and condition_values.kind != ERR:
+            evaluation.run(then, side, rows, active)
+            evaluation.run(otherwise, side, rows, active)
+        return ALL_UNDEFINED if truth == UNKNOWN else ALL_ERROR
     parts: list[tuple[Any, Vector]] = []
     for code, branch in ((TRUE, then), (FALSE, otherwise), (UNKNOWN, None), (WRONG, None)):
-        places = np.flatnonzero(chosen == code)
-        if len(places) == 0:
+        positions = np.flatnonzero(truth == code)
+        if len(positions) == 0:
             continue
-        inner = places if rows is None else rows[places]
+        subset = positions if rows is None else rows[positions]
         if branch is None:
-            none = places[given.kind[places] != ERR] if code == WRONG and not lazy and given.mixed else places[:0]
-            if len(none):
-                inner = none if rows is None else rows[none]
-                evaluation.run(then, side, inner, marks)
-                evaluation.run(otherwise, side, inner, marks)
-            parts.append((places, ALL_UNDEFINED if code == UNKNOWN else ALL_ERROR))
+            if code == WRONG and not lazy and condition_values.mixed:
+                invalid = positions[condition_values.kind[positions] != ERR]
+                if len(invalid):
+                    subset = invalid if rows is None else rows[invalid]
+                    evaluation.run(then, side, subset, active)
+                    evaluation.run(otherwise, side, subset, active)
+            parts.append((positions, ALL_UNDEFINED if code == UNKNOWN else ALL_ERROR))
         else:
-            parts.append((places, evaluation.run(branch, side, inner, marks)))
-    return merge(len(chosen), parts)
+            parts.append((positions, evaluation.run(branch, side, subset, active)))
+    return merge(len(truth), parts)
 
 
 def _subscript(values: list[Any]) -> Any:
@@ -245,7 +253,7 @@ HANDLERS.update({Unary: _unary, Binary: _binary, Conditional: _conditional})
 _KIND_TESTS = {"isundefined": UNDEF, "iserror": ERR, "isstring": STRING, "isinteger": INTEGER, "isboolean": BOOLEAN}
 
 
-def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
+def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
     key, arguments = node.key, node.arguments
     function = FUNCTIONS.get(key)
     if function is None:
@@ -255,65 +263,67 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) 
     if not function.least <= len(arguments) <= function.most:
         return ALL_ERROR
     if key == "ifthenelse":
-        return choice(evaluation, arguments, side, rows, marks)
+        return choice(evaluation, arguments, side, rows, active)
     if function.needs is Needs.PLACE:
         raise Unsupported
     if function.needs is Needs.CONTEXT:
-        evaluation.lasting = False
+        evaluation.columns_only = False
     if (known := by_value(evaluation, node, side, rows)) is not None:
         return known
-    at = function.members.get(len(arguments))
-    if at is not None and _open_list(arguments[at]):
-        return _of_members(evaluation, arguments, at, function, side, rows, marks)
-    vectors = [evaluation.run(argument, side, rows, marks) for argument in arguments]
+    list_position = function.members.get(len(arguments))
+    if list_position is not None and _is_computed_list(arguments[list_position]):
+        return _call_on_list(evaluation, arguments, list_position, function, side, rows, active)
+    vectors = [evaluation.run(argument, side, rows, active) for argument in arguments]
     if key in _KIND_TESTS:
         return _kind_test(vectors[0], _KIND_TESTS[key])
     context = evaluation.context
-    body = function.eager
-    if body is not None:
-        return distinct(evaluation, vectors, rows, lambda values: body(Environment(None, None, context), None, values))
+    eager = function.eager
+    if eager is not None:
+        return compute_distinct(
+            evaluation, vectors, rows, lambda values: eager(Environment(None, None, context), None, values)
+        )
     lazy = function.lazy
     assert lazy is not None
 
     def call(values: list[Any]) -> Any:
-        return lazy(Environment(None, None, context), None, [_returning(value) for value in values], node)
+        return lazy(Environment(None, None, context), None, [_constant_function(value) for value in values], node)
 
-    return distinct(evaluation, vectors, rows, call)
+    return compute_distinct(evaluation, vectors, rows, call)
 
 
-def _of_members(
+def _call_on_list(
     evaluation: Columnar,
     arguments: Sequence[Any],
-    at: int,
+    list_position: int,
     function: ClassAdFunction,
     side: str,
     rows: Rows,
-    marks: Marks,
+    active: Active,
 ) -> Vector:
-    """Evaluate a function of the list literal at argument ``at``, each member a vector."""
-    body = function.eager
-    assert body is not None
-    end = at + len(arguments[at].members)
-    flat = [*arguments[:at], *arguments[at].members, *arguments[at + 1 :]]
+    """Evaluate a function of a list literal, the argument number ``at``, with a vector for each member."""
+    eager = function.eager
+    assert eager is not None
+    list_end = list_position + len(arguments[list_position].members)
+    parts = [*arguments[:list_position], *arguments[list_position].members, *arguments[list_position + 1 :]]
 
     def call(values: list[Any]) -> Any:
-        members = ListValue([Constant(value) for value in values[at:end]], None)
+        members = ListValue([Constant(value) for value in values[list_position:list_end]], None)
         env = Environment(None, None, evaluation.context)
-        return body(env, None, [*values[:at], members, *values[end:]])
+        return eager(env, None, [*values[:list_position], members, *values[list_end:]])
 
-    return distinct(evaluation, [evaluation.run(part, side, rows, marks) for part in flat], rows, call)
+    return compute_distinct(evaluation, [evaluation.run(part, side, rows, active) for part in parts], rows, call)
 
 
-def _returning(value: Any) -> Callable[[Any, Any], Any]:
+def _constant_function(value: Any) -> Callable[[Any, Any], Any]:
     return lambda env, ad: value
 
 
-def _open_list(node: Expression) -> bool:
-    """Return whether a node is a list literal of which no member is a list or an ad."""
+def _is_computed_list(node: Expression) -> bool:
+    """Check whether a node is a list literal without nested lists or ads, and not all of it literals."""
     if not isinstance(node, ListExpression):
         return False
-    plain = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)
-    return plain and not all(isinstance(member, Literal) for member in node.members)
+    decided = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)
+    return decided and not all(isinstance(member, Literal) for member in node.members)
 
 
 def _kind_test(vector: Vector, kind: int) -> Vector:

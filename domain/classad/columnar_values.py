@@ -1,4 +1,4 @@
-"""Evaluate nodes that are no array operation: once for each distinct value, or combination of values."""
+"""Evaluate nodes without an array operation: once for each distinct value or combination of values."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ _PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, List
 
 
 def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> Vector | None:
-    """Compute a function of one column of plain values once per distinct value; None if a node reads anything else."""
+    """Compute a function of one column once per distinct plain value; return None for any other node."""
     key = _single_column(evaluation, node, side)
     if not key:
         return None
     column = evaluation.table.columns[key]
-    evaluation.depends[key] = column.version
-    memo = (side, key, shape(node))
-    kept = evaluation.table.vectors.get(memo)
-    if kept is not None and kept[0] == column.version:
-        column_values = kept[1]
+    evaluation.column_versions[key] = column.version
+    cache_key = (side, key, shape(node))
+    cached = evaluation.table.vectors.get(cache_key)
+    if cached is not None and cached[0] == column.version:
+        column_values = cached[1]
     else:
-        made = _of_each_value(evaluation, node, side, column)
-        if made is None:
+        computed = _map_distinct(evaluation, node, side, column)
+        if computed is None:
             return None
-        column_values = made
-        if evaluation.lasting and not _refers(column_values):
-            evaluation.table.keep_vector(memo, column.version, column_values)
+        column_values = computed
+        if evaluation.columns_only and not _is_transient(column_values):
+            evaluation.table.keep_vector(cache_key, column.version, column_values)
     return column_values if rows is None else take(column_values, rows)
 
 
-def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: AttributeColumn) -> Vector | None:
+def _map_distinct(evaluation: Columnar, node: Expression, side: str, column: AttributeColumn) -> Vector | None:
     kinds, values, inverse = evaluation.table.distinct(column)
     if len(kinds) > len(inverse) // 8 + 16 or (kinds == OTHER).any():
         return None
@@ -65,7 +65,7 @@ def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: At
         my, target = (evaluation.job, slot) if evaluation.job_is_left else (slot, evaluation.job)
         try:
             results.append(
-                evaluation.closed(
+                evaluation.require_constant(
                     evaluate_in(
                         node, Environment(my, target, evaluation.context), evaluation.job if side == JOB else slot
                     )
@@ -77,31 +77,31 @@ def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: At
 
 
 def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
-    """Return the key of the one column that a node reads; None where it reads several, or more than columns hold."""
+    """Return the key of the only column that a node reads; None if it reads several, or anything not in columns."""
     name: str | None = None
     pending = [node]
     while pending:
-        here = pending.pop()
-        kind = type(here)
+        current = pending.pop()
+        kind = type(current)
         if kind is Attribute:
-            key = evaluation.column_of(here, side)
+            key = evaluation.column_of(current, side)
             if key is None or (key and name is not None and key != name):
                 return None
             name = key or name
             continue
         if kind is Call:
-            function = FUNCTIONS.get(here.key)  # type: ignore[attr-defined]
+            function = FUNCTIONS.get(current.key)  # type: ignore[attr-defined]
             if function is None or function.needs is Needs.PLACE:
                 return None
             if function.needs is Needs.CONTEXT:
-                evaluation.lasting = False
+                evaluation.columns_only = False
         elif kind not in _PLAIN_NODES:
             return None
-        pending.extend(children(here))
+        pending.extend(children(current))
     return name
 
 
-def distinct(
+def compute_distinct(
     evaluation: Columnar, vectors: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]
 ) -> Vector:
     """Compute a function of some vectors once per distinct combination of their values."""
@@ -109,10 +109,10 @@ def distinct(
     varying = [vector for vector in vectors if not vector.constant]
     if not varying:
         return arena.constant(compute([arena.value(vector.kind, vector.data) for vector in vectors]))
-    count = evaluation.count(rows)
+    row_count = evaluation.row_count(rows)
     groups: Any = None
     for vector in varying:
-        numbers = vector.data if vector.mixed else payloads(vector.kind, vector.data, count)
+        numbers = vector.data if vector.mixed else payloads(vector.kind, vector.data, row_count)
         distinct, inverse = factorize(numbers)
         if vector.mixed:
             inverse = inverse * 8 + vector.kind
@@ -120,14 +120,14 @@ def distinct(
         groups = inverse if groups is None else factorize(groups * len(distinct) + inverse)[1]
     size = int(groups.max()) + 1
     example = np.zeros(size, np.int64)
-    example[groups] = np.arange(count)
+    example[groups] = np.arange(row_count)
     columns = [arena.values(take(vector, example), size) for vector in vectors]
-    if size > count // 8 + 16:
+    if size > row_count // 8 + 16:
         evaluation.count_scalar(size)
     results = arena.from_values([compute(list(values)) for values in zip(*columns, strict=True)])
     return take(results, groups)
 
 
-def _refers(vector: Vector) -> bool:
-    """Return whether cells are lists or times, which live no longer than the evaluation that made them."""
+def _is_transient(vector: Vector) -> bool:
+    """Check whether cells are lists or times, which are valid only during one evaluation."""
     return bool((vector.kind == OTHER).any()) if vector.mixed else vector.kind == OTHER

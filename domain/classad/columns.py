@@ -1,7 +1,7 @@
-"""Hold one attribute over all slots in two arrays: a kind for each cell, and 64 bits of payload.
+"""Store one attribute of all slots in two arrays: a kind and 64 bits of payload for each cell.
 
-An attribute that is the same in every slot, as most are, takes no array. Strings are codes of a dictionary that the
-whole table shares. Expressions, lists, ads and times are indexes into the table's list of expressions.
+Most attributes are the same in every slot; these need no array. Strings are codes of a dictionary that the whole table
+shares. Expressions, lists, ads and times are indexes into the table's list of expressions.
 """
 
 from __future__ import annotations
@@ -36,54 +36,54 @@ class CellType(IntEnum):
 
 ABSENT, UNDEF, ERR, BOOLEAN, INTEGER, REAL, STRING, OTHER = (int(kind) for kind in CellType)
 
-_double = struct.Struct("<d")
-_quad = struct.Struct("<q")
+_DOUBLE = struct.Struct("<d")
+_INT64 = struct.Struct("<q")
 
 
 def real_bits(real: float) -> int:
     """Return the 64 bits of a real, as an integer."""
-    return int(_quad.unpack(_double.pack(real))[0])
+    return int(_INT64.unpack(_DOUBLE.pack(real))[0])
 
 
-class Strings:
-    """A table's dictionary of strings: their codes, and for each the code of its lower-case form."""
+class StringCodes:
+    """A table's dictionary of strings: the code of each string, and the code of its lower-case form."""
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
         self.texts: list[str] = []
-        self._folds: npt.NDArray[np.int32] = np.zeros(0, np.int32)
-        self._folded = 0
+        self._lowercase: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        self._lowercase_count = 0
 
     def code(self, text: str) -> int:
-        """Return the code of a string; give a new string a new code."""
+        """Return the code of a string; assign one to a new string."""
         code = self.codes.get(text)
         if code is None:
             code = self.codes[text] = len(self.texts)
             self.texts.append(text)
         return code
 
-    def folded(self) -> npt.NDArray[np.int32]:
+    def lowercase_codes(self) -> npt.NDArray[np.int32]:
         """Return, for each code, the code of its lower-case form."""
         texts = self.texts
-        while self._folded < len(texts):
-            if len(texts) > len(self._folds):
-                room = np.zeros(len(texts) + len(texts) // 4 + 64, np.int32)
-                room[: self._folded] = self._folds[: self._folded]
-                self._folds = room
-            first, last = self._folded, len(texts)
-            self._folds[first:last] = [self.code(lower(text)) for text in texts[first:last]]
-            self._folded = last
-        return self._folds
+        while self._lowercase_count < len(texts):
+            if len(texts) > len(self._lowercase):
+                larger = np.zeros(len(texts) + len(texts) // 4 + 64, np.int32)
+                larger[: self._lowercase_count] = self._lowercase[: self._lowercase_count]
+                self._lowercase = larger
+            first, last = self._lowercase_count, len(texts)
+            self._lowercase[first:last] = [self.code(lower(text)) for text in texts[first:last]]
+            self._lowercase_count = last
+        return self._lowercase
 
 
-_KNOWN_MOST = 10_000
+_MAX_KNOWN = 10_000
 
 
 class Heap:
     """The strings and expressions to which the cells of a table refer."""
 
     def __init__(self) -> None:
-        self.strings = Strings()
+        self.strings = StringCodes()
         self.expressions: list[Expression] = []
         self._numbers: dict[str, int] = {}
         self._known: dict[int, tuple[Expression, int]] = {}
@@ -99,7 +99,7 @@ class Heap:
             if number is None:
                 number = self._numbers[text] = len(self.expressions)
                 self.expressions.append(expression)
-            if len(self._known) >= _KNOWN_MOST:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[id(expression)] = expression, number
             return OTHER, number
@@ -127,49 +127,51 @@ class Heap:
         if kind == BOOLEAN:
             return payload != 0
         if kind == REAL:
-            return _double.unpack(_quad.pack(payload))[0]
+            return _DOUBLE.unpack(_INT64.pack(payload))[0]
         return ERROR if kind == ERR else UNDEFINED
 
 
 class AttributeColumn:
     """An attribute over the rows of a table. ``kinds`` and ``payload`` are arrays, or single numbers for all rows."""
 
-    __slots__ = ("_derived", "cell", "kinds", "name", "payload", "version")
+    __slots__ = ("_arrays", "cell", "kinds", "name", "payload", "version")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.kinds: Kinds | int = ABSENT
         self.payload: Integers | int = 0
-        # The one cell that all rows share, to recognise it without decoding.
+        # The cell that all rows share, to recognize it without decoding.
         self.cell: object = None
         self.version = 0
-        self._derived: dict[str, tuple[int, Any]] = {}
+        self._arrays: dict[str, tuple[int, Any]] = {}
 
     def append(self, heap: Heap, rows: int, cells: Sequence[Cell | None]) -> None:
         """Append the cells of the rows that follow the first ``rows``."""
         self.version += 1
-        distinct = dict(zip(map(id, cells), cells, strict=True))
-        codes = {known: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for known, cell in distinct.items()}
-        same = set(codes.values())
-        if len(same) == 1:
-            kind, payload = same.pop()
+        cells_by_id = dict(zip(map(id, cells), cells, strict=True))
+        codes = {
+            cell_id: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for cell_id, cell in cells_by_id.items()
+        }
+        distinct_codes = set(codes.values())
+        if len(distinct_codes) == 1:
+            kind, payload = distinct_codes.pop()
             if rows == 0:
                 self.kinds, self.payload = kind, payload
-                self.cell = cells[0] if len(distinct) == 1 else None
+                self.cell = cells[0] if len(cells_by_id) == 1 else None
                 return
             if type(self.payload) is int and (kind, payload) == (self.kinds, self.payload):
                 return
-        addresses = list(map(id, cells))
-        payloads = {known: payload for known, (_, payload) in codes.items()}
-        new = np.fromiter(map(payloads.__getitem__, addresses), np.int64, len(cells))
-        self.payload = new if rows == 0 else np.concatenate([self.payloads(rows), new])
+        cell_ids = list(map(id, cells))
+        payloads = {cell_id: payload for cell_id, (_, payload) in codes.items()}
+        new_payloads = np.fromiter(map(payloads.__getitem__, cell_ids), np.int64, len(cells))
+        self.payload = new_payloads if rows == 0 else np.concatenate([self.payloads(rows), new_payloads])
         self.cell = None
-        each = {known: kind for known, (kind, _) in codes.items()}
-        kinds = set(each.values()) | ({self.kinds} if type(self.kinds) is int and rows else set())
+        kinds_by_id = {cell_id: kind for cell_id, (kind, _) in codes.items()}
+        kinds = set(kinds_by_id.values()) | ({self.kinds} if type(self.kinds) is int and rows else set())
         if len(kinds) == 1 and (rows == 0 or type(self.kinds) is int):
             self.kinds = kinds.pop()
             return
-        new_kinds = np.fromiter(map(each.__getitem__, addresses), np.uint8, len(cells))
+        new_kinds = np.fromiter(map(kinds_by_id.__getitem__, cell_ids), np.uint8, len(cells))
         self.kinds = new_kinds if rows == 0 else np.concatenate([self.all_kinds(rows), new_kinds])
 
     def payloads(self, rows: int) -> Integers:
@@ -204,22 +206,22 @@ class AttributeColumn:
         kind = int(kinds[row]) if isinstance(kinds, np.ndarray) else kinds
         return kind, int(payload[row]) if isinstance(payload, np.ndarray) else payload
 
-    def keep(self, rows: Integers) -> None:
-        """Keep only some rows, in their order."""
+    def keep_rows(self, rows: Integers) -> None:
+        """Keep only the given rows, in their order."""
         if isinstance(self.payload, np.ndarray):
             self.payload = self.payload[rows]
         if isinstance(self.kinds, np.ndarray):
             self.kinds = self.kinds[rows]
         self.version += 1
 
-    def derived(self, name: str, make: Any) -> Any:
-        """Return an array made from the column, cached until the column changes."""
-        kept = self._derived.get(name)
-        if kept is not None and kept[0] == self.version:
-            return kept[1]
-        made = make()
-        self._derived[name] = (self.version, made)
-        return made
+    def cached(self, name: str, compute: Any) -> Any:
+        """Return an array computed from the column, cached until the column changes."""
+        cached = self._arrays.get(name)
+        if cached is not None and cached[0] == self.version:
+            return cached[1]
+        array = compute()
+        self._arrays[name] = (self.version, array)
+        return array
 
 
 def factorize(numbers: Integers) -> tuple[Integers, Integers]:
@@ -230,8 +232,8 @@ def factorize(numbers: Integers) -> tuple[Integers, Integers]:
         present = np.zeros(most - least + 1, bool)
         present[shifted] = True
         distinct = np.flatnonzero(present)
-        place = np.empty(most - least + 1, np.int64)
-        place[distinct] = np.arange(len(distinct))
-        return distinct + least, place[shifted]
+        index_of = np.empty(most - least + 1, np.int64)
+        index_of[distinct] = np.arange(len(distinct))
+        return distinct + least, index_of[shifted]
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return distinct, inverse

@@ -1,7 +1,7 @@
-"""Hold what an evaluation may know of the outside world.
+"""Define what an evaluation may know of the outside world.
 
-The engine has no clock, no randomness and no file of its own. A function that asks for something its ``Context`` does
-not hold fails with a clear message.
+The engine has no clock, random numbers or files. A function that needs something that its ``Context`` does not have
+fails with a clear message.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Context:
     """The surroundings of an evaluation; immutable.
 
-    :param now: the time, in whole seconds since the epoch; without it ``time()`` and the like raise ContextError
-    :param timezone: the zone of local times; UTC unless given
+    :param now: the time, in whole seconds since the epoch; without it functions like ``time()`` raise ContextError
+    :param timezone: the zone of local times; UTC by default
     :param seed: seeds ``random()``; without it ``random()`` raises ContextError
     :param user_maps: for ``userMap()``: map name to a mapping, or a function, from a user to "group1,group2"
-    :param functions: an embedder's own functions, name to callable(*values); as in HTCondor, they cannot replace a
-        built-in one
+    :param functions: additional functions, name to callable(*values); as in HTCondor, they cannot replace a built-in
+        function
     :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as in
         HTCondor by default
     :param trace: receives the lines that ``debug()`` writes; without it they are dropped
-    :param allowance: what the evaluations in this context may take altogether; without it, each has a whole budget
+    :param allowance: the steps that all evaluations in this context may take; without it, each has a full budget
     """
 
     __slots__ = ("allowance", "functions", "now", "seed", "timezone", "trace", "user_home", "user_maps")
@@ -61,11 +61,11 @@ class Context:
     ) -> None:
         for name, value, kind in (("now", now, int), ("seed", seed, int), ("timezone", timezone, tzinfo)):
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                kinds = {
+                descriptions = {
                     int: "a whole number (of seconds, for now)",
                     tzinfo: "a tzinfo, such as ZoneInfo('Europe/Rome')",
                 }
-                raise TypeError(f"{name} must be {kinds[kind]}, not {value!r}")
+                raise TypeError(f"{name} must be {descriptions[kind]}, not {value!r}")
         if functions:
             _check_functions(functions)
         values: dict[str, object] = {
@@ -78,48 +78,48 @@ class Context:
             "trace": trace,
             "allowance": allowance,
         }
-        for name, held in values.items():
-            object.__setattr__(self, name, held)
+        for name, argument in values.items():
+            object.__setattr__(self, name, argument)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Context does not change: make another with context.replace({name}=...)")
+        raise AttributeError(f"a Context cannot be changed; use context.replace({name}=...)")
 
     __delattr__ = None  # type: ignore[assignment]
 
     def replace(self, **changes: Any) -> Context:
-        """Return a copy with changes (the constructor's names)."""
+        """Return a copy with some of the constructor's arguments changed."""
         return Context(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
-    def time(self, asking: str) -> int:
-        """Return the seconds since the epoch; raise ContextError, naming the function ``asking``, without a ``now``."""
+    def time(self, function_name: str) -> int:
+        """Return the seconds since the epoch, for the function ``asking``; raise ContextError without a ``now``."""
         if self.now is None:
-            raise ContextError(f"{asking} needs the time: evaluate with Context(now=<seconds since the epoch>)")
+            raise ContextError(f"{function_name} needs the time: evaluate with Context(now=<seconds since the epoch>)")
         return self.now
 
-    def offset(self, seconds: int) -> int:
-        """Return the seconds east of UTC of local time at a point in time."""
+    def utc_offset(self, seconds: int) -> int:
+        """Return the offset of local time from UTC at an instant, in seconds east of UTC."""
         if self.timezone is UTC:
             return 0
         try:
             local = (_EPOCH + timedelta(seconds=seconds)).astimezone(self.timezone)
         except OverflowError:  # beyond the years of Python's calendar
             local = _EPOCH.astimezone(self.timezone)
-        east = local.utcoffset()
-        return 0 if east is None else int(east.total_seconds())
+        offset = local.utcoffset()
+        return 0 if offset is None else int(offset.total_seconds())
 
-    def standard(self, local: int) -> int:
-        """Return the instant of a local time, read as standard time in any season: C's mktime with tm_isdst = 0.
+    def from_standard_time(self, local: int) -> int:
+        """Return the instant of a local time, read as standard time in any season, like C's mktime with tm_isdst = 0.
 
         :param local: the fields of the local time as seconds, as if it were UTC
         """
-        east = self.offset(local)
+        offset = self.utc_offset(local)
         if self.timezone is not UTC:
             try:
-                saved = (_EPOCH + timedelta(seconds=local - east)).astimezone(self.timezone).dst()
+                saving = (_EPOCH + timedelta(seconds=local - offset)).astimezone(self.timezone).dst()
             except OverflowError:
-                saved = None
-            east = self.offset(local - east) - (0 if saved is None else int(saved.total_seconds()))
-        return local - east
+                saving = None
+            offset = self.utc_offset(local - offset) - (0 if saving is None else int(saving.total_seconds()))
+        return local - offset
 
     def zone_name(self) -> str:
         """Return the abbreviation of the zone's standard time."""
@@ -130,18 +130,18 @@ class Context:
 def _check_functions(functions: Mapping[str, Callable[..., Any]]) -> None:
     for name, function in functions.items():
         if lower(name) in FUNCTIONS:
-            raise ValueError(f"{name} is a function of the language, which cannot be replaced: choose another name")
+            raise ValueError(f"{name} is a built-in ClassAd function; choose another name")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot be called: a function's name is a word of letters, digits and _")
+            raise ValueError(f"{name!r} is not a function name; use letters, digits and _")
         if not callable(function):
-            raise TypeError(f"the function {name} cannot be called: {function!r}")
+            raise TypeError(f"the function {name} is not callable: {function!r}")
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Randomness:
-    """The pseudo-random numbers of one evaluation: drand48's, seeded by the context."""
+    """The pseudo-random numbers of one evaluation: those of drand48, seeded by the context."""
 
     __slots__ = ("_state",)
 
@@ -149,7 +149,7 @@ class Randomness:
         self._state = ((seed & 0xFFFFFFFF) << 16) | 0x330E
 
     def integer(self) -> int:
-        """Return the next number of 31 bits."""
+        """Return the next 31-bit number."""
         self._state = (self._state * _MULTIPLIER + 0xB) & ((1 << 48) - 1)
         return self._state >> 17
 

@@ -59,8 +59,8 @@ references            ``analysis._Search`` follows a name once in each ad, and p
 simplification        ``simplify.Known`` rewrites a name once, gives up after ``MOST_REWRITTEN``, folds small constants
                       only, and pays for folding
 over time             ``time_evaluation`` follows a name once and pays for it; ``sees_the_clock`` looks at a name once
-in columns            ``columnar`` evaluates a name once, gives up after ``MOST_ENTERED``; then ``scalar`` takes over,
-                      with one budget for all slots (``Columnar.in_slot``); ``plans`` inlines ``_MOST_INLINED`` names
+in columns            ``columnar`` evaluates a name once, gives up after ``MAX_FOLLOWED``; then ``scalar`` takes over,
+                      with one budget for all slots (``Columnar.evaluate_in_slot``); ``plans`` inlines ``_MAX_INLINED``
 parsing, compiling,   linear in the text, of which ``tokens.MAX_TOKENS`` bounds the length
 surveys, unparsing
 ====================  ==================================================================================================
@@ -84,7 +84,7 @@ class Environment:
     steps = MAX_STEPS
     # Where the context has an allowance: which user pays, and the steps that are not paid yet count from here.
     payer = ""
-    given = MAX_STEPS
+    charged_from = MAX_STEPS
     active: set[tuple[int, str]] | None = None
     # Values by expression and ad: (value, depth needed, ``active`` if it matters, expression, ad); the last two keep
     # the ids in use.
@@ -106,7 +106,7 @@ class Environment:
     def __init__(self, my: ClassAd | None, target: ClassAd | None, context: Context) -> None:
         self.context = context
         if context.allowance is not None:
-            context.allowance.give(self, my, target)
+            context.allowance.grant_budget(self, my, target)
         if target is None or my is None or target is my:
             self.left = self.right = None
             self.root = my
@@ -121,10 +121,10 @@ class Environment:
         if self.steps < 0:
             raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} steps")
 
-    def settle(self) -> None:
+    def charge(self) -> None:
         """Let the user whose allowance is used pay for the steps that were taken."""
         if self.context.allowance is not None:
-            self.context.allowance.settle(self)
+            self.context.allowance.charge(self)
 
     def pay(self, values: Sequence[Any]) -> None:
         """Pay for the characters and members of a function's arguments, or of its result."""

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Final
 
 from .ad import ClassAd
-from .analysis import references_found, value_of
+from .analysis import references_or_empty, value_or_error
 from .context import Context
 from .scalar import evaluator_of_several
 from .tree import Attribute, Call, Expression, Literal, children
@@ -28,12 +28,12 @@ def constant_truth(literal: Literal) -> bool | None:
 
 def truth(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
     """Return the truth of an expression, as the reference's EvalBool takes it."""
-    return _as_truth(value_of(expression, my, target, context))
+    return _as_truth(value_or_error(expression, my, target, context))
 
 
 def integer(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
     """Return a whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
-    value = value_of(expression, my, target, context)
+    value = value_or_error(expression, my, target, context)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)
     return None
@@ -80,7 +80,7 @@ def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Co
         here, other = (my, target) if mine else (target, my)
         if here is None:
             continue
-        references = references_found(expression, here)
+        references = references_or_empty(expression, here)
         names = [(name, mine) for name in references.internal]
         names += [(name.rpartition(".")[2], not mine) for name in references.external]
         for name, own in names:

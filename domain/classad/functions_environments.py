@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .argument_syntax import QuotingError, join, old_entries, split
+from .argument_syntax import QuotingError, join, split, split_old_environment
 from .environment import Ad, Environment
 from .function_registry import MANY, Needs, eager, lazy
 from .functions_lists import items_of, shared_list
@@ -52,7 +52,7 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if text and text[0] in _DELIMITERS:
         delimiter, text = text[0], text[1:]
     table: dict[str, str] = {}
-    return _environment_line(table) if _merge(table, old_entries(text, delimiter)) else ERROR
+    return _environment_line(table) if _merge(table, split_old_environment(text, delimiter)) else ERROR
 
 
 @lazy("mergeenvironment", 0, MANY, needs=Needs.ARGUMENTS)

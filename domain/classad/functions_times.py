@@ -21,7 +21,7 @@ def _time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 def _now(env: Environment, asking: str) -> AbsTime:
     now = env.context.time(asking)
-    return AbsTime(now, env.context.offset(now))
+    return AbsTime(now, env.context.utc_offset(now))
 
 
 @eager("currenttime", 0, needs=Needs.CONTEXT)
@@ -69,7 +69,7 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     else:
         return UNDEFINED if value is UNDEFINED else ERROR
     if offset is None:
-        offset = env.context.offset(seconds)
+        offset = env.context.utc_offset(seconds)
     if offset == -1 and kind is int:
         raise EvaluationFailed("absTime(): -1 is no offset of a time zone")
     return AbsTime(seconds, offset)
@@ -120,7 +120,7 @@ def _declare_part(name: str) -> None:
     def _part(env: Environment, ad: Ad, values: list[Any]) -> Any:
         (value,) = values
         if type(value) is AbsTime and name in _OF_POINT:
-            return _OF_POINT[name](calendar(value.seconds + env.context.offset(value.seconds)))
+            return _OF_POINT[name](calendar(value.seconds + env.context.utc_offset(value.seconds)))
         if type(value) is RelTime and name in _OF_LENGTH:
             seconds = truncate32(value.seconds)
             # C divides towards zero.
@@ -142,7 +142,7 @@ def split_time(env: Environment, value: Any) -> ClassAd | None:
     kind = type(value)
     if kind is int or kind is float:
         seconds = value if kind is int else truncate32(value)
-        value, kind = AbsTime(seconds, env.context.offset(seconds)), AbsTime
+        value, kind = AbsTime(seconds, env.context.utc_offset(seconds)), AbsTime
     if kind is AbsTime:
         t = calendar(value.seconds + value.offset)
         day = {"Type": "AbsoluteTime", "Year": t.year, "Month": t.month, "Day": t.day}
@@ -200,7 +200,7 @@ def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> A
     weekday, yearday = day_numbers(year, month, day)
     t = Calendar(year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0), weekday, yearday)
     local = days_before(t.year, t.month, t.day) * DAY + t.hour * 3600 + t.minute * 60 + t.second
-    return format_time(form, t, env.context.standard(local), zone)
+    return format_time(form, t, env.context.from_standard_time(local), zone)
 
 
 def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:

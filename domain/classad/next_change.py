@@ -19,7 +19,7 @@ from .tree import Expression
 from .values import EvaluationFailed
 
 # How often an unchanged value is evaluated further on, before the answer is "it may change here".
-_MOST_STEPS = 16
+_MAX_STEPS = 16
 
 
 class Poll(Enum):
@@ -66,7 +66,7 @@ def next_change(
     except (Unknown, EvaluationFailed, RecursionError):
         return POLL if sees_the_clock(evaluation, moving, expression, set()) else NEVER
     change = next_step(f, now)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if change >= END:
             return NEVER
         evaluation = TimeEvaluation(my, target, context, change, moving)
@@ -84,4 +84,4 @@ def _over_time(expression: Expression, evaluation: TimeEvaluation) -> Any:
     try:
         return time_evaluator_of(expression)(evaluation, evaluation.mine)
     finally:
-        evaluation.settle()
+        evaluation.charge()

@@ -43,7 +43,7 @@ def _time_literal(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
         return lambda env, ad: time
 
     def local(env: Environment, ad: ClassAd | None) -> Any:
-        offset = env.context.offset(env.context.standard(time.seconds))
+        offset = env.context.utc_offset(env.context.from_standard_time(time.seconds))
         return AbsTime(time.seconds - offset, offset)
 
     return local

@@ -13,7 +13,7 @@ import numpy as np
 
 from .ad import ClassAd
 from .analysis import clauses
-from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
+from .columnar import JOB, MAX_NESTING, SLOT, Active, Columnar
 from .columns import ABSENT, INTEGER, OTHER, REAL, AttributeColumn, Integers
 from .environment import MATCH_NAMES
 from .matching import accepts, symmetric_match
@@ -44,15 +44,15 @@ def _nests(expression: Expression, levels: int) -> bool:
 class ColumnarClause:
     """A condition of one ad on the other, simplified by what is known of the job, and ready for the columns."""
 
-    __slots__ = ("comparison", "key", "marks", "node", "side", "whole")
+    __slots__ = ("active", "comparison", "key", "node", "side", "whole")
 
-    def __init__(self, node: Expression, side: str, marks: Marks, *, plain: bool, whole: bool = False) -> None:
+    def __init__(self, node: Expression, side: str, active: Active, *, plain: bool, whole: bool = False) -> None:
         """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``whole``: do not split it further."""
         self.whole = whole
         self.node = node
         self.side = side
-        self.marks = marks
-        self.key = (side, shape(node), marks, plain)
+        self.active = active
+        self.key = (side, shape(node), active, plain)
         self.comparison = _comparison(node, side) if plain else None
 
     def mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
@@ -90,15 +90,15 @@ class ColumnarClause:
 
     def _evaluated(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         run = Columnar(table, job, table.context, self.side == JOB)
-        run.scalar_allowed = False
+        run.allow_scalar = False
         try:
-            mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
+            mask = true_cells(run.run(self.node, self.side, None, self.active), len(table))
         except Unsupported:
             return self._scalar_mask(table, job, among)
         except GIVES_UP:
             return self._slot_by_slot(table, job, among)
-        if run.lasting:
-            table.keep_mask(self.key, run.depends, mask)
+        if run.columns_only:
+            table.keep_mask(self.key, run.column_versions, mask)
         return mask
 
     def _scalar_mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
@@ -108,10 +108,10 @@ class ColumnarClause:
             return mask
         run = Columnar(table, job, table.context, self.side == JOB)
         try:
-            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
+            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.active), len(rows))
         except GIVES_UP:
             return self._slot_by_slot(table, job, among)
-        table.scalar_evaluations += run.scalar
+        table.scalar_evaluations += run.scalar_calls
         return mask
 
     def _slot_by_slot(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
@@ -119,11 +119,11 @@ class ColumnarClause:
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
-        run.steps = len(self.marks)
+        run.steps = len(self.active)
         for place in rows:
             table.scalar_evaluations += 1
             try:
-                mask[place] = accepts(run.in_slot(self.node, self.side, table.ad(place), self.marks))
+                mask[place] = accepts(run.evaluate_in_slot(self.node, self.side, table.ad(place), self.active))
             except EvaluationFailed:
                 continue
         return mask
@@ -235,7 +235,7 @@ class Plan:
 
     def _parts(self, clause: Expression) -> list[ColumnarClause]:
         """Return a clause of the job's Requirements, ready for the columns."""
-        if strays(clause, self.job._find) or _nests(clause, MOST_NESTED):
+        if strays(clause, self.job._find) or _nests(clause, MAX_NESTING):
             return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, whole=True)]
         return self._clauses(clause, JOB, frozenset())
 
@@ -273,33 +273,33 @@ class Plan:
             groups.append((members, self._clauses(expression, SLOT, frozenset())))
         # A part without a mask covers all slots, one with a mask its own; every slot is in some part.
 
-    def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[ColumnarClause]:
+    def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
         """Return the clauses of a conjunction, simplified by what is known; leave out clauses that are always true."""
         if strays(expression, self.job._find if side == JOB else self.table.has):
             # Its parts depend on one another: do not split it.
-            return [ColumnarClause(expression, side, marks, plain=self._prepared.plain, whole=True)]
-        memo = self._memo(expression, side, marks)
+            return [ColumnarClause(expression, side, active, plain=self._prepared.plain, whole=True)]
+        memo = self._memo(expression, side, active)
         kept: list[ColumnarClause] | None = None if memo is None else self.table.prepared.get(memo)
         if kept is not None:
             return kept
         out: list[ColumnarClause] = []
         # Substitution adds a level at most: where the whole is shallow, so are its clauses.
-        shallow = not _nests(expression, MOST_NESTED - 1)
+        shallow = not _nests(expression, MAX_NESTING - 1)
         for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot, folding_budget())):
             if isinstance(clause, Literal) and clause.value is True:
                 continue
-            inner = self._inlined(clause, side, marks)
+            inner = self._inlined(clause, side, active)
             if inner is None:
-                unsplit = not shallow and _nests(clause, MOST_NESTED)
-                out.append(ColumnarClause(clause, side, marks, plain=self._prepared.plain, whole=unsplit))
+                unsplit = not shallow and _nests(clause, MAX_NESTING)
+                out.append(ColumnarClause(clause, side, active, plain=self._prepared.plain, whole=unsplit))
             else:
                 memo = None  # the substitution depends on more of the job than this expression mentions
-                out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
+                out.extend(self._clauses(inner[0], SLOT, active | {inner[1]}))
         if memo is not None:
             self.table.prepared[memo] = out
         return out
 
-    def _memo(self, expression: Expression, side: str, marks: Marks) -> Any:
+    def _memo(self, expression: Expression, side: str, active: Active) -> Any:
         """Return the memo key: the job's values of the attributes that a clause reads; None where one is not plain."""
         if side == JOB or isinstance(expression, Literal):
             return None
@@ -310,7 +310,7 @@ class Plan:
             if cell is not None and type(cell[1]) is not Literal:
                 return None
             values.append(None if cell is None else shape(cell[1]))
-        return id(expression), marks, tuple(values)
+        return id(expression), active, tuple(values)
 
     def _in_job(self, node: Attribute) -> Expression:
         """Resolve a reference in an expression of the job, as far as it is known."""
@@ -351,7 +351,7 @@ class Plan:
             return None
         return Literal(self.table.heap.value(kinds, payload))
 
-    def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
+    def _inlined(self, node: Expression, side: str, active: Active) -> tuple[Expression, tuple[str, str]] | None:
         """Return the expression behind an attribute that all slots share, and the attribute's mark."""
         whose = self._whose(node, side) if isinstance(node, Attribute) else None
         if whose is None or whose == JOB or not isinstance(node, Attribute):
@@ -360,7 +360,7 @@ class Plan:
             return None
         column = self.table.columns.get(node.key)
         mark = (SLOT, node.key)
-        if column is None or mark in marks or len(marks) > 20 or self._inlined_names > _MOST_INLINED:
+        if column is None or mark in active or len(active) > 20 or self._inlined_names > _MAX_INLINED:
             return None
         if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
             return None
@@ -370,7 +370,7 @@ class Plan:
         return self.table.heap.expressions[column.payload], mark
 
 
-_MOST_INLINED = 1000
+_MAX_INLINED = 1000
 """The names whose expressions a plan puts in their place; all further ones are left to the columns."""
 _TARGET = Attribute(None, "TARGET")
 EITHER = "either"

@@ -53,7 +53,7 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     except RecursionError:
         raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
     finally:
-        env.settle()
+        env.charge()
     kind = type(value)
     if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
@@ -78,7 +78,7 @@ def evaluator_of_several(
         except (EvaluationError, RecursionError):
             return ERROR
         finally:
-            env.settle()
+            env.charge()
 
     return value_of
 

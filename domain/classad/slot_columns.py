@@ -79,7 +79,7 @@ class SlotColumns:
         while batch:
             self._append([ad._all() for ad in batch])
             batch = list(islice(iter_ads, _BATCH))
-        self.heap.strings.folded()
+        self.heap.strings.lowercase_codes()
         self._places = None
         self.version += 1
 
@@ -124,7 +124,7 @@ class SlotColumns:
         keep[gone] = False
         kept = np.flatnonzero(keep)
         for column in self.columns.values():
-            column.keep(kept)
+            column.keep_rows(kept)
         self._rows = len(kept)
         self._places = None
         self.version += 1
@@ -153,7 +153,7 @@ class SlotColumns:
         """Set an attribute of all slots; None: the slot has none of that name."""
         column = self.columns[lower(name)] = self._renewed(name)
         column.append(self.heap, 0, [None if expression is None else (name, expression) for expression in expressions])
-        self.heap.strings.folded()
+        self.heap.strings.lowercase_codes()
         self.version += 1
 
     def put(self, place: int, attributes: Mapping[str, Expression | None]) -> None:
@@ -191,7 +191,7 @@ class SlotColumns:
         column = self.columns.get(lower(name))
         if column is None or not self._rows:
             return []
-        return [self.heap.expressions[number] for number in column.derived("expressions", lambda: _numbers(column))]
+        return [self.heap.expressions[number] for number in column.cached("expressions", lambda: _numbers(column))]
 
     def encoded(self, value: Any) -> tuple[int, int]:
         """Return the kind of a plain value, and its 64-bit payload in this table."""
@@ -257,7 +257,7 @@ class SlotColumns:
             return Vector(kinds[:count][rows], payloads[rows])
         assert isinstance(payload, np.ndarray)
         if kinds == BOOLEAN:
-            data = column.derived("natural", lambda: payload[:count] != 0)
+            data = column.cached("natural", lambda: payload[:count] != 0)
         else:
             data = natural(kinds, payload[:count])
         if rows is None:
@@ -277,7 +277,7 @@ class SlotColumns:
             example[inverse] = np.arange(count)
             return kinds[example], payloads[example], inverse
 
-        return column.derived("distinct", make)  # type: ignore[no-any-return]
+        return column.cached("distinct", make)  # type: ignore[no-any-return]
 
     def keep_vector(self, key: tuple[str, str, Any], version: int, vector: Vector) -> None:
         if len(self.vectors) >= _MOST_VECTORS:
@@ -315,10 +315,10 @@ class SlotColumns:
         """Return whether MY and TARGET mean the job and the slots: no ad has an attribute of that name."""
         return not any(name in self.columns or job._find(name) is not None for name in ("my", "target"))
 
-    def keep_mask(self, key: Any, depends: dict[str, int], mask: Mask) -> None:
+    def keep_mask(self, key: Any, column_versions: dict[str, int], mask: Mask) -> None:
         if (len(self.masks) + 1) * max(1, self._rows) > _MOST_OF_MASKS:
             self.masks.clear()
-        self.masks[key] = (depends, mask)
+        self.masks[key] = (column_versions, mask)
 
 
 def _numbers(column: AttributeColumn) -> list[int]:
@@ -339,4 +339,4 @@ def _common(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):
         return key, kinds, None if isinstance(payload, np.ndarray) else payload
-    return key, -2 if column.derived("absent", lambda: bool((kinds == ABSENT).any())) else -1, None
+    return key, -2 if column.cached("absent", lambda: bool((kinds == ABSENT).any())) else -1, None

@@ -55,8 +55,8 @@ class SlotTable(SlotColumns):
             return ranks
         run = Columnar(self, job, self.context)
         try:
-            vector = run.whole(Known(job).rewrite(cell[1]), JOB, among)
-            self.scalar_evaluations += run.scalar
+            vector = run.evaluate(Known(job).rewrite(cell[1]), JOB, among)
+            self.scalar_evaluations += run.scalar_calls
         except GIVES_UP:
             expression = cell[1]
             rank = partial(expression.evaluate, job, context=self.context)
@@ -74,8 +74,8 @@ class SlotTable(SlotColumns):
             return numbers
         run = Columnar(self, job, self.context, job_is_left=False)
         try:
-            vector = run.whole(expression, SLOT, among)
-            self.scalar_evaluations += run.scalar
+            vector = run.evaluate(expression, SLOT, among)
+            self.scalar_evaluations += run.scalar_calls
         except GIVES_UP:
             value_in = partial(expression.evaluate, target=job, context=self.context)
             return self._one_by_one(value_in, EvaluationError, among, numbers)
@@ -101,11 +101,11 @@ class SlotTable(SlotColumns):
         job = ClassAd() if my is None else my
         run = Columnar(self, job, self.context)
         try:
-            vector = run.whole(Known(job).rewrite(expression)) if self._rows else Vector(int(CellType.UNDEFINED), 0)
+            vector = run.evaluate(Known(job).rewrite(expression)) if self._rows else Vector(int(CellType.UNDEFINED), 0)
             values = None
             if vector.mixed or vector.kind == OTHER or vector.constant:
                 values = run.arena.values(vector, self._rows)
-            self.scalar_evaluations += run.scalar
+            self.scalar_evaluations += run.scalar_calls
         except GIVES_UP:
             return self._evaluate_each(expression, job)
         kinds = vector.kind if vector.mixed else np.full(self._rows, vector.kind, np.uint8)

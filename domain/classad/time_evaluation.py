@@ -38,7 +38,7 @@ from .values import ERROR, UNDEFINED, RelTime, truth
 
 # Trees and attribute chains that nest more deeply than this are not evaluated over time.
 _DEEPEST = 100
-MOST_ENTERED = 40
+MAX_FOLLOWED = 40
 
 
 class Unknown(Exception):
@@ -116,7 +116,7 @@ def _enter(env: Any, thing: Any, ad: ClassAd, key: str) -> Any:
     if kind is ClassAd:
         raise Unknown  # MY itself, as a value
     env.entered += 1
-    if env.entered > MOST_ENTERED:
+    if env.entered > MAX_FOLLOWED:
         raise Unknown
     active = env.active
     if active is None:

@@ -11,7 +11,7 @@ from .function_registry import FUNCTIONS, ClassAdFunction, Needs
 from .node_compilers import bind
 from .operator_compilers import constant_value
 from .syntax import ClassAdSyntaxError, parse_evaluated
-from .time_evaluation import MOST_ENTERED, OF_NOW, RULES, Unknown, choice, compile_over_time, opaque, time_evaluator_of
+from .time_evaluation import MAX_FOLLOWED, OF_NOW, RULES, Unknown, choice, compile_over_time, opaque, time_evaluator_of
 from .time_functions import (
     END,
     TIME_FUNCTIONS,
@@ -79,7 +79,7 @@ def _evaluated(argument: Evaluator) -> Evaluator:
         result = ERROR
         if expression is not None:
             env.entered += 1
-            if env.entered > MOST_ENTERED:
+            if env.entered > MAX_FOLLOWED:
                 raise Unknown
             result = time_evaluator_of(expression)(env, ad)
             env.entered -= 1

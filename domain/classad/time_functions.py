@@ -28,7 +28,7 @@ END = 253_402_300_800
 # Steps within these bounds stay far from where 64 bits wrap, until END.
 _MOST_OFFSET = 1 << 60
 _MOST_SCALE = 1 << 18
-_MOST_STEPS = 1 << 43
+_MAX_STEPS = 1 << 43
 MOST_VALUE = 1 << 62
 # Integers up to here are real numbers too.
 EXACT = 1 << 53
@@ -194,7 +194,7 @@ def counting(origin: int, unit: int, modulus: int | None, now: int, until: int) 
     if modulus is not None:
         offset = count % modulus - count
         until = min(until, origin + (modulus - offset) * unit)
-    if max(abs(count), abs((until - 1 - origin) // unit)) > _MOST_STEPS:
+    if max(abs(count), abs((until - 1 - origin) // unit)) > _MAX_STEPS:
         return ConstantUntil(wrap64(count + offset), min(until, origin + (count + 1) * unit))
     return StepFunction(origin, unit, 1, offset, until)
 

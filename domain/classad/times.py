@@ -183,9 +183,9 @@ def relative_literal(text: str) -> tuple[RelTime, bool] | None:
             rest, whole_seconds = _trailing_digits(rest[:-1])
             seconds = whole_seconds + "." + seconds
     whole = 0
-    for marks, unit in (("mM:", 60), ("hH:", 3600), ("dD+", DAY)):
+    for markers, unit in (("mM:", 60), ("hH:", 3600), ("dD+", DAY)):
         rest = rest.rstrip(_BLANKS)
-        if rest and rest[-1] in marks:
+        if rest and rest[-1] in markers:
             rest = rest[:-1].rstrip(_BLANKS)
             rest, digits = _trailing_digits(rest)
             whole += _small(digits) * unit

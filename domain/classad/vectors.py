@@ -351,9 +351,9 @@ def _strings(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
 
 def folded(arena: Arena, vector: Vector) -> Any:
     """Return string codes without regard to case."""
-    table = arena.heap.strings.folded()
+    table = arena.heap.strings.lowercase_codes()
     if not isinstance(vector.data, np.ndarray):
         return int(table[vector.data])
     if vector.column is not None:
-        return vector.column.derived("folded", lambda: table[vector.data])
+        return vector.column.cached("folded", lambda: table[vector.data])
     return table[vector.data]

@@ -46,7 +46,7 @@ def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
     policy = policy_in_force(draft.state.settings)
     if policy is None:
         raise Refusal("the pool does not defragment: DEFRAG is not in its DAEMON_LIST")
-    offset = draft.context.offset(draft.now // SECOND)
+    offset = draft.context.utc_offset(draft.now // SECOND)
     poll = decide_poll(draft.state, draft.caches, advertise, draft.why, draft.context, offset, policy)
     for event in (*poll.notes, poll.event):
         draft.emit(event)

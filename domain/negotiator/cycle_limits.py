@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, Expression
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS, Amount, most, requested_amounts
@@ -67,7 +67,7 @@ class CycleLimits(Struct):
         if isinstance(meaning, Literal):
             return self._fixed(meaning.value)
         job = ad_of(cluster.attributes(proc))
-        if not references_found(meaning, job).external:
+        if not references_or_empty(meaning, job).external:
             return self._fixed(evaluated(job, ClassAd(), self.context))
         name = self.ranks.name_of(LIMITS, meaning, job)
         if name not in self._of_slots:

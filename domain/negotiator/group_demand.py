@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..classad import ClassAd, Context, EvaluationError
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..requests.idle_jobs import IdleJobs
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
@@ -36,7 +36,7 @@ def _constant(text: str) -> float | None:
     parsed = expression(text)
     if parsed is None:
         return 1.0
-    return None if references_found(parsed, ClassAd()).external else _cores(parsed.evaluate(context=Context()))
+    return None if references_or_empty(parsed, ClassAd()).external else _cores(parsed.evaluate(context=Context()))
 
 
 def _cores(value: object) -> float:

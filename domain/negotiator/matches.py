@@ -26,7 +26,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
     state, whose = draft.state, stimulus.negotiator
     if state.idle:
         _publish(draft, whose, advertise)
-    offset = draft.context.offset(draft.now // 1_000_000)
+    offset = draft.context.utc_offset(draft.now // 1_000_000)
     cycle = hold(state, draft.caches, advertise, draft.why, draft.context, offset, whose=whose)
     if cycle.priorities is not None:
         draft.emit(cycle.priorities)

@@ -388,7 +388,7 @@ class PublicAds:
                 kinds = int(kinds[0])
             values: Any = 0 if type(kinds) is int and kinds == ABSENT else column.offsets + column.rates * seconds
             self.table.assign(column.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
-        local = seconds + context.offset(seconds)
+        local = seconds + context.utc_offset(seconds)
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
             if key in self._wanted:
                 # Not as one value for all slots, which plans would put into conditions, again every minute.

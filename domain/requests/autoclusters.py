@@ -17,7 +17,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from ..classad import ClassAd, References, parse
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..classad.tree import Literal
 from ..state.caches import Caches, expression
 from ..state.cluster import Cluster
@@ -322,7 +322,7 @@ def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -
 @lru_cache(maxsize=5000)
 def _read(text: str) -> References:
     """Return the attributes that an expression reads, of its own ad and of the other."""
-    return references_found(parse(text), ClassAd())
+    return references_or_empty(parse(text), ClassAd())
 
 
 def _settled(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..classad import UNDEFINED, ClassAd, Context, Expression, unparse
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..classad.evidence import noted
 from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
@@ -32,7 +32,7 @@ class Reads(NamedTuple):
     def of(cls, job: ClassAd) -> Reads:
         """What the Requirements of a job read."""
         requirements = job["Requirements"]
-        references = references_found(requirements, job)
+        references = references_or_empty(requirements, job)
         return cls(
             unparse(requirements),
             tuple(references.internal),

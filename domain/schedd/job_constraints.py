@@ -128,7 +128,7 @@ class _Rows:
             begin = rows.stop
             if cell is None:
                 self._write(cluster, self.procs[rows], name, kinds[rows], payloads[rows])
-        self.table.heap.strings.folded()
+        self.table.heap.strings.lowercase_codes()
         self.table.assign(name, kinds, payloads)
 
     def _spellings(self, cluster: Cluster, name: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.analysis import clauses, references_found
+from ..classad.analysis import clauses, references_or_empty
 from ..classad.evidence import integer
 from ..classad.matching import accepts
 from ..classad.next_change import POLL, next_change
@@ -61,7 +61,7 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
     for texts, group in groups.items():
         try:
             slips = draft.state.dialect.slips_days_of_schedules
-            instant = crontab(texts).next_run(draft.now // SECOND, draft.context.offset, slips_days=slips)
+            instant = crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips)
         except InvalidCronTab as error:
             before: dict[int, list[int]] = {}
             for proc in group:
@@ -218,5 +218,5 @@ def _names_clock(part: Expression) -> bool:
 
 def names_read(requirements: str, ad: ClassAd) -> Iterable[str]:
     """Return the attributes of a job that these clauses read, and those that limit when it may begin."""
-    read = {name for part in timed_parts(requirements) for name in references_found(part, ad).internal}
+    read = {name for part in timed_parts(requirements) for name in references_or_empty(part, ad).internal}
     return read | {"Requirements", "DeferralWindow", *ATTRIBUTES}

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import tzinfo
 
 from ..classad import Context
-from ..classad.allowance import AHEAD, Allowance
+from ..classad.allowance import PREDICTION_STEPS, Allowance
 from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, context_at, ranges
 from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
@@ -97,7 +97,7 @@ class StayingJobs:
 
     def begin(self, state: AccessPoint, zone: tzinfo) -> None:
         """Plan for a folded state. The last evaluation of each job is not known: it was not before the job's end."""
-        allowance = Allowance(most=AHEAD)
+        allowance = Allowance(limit=PREDICTION_STEPS)
         for number, procs in staying(state):
             cluster = state.clusters[number]
             for proc in _members(procs):
@@ -107,7 +107,7 @@ class StayingJobs:
 
     def asked(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
         """Plan the next evaluation of the jobs that were just evaluated and are still in the queue."""
-        context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(most=AHEAD))
+        context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(limit=PREDICTION_STEPS))
         for number, procs in jobs:
             cluster = draft.state.clusters.get(number)
             for proc in _members(procs):

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..classad import Expression, unparse
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..classad.evidence import truth, unparsed, values_read
 from ..classad.tree import Literal
 from ..decision.draft import Draft
@@ -78,7 +78,7 @@ class _Gate:
         self._draft, self._ad = draft, schedd_ad(draft.state, draft.send(ShowHost()))
         self._knows_machine = all(name in self._ad for name in HARDWARE)
         self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
-        read = {universe: references_found(start, self._ad).external for universe, start in self._starts.items()}
+        read = {universe: references_or_empty(start, self._ad).external for universe, start in self._starts.items()}
         self._for_all = {universe: not names for universe, names in read.items()}
         """The universes of whose jobs none is read: if it is false of one, it is of all."""
         self._most_of_owner = limit(draft.state.settings, "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") or 0

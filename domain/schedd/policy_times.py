@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from .. import events as e
 from ..classad import Context, Expression
-from ..classad.allowance import AHEAD, Allowance
+from ..classad.allowance import PREDICTION_STEPS, Allowance
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
 from ..decision.draft import Draft, context_at
@@ -186,7 +186,7 @@ class PolicyPasses(Struct):
     def asked(self, draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
         """Plan the next evaluation of the jobs that were just evaluated, if nothing happens to them."""
         state, now = draft.state, draft.now
-        context = context_at(state, now, draft.context.timezone, Allowance(most=AHEAD))
+        context = context_at(state, now, draft.context.timezone, Allowance(limit=PREDICTION_STEPS))
         for number in stimulus.clusters:
             cluster = state.clusters.get(number)
             change = None if cluster is None else waiting_change(state, cluster, now, context)

@@ -12,7 +12,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from ..classad import ClassAd, Context, Expression
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..classad.evidence import constant_truth, integer, truth, values_read
 from ..classad.tree import Literal
 from ..events import Ad
@@ -192,7 +192,7 @@ class PolicyEvaluation:
         if asked is None:
             return False
         found = constant_truth(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
-        if found is False and references_found(asked.simplify(self.ad), self.ad).external:
+        if found is False and references_or_empty(asked.simplify(self.ad), self.ad).external:
             found = None
         self.verdict = EvaluatedExpression(name, asked, found)
         return found is False

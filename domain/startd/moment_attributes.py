@@ -74,7 +74,7 @@ def asks_busy(names: frozenset[str] | None) -> bool:
 
 def _local(m: SlotSnapshot) -> int:
     """Return the seconds since local midnight, with the days before them."""
-    return m.seconds + m.context.offset(m.seconds)
+    return m.seconds + m.context.utc_offset(m.seconds)
 
 
 def _ran(m: SlotSnapshot) -> Any:
@@ -267,10 +267,10 @@ def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
             found[name] = Moving(now, _EVER, last // SECOND + 1)
         else:
             found[name] = Moving(now - since)
-    local = now + m.context.offset(now)
+    local = now + m.context.utc_offset(now)
     midnight = now - local % DAY
     until = midnight + DAY
-    if m.context.offset(until) != m.context.offset(now):  # clocks are set forward or back on that day
+    if m.context.utc_offset(until) != m.context.utc_offset(now):  # clocks are set forward or back on that day
         until = now + _QUARTER - now % _QUARTER
     found["clockmin"] = Moving(midnight, 60, until)
     found["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)

@@ -50,7 +50,7 @@ def _is_plain_string(text: str) -> bool:
 
 def ad_of(attributes: Mapping[str, str]) -> ClassAd:
     """An ad from texts; an empty one stands for an attribute that is not there."""
-    return ClassAd.of_expressions(
+    return ClassAd.from_expressions(
         [(name, found) for name, text in attributes.items() if text and (found := expression(text)) is not None]
     )
 

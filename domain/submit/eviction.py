@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError
-from ..classad.analysis import references_found
+from ..classad.analysis import references_or_empty
 from ..classad.old_form import expression_text, literal_string, read_expression, string_text
 from .job_sections import Job, Section
 
@@ -139,7 +139,7 @@ def _step(job: Job, retries: Retries, increase: str, amount: Amount) -> str:
             raise job.wrong(retries.increase, rule)
         return f"{retries.attribute} + {megabytes[0]}"
     text = job.expression(retries.increase)
-    read = references_found(read_expression(text), ClassAd()).external
+    read = references_or_empty(read_expression(text), ClassAd()).external
     if retries.attribute.lower() not in {name.lower() for name in read}:
         raise job.wrong(retries.increase, rule)
     return text

@@ -100,10 +100,10 @@ def _arguments(job: Job) -> None:
             job.set_string("Arguments", join(["-c", script]))
         elif value is None:
             job.made["Arguments"] = '""'
-        elif command == "arguments2" or argument_syntax.in_new_syntax(value):
-            job.set_string("Arguments", join(split(argument_syntax.unquoted(value))))
+        elif command == "arguments2" or argument_syntax.uses_new_syntax(value):
+            job.set_string("Arguments", join(split(argument_syntax.strip_double_quotes(value))))
         else:
-            job.set_string("Args", argument_syntax.old_arguments(value))
+            job.set_string("Args", argument_syntax.args_from_old_syntax(value))
     except QuotingError as problem:
         raise job.wrong(command, str(problem)) from None
 
@@ -113,7 +113,7 @@ def _environment(job: Job) -> None:
     both_forms = job.boolean("allow_environment_v1")
     value = job.value(command)
     old_only = value is not None and new is None
-    old_form = old_only and job.value("env") is not None and not argument_syntax.in_new_syntax(job.values["env"])
+    old_form = old_only and job.value("env") is not None and not argument_syntax.uses_new_syntax(job.values["env"])
     if new is not None:
         if value is not None and not both_forms:
             rule = "environment2 is given too; leave one out, or add allow_environment_v1 = true"
@@ -121,28 +121,28 @@ def _environment(job: Job) -> None:
         command, value = "environment2", new
     wanted = job.value("getenv", "get_env")
     try:
-        own = argument_syntax.environment_of(value) if value is not None else {}
+        own = argument_syntax.parse_environment(value) if value is not None else {}
     except QuotingError as problem:
         raise job.wrong(command, str(problem)) from None
     if wanted is not None and (everything := truth_of(wanted)) is not False:
         if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
             raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
         patterns = "" if everything else wanted
-        variables = argument_syntax.imported(patterns, job.facts.environment)
+        variables = argument_syntax.select_variables(patterns, job.facts.environment)
         if old_only:  # HTCondor leaves out what the old syntax cannot express, even beside the new one
             variables = {name: text for name, text in variables.items() if ";" not in text}
         _warn_of_secrets(job, patterns, variables)
         own = {**variables, **own}
     if old_form:
-        job.set_string("Env", argument_syntax.old_environment_text(own))
+        job.set_string("Env", argument_syntax.format_old_environment(own))
         job.made["EnvDelim"] = '";"'
     else:
-        job.set_string("Environment", argument_syntax.environment_text(own))
+        job.set_string("Environment", argument_syntax.format_environment(own))
 
 
 def _warn_of_secrets(job: Job, patterns: str, variables: Mapping[str, str]) -> None:
     """Warn of what is copied that hardly anybody means: HTCondor copies it, into the ad that all may read."""
-    secrets = argument_syntax.unnamed_secrets(patterns, variables)
+    secrets = argument_syntax.unlisted_secrets(patterns, variables)
     if not secrets and patterns.strip(",; ") not in ("", "*"):
         return
     more = " and others like it" if len(secrets) > 3 else ""

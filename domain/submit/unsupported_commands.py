@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final, Literal
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
-from ..classad.analysis import clauses, references_found
+from ..classad.analysis import clauses, references_or_empty
 from ..classad.old_form import expression_text
 from ..classad.syntax_errors import cause, fault
 from ..classad.tree import Attribute, Parentheses
@@ -136,7 +136,7 @@ def _unwritten(batch: Batch, attribute: str) -> list[str]:
     own, read = _own(batch), set[str]()
     for text in set(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
         if any(name.lower() in text.lower() for name in unwritten()):
-            read |= {name.lower().removeprefix("my.") for name in references_found(parse(text), ClassAd()).external}
+            read |= {name.lower().removeprefix("my.") for name in references_or_empty(parse(text), ClassAd()).external}
     return [name for name in unwritten() if name.lower() in read - own]
 
 

@@ -9,7 +9,7 @@ from attrs import asdict
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
-from ...domain.classad.analysis import references_found
+from ...domain.classad.analysis import references_or_empty
 from .evidence import bare
 from .formatting import counted, memory, shortened
 from .sentence_tables import REJECTIONS
@@ -145,7 +145,7 @@ def _with(text: str, ad: e.Ad) -> str:
 def names_read(text: str) -> tuple[str, ...]:
     """Return the names that an expression may read from its own ad; names of the other ad are scoped, or in neither."""
     try:
-        names = references_found(parse(text), ClassAd())
+        names = references_or_empty(parse(text), ClassAd())
     except ClassAdSyntaxError:
         return ()
     return tuple(name for name in (*names.internal, *names.external) if not name.lower().startswith("target."))

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ...domain import events as e
 from ...domain.classad import Context, Expression, unparse
-from ...domain.classad.analysis import value_of
+from ...domain.classad.analysis import value_or_error
 from ...domain.classad.evidence import is_cut
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
@@ -147,7 +147,7 @@ def redecided(note: e.EvaluationRecorded) -> str:
         scope, _, short = name.rpartition(".")
         (target if scope.upper() == "TARGET" else my)[short] = text
     second = note.at // 1_000_000
-    value = value_of(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
+    value = value_or_error(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
     if truth(value) == truth_of(note.value):
         return ""
     read = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"

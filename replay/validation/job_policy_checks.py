@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, Context
-from ...domain.classad.analysis import value_of
+from ...domain.classad.analysis import value_or_error
 from ...domain.classad.values import truth
 from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
@@ -94,7 +94,8 @@ def wrong_evidence(
 
 def _holds(text: str, at: int) -> bool:
     meaning, second = expression(text), at // 1_000_000
-    return meaning is not None and truth(value_of(meaning, ClassAd(), None, Context(now=second, seed=second))) is True
+    context = Context(now=second, seed=second)
+    return meaning is not None and truth(value_or_error(meaning, ClassAd(), None, context)) is True
 
 
 def _texts(

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from ...domain import events as e
 from ...domain.classad import unparse
-from ...domain.classad.analysis import value_of
+from ...domain.classad.analysis import value_or_error
 from ...domain.classad.values import truth
 from ...domain.fold.evolve import evolve
 from ...domain.state.caches import expression
@@ -311,4 +311,4 @@ def unparsed(text: str) -> str:
 def truth_of(text: str) -> Truth:
     """Return the truth of a value's text."""
     literal = expression(text)
-    return None if literal is None else truth(value_of(literal, None, None, None))
+    return None if literal is None else truth(value_or_error(literal, None, None, None))

@@ -100,7 +100,7 @@ def scalar(report: Report) -> None:
     report.line("parse a slot ad of 153 attributes (8 lines new)", us(theirs), us(mine), "no slower", mine <= theirs)
 
     def cold() -> None:
-        ad_module._KNOWN_LINES.clear()
+        ad_module._RECENT_LINES.clear()
         ad_module._OLDER_LINES.clear()
         ClassAd.from_old(text)
 
@@ -178,7 +178,7 @@ def many_autoclusters(report: Report) -> None:
     """A hundred kinds of jobs against a hundred thousand slots; and the memory of these."""
     before = resident()
     table = SlotTable(ClassAd.from_old(text) for text in slot_texts(MANY))
-    ad_module._KNOWN_LINES.clear()
+    ad_module._RECENT_LINES.clear()
     ad_module._OLDER_LINES.clear()
     gc.collect()
     each = (resident() - before) / MANY

@@ -75,7 +75,7 @@ def test_the_methods_of_a_mapping_work_as_they_do_for_a_dict() -> None:
 
 
 def test_an_attribute_needs_a_name() -> None:
-    with pytest.raises(ValueError, match="needs a name"):
+    with pytest.raises(ValueError, match="cannot be empty"):
         ClassAd({"": 1})
 
 

@@ -24,7 +24,7 @@ _FLUSHES: Final = (os.fsync, os.fdatasync)
 _EVALUATIONS: Final = {
     scalar.evaluate.__code__,
     scalar.evaluate_in.__code__,
-    columnar.Columnar.whole.__code__,
+    columnar.Columnar.evaluate.__code__,
     next(c for c in scalar.evaluator_of_several.__code__.co_consts if getattr(c, "co_name", "") == "value_of"),
 }
 

@@ -25,7 +25,7 @@ NAMES = ("minute", "hour", "day_of_month", "month", "day_of_week")
 
 
 def offset(zone: object) -> Offset:
-    return Context(now=0, timezone=zone).offset  # type: ignore[arg-type]
+    return Context(now=0, timezone=zone).utc_offset  # type: ignore[arg-type]
 
 
 def of(**fields: str) -> CronTab:

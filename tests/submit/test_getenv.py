@@ -3,7 +3,7 @@ page), and what the user is warned of."""
 
 from __future__ import annotations
 
-from poolbook.domain.classad.argument_syntax import imported
+from poolbook.domain.classad.argument_syntax import select_variables
 from poolbook.domain.submit import parse_submit
 
 from ..together import together
@@ -31,7 +31,7 @@ EVERYTHING = "PATH Path_Info CUDA_HOME MY_cuda Q A[1] A1 BEARER_TOKEN DB_PASSWOR
     ],
 )
 def test_a_list_matches_whatever_the_case_with_stars_alone(wanted: str, names: str) -> None:
-    assert list(imported(wanted, ENVIRONMENT)) == names.split()
+    assert list(select_variables(wanted, ENVIRONMENT)) == names.split()
 
 
 ALL = "getenv = true copies all of your environment into the job's ad and the log"

@@ -160,7 +160,7 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ("+1 = 2\nqueue", 2, "cannot name an attribute"),
         ('arguments = "a\nqueue', 2, "the double quotes do not match"),
         ('arguments = "\'a"\nqueue', 2, "the single quote"),
-        ('arguments = a"\nqueue', 2, "a double quote stands alone"),
+        ('arguments = a"\nqueue', 2, "unescaped double quote"),
         ("environment = A\nqueue", 2, "NAME=value"),
         ("universe = vm\nqueue", 2, "only the universes vanilla, container, docker, local and scheduler"),
         ("universe = $(u)\nqueue u in (vanilla local)", None, "one universe"),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import parse
-from poolbook.domain.classad.argument_syntax import join, split, unquoted
+from poolbook.domain.classad.argument_syntax import join, split, strip_double_quotes
 from poolbook.domain.submit import Submission, SubmitError, dry_run, parse_submit
 from poolbook.domain.submit.submit_commands import SIMPLE
 
@@ -142,7 +142,7 @@ def test_jobs_built_together_equal_jobs_built_one_by_one(template: str, items: l
 
 @given(st.lists(st.text(alphabet="ab '\"\t", max_size=5), max_size=5))
 def test_arguments_survive_quoting(arguments: list[str]) -> None:
-    assert split(unquoted('"' + join(arguments).replace('"', '""') + '"')) == arguments
+    assert split(strip_double_quotes('"' + join(arguments).replace('"', '""') + '"')) == arguments
 
 
 @pytest.mark.parametrize("count", [1, 100_000])
