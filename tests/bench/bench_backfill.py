@@ -1,7 +1,7 @@
-"""What backfill costs the jobs: 500 short ones in a pool whose idle slots run a client, beside the same pool without.
+"""Measure how much backfill slows down jobs: 500 short jobs in a pool with a backfill client, and in one without.
 
-Run with ``python tests/bench/bench_backfill.py [RUNS]``: so many of each kind (9), in turn, so that what else the
-machine does meets both. Prints each kind's median and best, their ratio and the aim; ends with 1 where it is missed.
+``python tests/bench/bench_backfill.py [RUNS]`` runs both pools alternately (RUNS times each, default 9), because the
+machine's load changes. It prints median and best of each, their ratio and the aim. The exit code is 1 if it is missed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-AIM = 1.05  #: the time with backfill by that without
+AIM = 1.05  #: time with backfill / time without
 JOBS = 500
 POOLBOOK = "from poolbook.adapters.cli.main import entry; entry()"
 MACHINE = "NUM_CPUS = 8\nMEMORY = 8000\nSTART = true\n"
@@ -31,28 +31,31 @@ SUBMISSION = f"executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1\nqu
 
 
 def seconds(backfill: bool) -> float:
-    """Run the jobs in a pool of their own, to the end of the whole command."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        more = BACKFILL.format(folder=folder, owner=os.environ.get("USER") or "root") if backfill else ""
-        (folder / "machine.conf").write_text(MACHINE + more)
+    """Run the jobs in a new pool and return the time of the whole command."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        backfill_settings = BACKFILL.format(folder=folder, owner=os.environ.get("USER") or "root") if backfill else ""
+        (folder / "machine.conf").write_text(MACHINE + backfill_settings)
         (folder / "true.sub").write_text(SUBMISSION)
-        words = ["-c", POOLBOOK, "run", "true.sub", "-config", "machine.conf", "-quiet"]
+        arguments = ["-c", POOLBOOK, "run", "true.sub", "-config", "machine.conf", "-quiet"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / ".path"), "POOLBOOK_LOG": "pool.db"}
         began = time.perf_counter()
-        subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
         return time.perf_counter() - began
 
 
 def main(runs: int) -> int:
-    took: dict[bool, list[float]] = {False: [], True: []}
+    durations: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(runs):
-        for backfill, times in took.items():
+        for backfill, times in durations.items():
             times.append(seconds(backfill))
-    for backfill, times in took.items():
+    for backfill, times in durations.items():
         kind = "with" if backfill else "without"
         print(f"{kind:<8} backfill: {statistics.median(times):6.3f} s, best {min(times):6.3f} s")
-    ratio, best = statistics.median(took[True]) / statistics.median(took[False]), min(took[True]) / min(took[False])
+    ratio, best = (
+        statistics.median(durations[True]) / statistics.median(durations[False]),
+        min(durations[True]) / min(durations[False]),
+    )
     print(f"ratio of the medians {ratio:.3f}, of the best {best:.3f}; aim {AIM}")
     return ratio > AIM
 

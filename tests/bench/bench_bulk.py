@@ -1,11 +1,10 @@
-"""What a command over many jobs takes, and how long others wait for their answers meanwhile.
+"""Measure commands over many jobs, and how long other clients wait for answers meanwhile, by the clock.
 
     python tests/bench/bench_bulk.py [JOBS [CLUSTERS]]
 
-A served pool has JOBS jobs (300,000) that no slot fits, in CLUSTERS clusters (1). A third of them, scattered, is held,
-edited, released and removed, then all the others are, each by one command with a constraint. Meanwhile one client
-submits a job after the other, another lists one job (`q`) time and again: printed is how long the command took, and how
-long the slowest of their answers. By the clock.
+A served pool has JOBS jobs (300,000) in CLUSTERS clusters (1); no slot fits them. Commands with a constraint hold,
+edit, release and remove every third job, and then all the others. Meanwhile one client keeps submitting jobs, and
+another keeps listing one job (`q`). Each line has the command's time, and the median and slowest answer to the others.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ AD = {
     "Cmd": '"/bin/sleep"', "Args": '"60"', "JobUniverse": "5", "JobPrio": "0", "Rank": "0.0", "RequestCpus": "1",
     "RequestMemory": "100", "RequestDisk": "1", "TransferExecutable": "false", "Requirements": "false",
 }  # fmt: skip
-TOGETHER = 10_000
-"""Submissions that are appended together."""
-THIRD, REST = "(ClusterId + ProcId) % 3 == 0", "(ClusterId + ProcId) % 3 != 0"
+SUBMISSIONS_PER_APPEND = 10_000
+"""The number of submissions in one append."""
+THIRD, OTHERS = "(ClusterId + ProcId) % 3 == 0", "(ClusterId + ProcId) % 3 != 0"
 COMMANDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("hold", "Hold", {}),
     ("qedit", "Edit", {"changes": {"Colour": '"red"'}}),
@@ -54,8 +53,8 @@ def fill(folder: Path, jobs: int, clusters: int) -> None:
     writer = LogWriter(log, NullWorld())
     writer.load()
     user = os.environ.get("USER", "root")
-    for first in range(0, clusters, TOGETHER):
-        numbers = range(first, min(first + TOGETHER, clusters))
+    for first in range(0, clusters, SUBMISSIONS_PER_APPEND):
+        numbers = range(first, min(first + SUBMISSIONS_PER_APPEND, clusters))
         writer.handle([Submit(f"fill-{n}", user, 0, AD, jobs // clusters, (), "") for n in numbers])
     log.close()
 
@@ -68,8 +67,8 @@ class Client:
         self._socket.connect(str(log_paths(str(folder / "pool.db")).socket))
         self._stream = self._socket.makefile("rwb")
 
-    def ask(self, kind: str, **what: Any) -> Any:
-        request = {"kind": kind, "id": f"{kind}-{time.time_ns()}", **what}
+    def ask(self, kind: str, **fields: Any) -> Any:
+        request = {"kind": kind, "id": f"{kind}-{time.time_ns()}", **fields}
         self._stream.write(json.dumps(request).encode() + b"\n")
         self._stream.flush()
         return json.loads(self._stream.readline())
@@ -94,39 +93,35 @@ def served(folder: Path) -> Iterator[None]:
         server.wait(60)
 
 
-class Others:
-    """Two clients at work while a command goes on."""
+class OtherClients:
+    """Two clients that work while a command runs."""
 
     def __init__(self, folder: Path) -> None:
         self.stopping = False
-        self.took: dict[str, list[float]] = {"submit": [], "q": []}
+        self.durations: dict[str, list[float]] = {"submit": [], "q": []}
         client = Client(folder)
         environment = os.environ | {"PYTHONPATH": str(ROOT / ".path")}
-        asked = {
+        requests = {
             "submit": lambda: client.ask("Submit", user="", cluster=0, ad=AD, count=1, columns=[]),
             "q": lambda: subprocess.run([*COMMAND, "q", "1.1"], cwd=folder, env=environment, capture_output=True),
         }
-        self._threads = [threading.Thread(target=self._go_on, args=(name, ask)) for name, ask in asked.items()]
-        for each in self._threads:
-            each.start()
+        self._threads = [threading.Thread(target=self._repeat, args=(name, ask)) for name, ask in requests.items()]
+        for thread in self._threads:
+            thread.start()
 
-    def _go_on(self, name: str, ask: Any) -> None:
+    def _repeat(self, name: str, ask: Any) -> None:
         while not self.stopping:
             began = time.perf_counter()
-            done = ask()
-            if name == "submit" and "answer" not in done:
-                raise SystemExit(f"not submitted: {done}")
-            self.took[name].append(time.perf_counter() - began)
+            result = ask()
+            if name == "submit" and "answer" not in result:
+                raise SystemExit(f"not submitted: {result}")
+            self.durations[name].append(time.perf_counter() - began)
             time.sleep(0.02)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         self.stopping = True
-        for each in self._threads:
-            each.join()
-
-
-def told(what: tuple[str, list[float]]) -> str:
-    return f"{what[0]} {statistics.median(what[1]):.3f} s {max(what[1]):.3f} s"
+        for thread in self._threads:
+            thread.join()
 
 
 def main(arguments: list[str]) -> int:
@@ -134,28 +129,26 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fill(folder, jobs, clusters)
-        print(
-            f"{jobs:,} jobs in {clusters:,} clusters{'':10} the command   others meanwhile: median, slowest", flush=True
-        )
+        print(f"{jobs:,} jobs in {clusters:,} clusters{'':10} the command   other clients: median, slowest", flush=True)
         with served(folder):
             client = Client(folder)
-            for which, constraint in (("a third", THIRD), ("the rest", REST)):
-                for verb, kind, what in COMMANDS:
-                    others = Others(folder)
+            for subset, constraint in (("a third", THIRD), ("the others", OTHERS)):
+                for verb, kind, fields in COMMANDS:
+                    others = OtherClients(folder)
                     time.sleep(1.0)
                     began = time.perf_counter()
                     selection = {"constraint": constraint}
-                    done = client.ask(kind, user="", selection=selection, **what)
-                    took = time.perf_counter() - began
-                    if "answer" not in done:
-                        raise SystemExit(f"{verb}: {done}")
+                    reply = client.ask(kind, user="", selection=selection, **fields)
+                    duration = time.perf_counter() - began
+                    if "answer" not in reply:
+                        raise SystemExit(f"{verb}: {reply}")
                     time.sleep(1.0)
-                    others.end()
+                    others.stop()
                     waits = "   ".join(
-                        f"{each} {statistics.median(some):.3f} s {max(some):.3f} s"
-                        for each, some in others.took.items()
+                        f"{request} {statistics.median(durations):.3f} s {max(durations):.3f} s"
+                        for request, durations in others.durations.items()
                     )
-                    print(f"{verb + ' ' + which:30} {took:12.3f} s   {waits}", flush=True)
+                    print(f"{f'{verb} {subset}':30} {duration:12.3f} s   {waits}", flush=True)
     return 0
 
 

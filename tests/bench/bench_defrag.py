@@ -1,8 +1,7 @@
-"""How much processor time a poll of the defragmentation takes, by the number of machines:
-`python tests/bench/bench_defrag.py [MACHINES]`.
+"""Measure the CPU time of a defragmentation poll: `python tests/bench/bench_defrag.py [MACHINES]`.
 
 Each machine has a partitionable slot of eight cores, and four dynamic slots that run jobs; ten machines are drained.
-The ads were compiled by a poll before, as in a pool at work.
+As in a running pool, an earlier poll has compiled the ads.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ SECOND = 1_000_000
 
 
 def measure(machines: int) -> tuple[float, float]:
-    """Return the seconds of processor time of a poll: before any drain, and when each machine has been drained."""
+    """Return the CPU seconds of a poll before any drain, and of one after each machine was drained once."""
     pool = DefragPool(INTERVAL=100_000, DRAINING_MACHINES_PER_HOUR=0, REQUIREMENTS="Cpus < TotalSlotCpus")
     names = [f"m{number}" for number in range(machines)]
     pool.machines(*names, cpus=8)
     pool.run(100_000, count=4 * machines, cpus=2)
     pool.advance(2)
-    before = _poll(pool)
+    before = _time_poll(pool)
     for name in names:
         pool.handle(s.Drain(pool.id(), "root", name))
         pool.handle(s.CancelDrain(pool.id(), "root", name))
     pool.run(100_000, count=4 * machines, cpus=2, user="bob")
     pool.advance(10)
-    return before, _poll(pool)
+    return before, _time_poll(pool)
 
 
-def _poll(pool: DefragPool) -> float:
+def _time_poll(pool: DefragPool) -> float:
     policy = policy_in_force({**pool.state.settings, "DEFRAG_DRAINING_MACHINES_PER_HOUR": "0.36"})
     assert policy is not None
     now = pool.world.clock
@@ -58,4 +57,4 @@ def _poll(pool: DefragPool) -> float:
 if __name__ == "__main__":
     for count in map(int, sys.argv[1:] or ["100", "1000"]):
         first, later = measure(count)
-        print(f"{count:>6} machines: {first:.3f} s; {later:.3f} s when each was drained once")
+        print(f"{count:>6} machines: {first:.3f} s; {later:.3f} s after each was drained once")

@@ -1,8 +1,8 @@
-"""Jobs of /bin/true per second through the supervisor alone, beside a bare loop of posix_spawn in the same run.
+"""Measure jobs of /bin/true per second through the supervisor, compared with a plain loop of posix_spawn.
 
-Run with ``python tests/bench/bench_execution.py``. The bare loop is what this machine can do at all from Python: no
-directory, no claim, no record, no report. The two take turns, and the best of each counts: on a noisy machine that is
-what code can do. Ends with 1 where the aim is missed.
+Run ``python tests/bench/bench_execution.py``. The plain loop shows the machine's limit for Python: it makes no
+directory, claim, record or report. The two alternate, and the best of each counts, because other processes disturb the
+rest. The exit code is 1 if the aim is missed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT / ".path")]
 from poolbook.adapters.machine.execution import Exited, LaunchRequest, Supervisor  # noqa: E402
 
 JOBS = 500
-AT_ONCE = 16
+MAX_RUNNING = 16
 ROUNDS = 7
 AIM = 1500
 
@@ -28,8 +28,8 @@ JOB_AD = "Attribute = 1\n" * 300
 MACHINE_AD = "Attribute = 1\n" * 400
 
 
-def bare() -> float:
-    """Jobs a second, started 8 at a time."""
+def spawn_rate() -> float:
+    """Return the jobs per second that posix_spawn starts, 8 at a time."""
     began = time.perf_counter()
     for _ in range(JOBS // 8):
         for _ in range(8):
@@ -39,10 +39,10 @@ def bare() -> float:
     return JOBS // 8 * 8 / (time.perf_counter() - began)
 
 
-def supervised(supervisor: Supervisor, home: str, prefix: str) -> float:
-    """Jobs a second: started, ended, recorded on disk, reported and acknowledged."""
+def supervisor_rate(supervisor: Supervisor, home: str, prefix: str) -> float:
+    """Return the jobs per second that the supervisor starts, records and reports, with acknowledgements."""
 
-    def activation(number: int) -> LaunchRequest:
+    def launch_request(number: int) -> LaunchRequest:
         return LaunchRequest(
             key=f"{prefix}_{number}",
             job="1.0",
@@ -56,10 +56,10 @@ def supervised(supervisor: Supervisor, home: str, prefix: str) -> float:
     began = time.perf_counter()
     started = ended = 0
     while ended < JOBS:
-        free = min(AT_ONCE - (started - ended), JOBS - started)
-        if free >= AT_ONCE // 2 or free == JOBS - started > 0:
-            supervisor.start([activation(number) for number in range(started, started + free)])
-            started += free
+        to_start = min(MAX_RUNNING - (started - ended), JOBS - started)
+        if to_start >= MAX_RUNNING // 2 or to_start == JOBS - started > 0:
+            supervisor.start([launch_request(number) for number in range(started, started + to_start)])
+            started += to_start
         ends = [report.key for report in supervisor.poll(1) if isinstance(report, Exited)]
         supervisor.acknowledge(ends)
         ended += len(ends)
@@ -71,20 +71,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         with Supervisor(Path(home) / "pool") as supervisor:
             supervisor.start([])
-            pairs = [(bare(), supervised(supervisor, home, str(number))) for number in range(ROUNDS)]
-        limit, ours = (max(rates) for rates in zip(*pairs, strict=True))
-        verdict = "met" if ours > AIM else "MISSED"
+            pairs = [(spawn_rate(), supervisor_rate(supervisor, home, str(number))) for number in range(ROUNDS)]
+        limit, poolbook = (max(rates) for rates in zip(*pairs, strict=True))
+        verdict = "met" if poolbook > AIM else "MISSED"
         print(
-            f"{'/bin/true through the supervisor':36} bare loop {limit:6.0f}/s   Poolbook {ours:6.0f}/s",
+            f"{'/bin/true through the supervisor':36} plain loop {limit:6.0f}/s   Poolbook {poolbook:6.0f}/s",
             end="",
         )
-        print(f"   ratio {ours / limit:4.2f}   aim > {AIM} {verdict}")
+        print(f"   ratio {poolbook / limit:4.2f}   aim > {AIM} {verdict}")
         wait_for_end(Path(home) / "pool")
     return verdict != "met"
 
 
 def wait_for_end(folder: Path) -> None:
-    """The supervisor ends by itself; until then it uses the folder."""
+    """Wait for the supervisor to exit, because it uses the folder until then."""
     while (folder / "socket").exists():
         time.sleep(0.1)
 

@@ -1,10 +1,9 @@
-"""Factories: what a million items cost, and how many jobs a second go through one.
+"""Measure the memory of a job factory, and how many jobs per second it materializes.
 
-    python tests/bench/bench_factory.py [items] [jobs]
+    python tests/bench/bench_factory.py [ITEMS] [JOBS]
 
-A factory of so many items (1,000,000), each with arguments of its own, on a machine of 100 slots in virtual time. The
-memory is this process's: when nothing is submitted yet, when all items are, and when so many jobs (100,000) have run.
-The log is a file.
+The factory has ITEMS items (1,000,000) with different arguments, on a machine of 100 slots in virtual time. The script
+prints the growth of its memory after the submission, and after JOBS jobs (100,000) have run. The log is a file.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 SLOTS = 100
 
 
-def resident() -> float:
-    """This process's memory in MiB."""
+def memory_mib() -> float:
+    """Return this process's memory in MiB."""
     gc.collect()
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def submitted(items: int) -> s.Submit:
+def submission(items: int) -> s.Submit:
     columns = pack({"Args": [f'"input.{number}"' for number in range(items)]})
     ad = {name: text for name, text in JOB.items() if name != "Args"} | {"JobMaterializeMaxIdle": "100"}
     return s.Submit("submit", "alice", 0, ad, items, columns)
@@ -49,19 +48,17 @@ def main(items: int = 1_000_000, jobs: int = 100_000) -> None:
         slot = {"Cpus": "1", "Memory": "1024", "Disk": "100000"}
         plans = tuple(s.SlotPlan(f"slot{number}@h", "static", slot) for number in range(1, SLOTS + 1))
         engine.handle([s.AddMachine("machine", "h", MACHINE | {"Machine": '"h"'}, plans)])
-        before = resident()
-        engine.handle([submitted(items)])
-        print(f"{items:,} items: {resident() - before:.1f} MiB more than the {before:.1f} MiB of an empty pool")
+        before = memory_mib()
+        engine.handle([submission(items)])
+        print(f"{items:,} items: {memory_mib() - before:.1f} MiB more than the {before:.1f} MiB of an empty pool")
         factory = engine.state.clusters[1].factory
         assert factory is not None
         began, world = time.process_time(), engine.world
         while factory.made < min(jobs, items):
             engine.step(world.now() + 3600 * SECOND)
-        took = time.process_time() - began
-        print(
-            f"{factory.made:,} jobs made and run in {took:.1f} s of processor time: {factory.made / took:,.0f} a second"
-        )
-        print(f"then: {resident() - before:.1f} MiB more than the empty pool")
+        duration = time.process_time() - began
+        print(f"{factory.made:,} jobs run in {duration:.1f} s of CPU time: {factory.made / duration:,.0f} per second")
+        print(f"after that: {memory_mib() - before:.1f} MiB more than the empty pool")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""What group quotas cost: 1,000 groups in a tree five deep, 10,000 submitters with a job each, 5,000 slots.
+"""Measure group quotas: 1,000 groups in a tree with five levels, 10,000 submitters with a job each, 5,000 slots.
 
     python tests/bench/bench_group_quotas.py [GROUPS] [SUBMITTERS] [SLOTS]
 
-``quotas``: the groups' usage, demand, quotas and one round's allocation, from the state and what is kept of it.
-``slices``: for each group the shares and slices of its submitters. ``cycle``: whole cycles, with the groups and without
-any, in which every job gets a slot as long as there are any. The least of three, each on a state of its own, in
-seconds of a processor.
+``quotas``: usage, demand and quotas of the groups, and one allocation round, from the state and its caches.
+``slices``: the shares and slices of each group's submitters. ``cycle``: whole cycles with and without groups, in which
+jobs get slots until no slot is free. Each number is the CPU time of the fastest of three runs with separate states.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable
 from poolbook.domain.classad import Context
 from poolbook.domain.events import ClusterSubmitted, MachineJoined, PoolFounded, SlotCreated, SlotTransitioned
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator import spins as cycles
+from poolbook.domain.negotiator import spins
 from poolbook.domain.negotiator.cycle import hold
 from poolbook.domain.negotiator.group_cycle import Budget, GroupTurns
 from poolbook.domain.negotiator.groups.rounds import Rounds
@@ -39,102 +38,101 @@ JOB = {
 SLOT = {"Requirements": "Start", "Start": "true", "Rank": "0.0", "Cpus": "1", "Memory": "1024", "Disk": "100000"}
 
 
-def names(count: int) -> list[str]:
-    """Groups in a tree that is as even as it can be, ``DEPTH`` levels deep."""
-    found = [f"g{number}" for number in range(4)]
-    parents = list(found)
-    while len(found) < count:
+def group_names(count: int) -> list[str]:
+    """Return the names of groups in a balanced tree of ``DEPTH`` levels."""
+    names = [f"g{number}" for number in range(4)]
+    parents = list(names)
+    while len(names) < count:
         parent = parents.pop(0)
-        below = [f"{parent}.s{number}" for number in range(4)][: count - len(found)]
-        found += below
-        parents += [name for name in below if name.count(".") < DEPTH - 1]
-    return found
+        children = [f"{parent}.s{number}" for number in range(4)][: count - len(names)]
+        names += children
+        parents += [name for name in children if name.count(".") < DEPTH - 1]
+    return names
 
 
-def state(groups: list[str], submitters: int, slots: int) -> State:
-    told = {"NEGOTIATOR_CONSIDER_PREEMPTION": "false", "GROUP_NAMES": " ".join(groups)}
+def pool_state(groups: list[str], submitters: int, slots: int) -> State:
+    config = {"NEGOTIATOR_CONSIDER_PREEMPTION": "false", "GROUP_NAMES": " ".join(groups)}
     for number, name in enumerate(groups):
         level = name.count(".")
         if level == DEPTH - 1 and number % 2:
-            told[f"GROUP_QUOTA_{name}"] = "2"
+            config[f"GROUP_QUOTA_{name}"] = "2"
         else:
-            told[f"GROUP_QUOTA_DYNAMIC_{name}"] = "0.2" if level else "0.25"
-        told[f"GROUP_ACCEPT_SURPLUS_{name}"] = "true" if number % 2 else "false"
-    found = State()
-    evolve(found, PoolFounded(BEGAN, "founded", "x", "pool", "manual", "here", "1", settings(told)))
-    evolve(found, MachineJoined(BEGAN, "configured", "x", "h", {}, {}))
+            config[f"GROUP_QUOTA_DYNAMIC_{name}"] = "0.2" if level else "0.25"
+        config[f"GROUP_ACCEPT_SURPLUS_{name}"] = "true" if number % 2 else "false"
+    state = State()
+    evolve(state, PoolFounded(BEGAN, "founded", "x", "pool", "manual", "here", "1", settings(config)))
+    evolve(state, MachineJoined(BEGAN, "configured", "x", "h", {}, {}))
     for number in range(1, slots + 1):
         name = f"slot{number}@h"
         ad = SLOT | {"Name": f'"{name}"', "Machine": '"h"', "SlotID": str(number)}
-        evolve(found, SlotCreated(BEGAN, "configured", "x", name, "h", "static", "", ad))
-        evolve(found, SlotTransitioned(BEGAN, "told", "x", name, "1", "Owner/Idle", "Unclaimed/Idle"))
+        evolve(state, SlotCreated(BEGAN, "configured", "x", name, "h", "static", "", ad))
+        evolve(state, SlotTransitioned(BEGAN, "told", "x", name, "1", "Owner/Idle", "Unclaimed/Idle"))
     for number in range(submitters):
         group = groups[number % len(groups)] + "." if groups else ""
-        who = f"{group}user{number}@here"
-        event = ClusterSubmitted(BEGAN, "submitted", "x", number + 1, who, JOB, 1, pack({}), "Idle", factor=1000.0)
-        evolve(found, event)
-    return found
+        user = f"{group}user{number}@here"
+        event = ClusterSubmitted(BEGAN, "submitted", "x", number + 1, user, JOB, 1, pack({}), "Idle", factor=1000.0)
+        evolve(state, event)
+    return state
 
 
-def held(found: State, caches: Caches) -> float:
+def time_cycle(state: State, caches: Caches) -> float:
     began = time.process_time()
-    hold(found, caches, PublishedSlots, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
+    hold(state, caches, PublishedSlots, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
     return time.process_time() - began
 
 
-def parts(found: State, caches: Caches) -> tuple[float, float, int]:
-    """What quotas, and slices, cost in a cycle, and how many pies were cut."""
-    spent, pies = [0.0, 0.0], list[float]()
+def time_parts(state: State, caches: Caches) -> tuple[float, float, int]:
+    """Return the CPU seconds of quotas and of slices in a cycle, and the number of pies."""
+    seconds, pies = [0.0, 0.0], list[float]()
 
-    def timed(number: int, call: Callable[..., object]) -> Callable[..., object]:
+    def timed(number: int, function: Callable[..., object]) -> Callable[..., object]:
         def run(*arguments: object) -> object:
             began = time.process_time()
             try:
-                return call(*arguments)
+                return function(*arguments)
             finally:
-                spent[number] += time.process_time() - began
+                seconds[number] += time.process_time() - began
 
         return run
 
-    def slices(turn: cycles.Turn, everyone: Places, budget: Budget) -> Places:
+    def share_out(turn: spins.Turn, everyone: Places, budget: Budget) -> Places:
         turn._follow_gifts()
         shares = turn._shares(everyone)
-        whole = turn._slices(everyone, shares, min(turn.total, budget.limit))
-        turn._order(everyone, whole)
+        slices = turn._slices(everyone, shares, min(turn.total, budget.limit))
+        turn._order(everyone, slices)
         pies.append(budget.limit)
         return everyone
 
-    kept = (GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order, cycles.Turn._share_out)
-    GroupTurns.begin, GroupTurns._request = timed(0, kept[0]), timed(0, kept[1])  # type: ignore[method-assign, assignment]
-    Rounds._allocate, Rounds.in_order = timed(0, kept[2]), timed(0, kept[3])  # type: ignore[method-assign, assignment]
-    cycles.Turn._share_out = timed(1, slices)  # type: ignore[method-assign, assignment]
+    originals = (GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order, spins.Turn._share_out)
+    GroupTurns.begin, GroupTurns._request = timed(0, originals[0]), timed(0, originals[1])  # type: ignore[method-assign, assignment]
+    Rounds._allocate, Rounds.in_order = timed(0, originals[2]), timed(0, originals[3])  # type: ignore[method-assign, assignment]
+    spins.Turn._share_out = timed(1, share_out)  # type: ignore[method-assign, assignment]
     try:
-        held(found, caches)
+        time_cycle(state, caches)
     finally:
-        GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order = kept[:4]  # type: ignore[method-assign]
-        cycles.Turn._share_out = kept[4]  # type: ignore[method-assign]
-    return spent[0], spent[1], len(pies)
+        GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order = originals[:4]  # type: ignore[method-assign]
+        spins.Turn._share_out = originals[4]  # type: ignore[method-assign]
+    return seconds[0], seconds[1], len(pies)
 
 
 def main() -> None:
     groups, submitters, slots = (int(text) for text in [*sys.argv[1:], *("1000", "10000", "5000")[len(sys.argv) - 1 :]])
-    tree, none = names(groups), list[str]()
-    quotas, turns, pies = list[float](), list[float](), 0
+    tree = group_names(groups)
+    quotas, slices, pies = list[float](), list[float](), 0
     with_groups, without = list[float](), list[float]()
     for _ in range(REPEATS):
-        for found, whole in ((state(tree, submitters, slots), with_groups), (state(none, submitters, slots), without)):
-            caches = Caches()
-            held(found, caches)  # so that the columns are there, as in every cycle but the first
+        for names, cycle_times in ((tree, with_groups), ([], without)):
+            state, caches = pool_state(names, submitters, slots), Caches()
+            time_cycle(state, caches)  # creates the columns, which exist in every cycle but the first
             gc.collect()
-            if whole is with_groups:
-                first, second, pies = parts(found, caches)
-                quotas.append(first)
-                turns.append(second)
-            whole.append(held(found, caches))
-    print(
-        f"{len(tree)} groups, {max(name.count('.') for name in tree) + 1} deep, {submitters} submitters, {slots} slots"
-    )
-    print(f"quotas {min(quotas) * 1000:.1f} ms, slices {min(turns) * 1000:.1f} ms ({pies} pies)")
+            if cycle_times is with_groups:
+                quota_seconds, slice_seconds, pies = time_parts(state, caches)
+                quotas.append(quota_seconds)
+                slices.append(slice_seconds)
+            cycle_times.append(time_cycle(state, caches))
+    levels = max(name.count(".") for name in tree) + 1
+    print(f"{len(tree)} groups in {levels} levels, {submitters} submitters, {slots} slots")
+    print(f"quotas {min(quotas) * 1000:.1f} ms, slices {min(slices) * 1000:.1f} ms ({pies} pies)")
     print(f"cycle {min(with_groups) * 1000:.0f} ms, without groups {min(without) * 1000:.0f} ms")
 
 

@@ -1,6 +1,6 @@
-"""How fast a real pool's records are imported: a script that prints figures, no test.
+"""Measure the import of an HTCondor pool's records: `python tests/bench/bench_import.py`.
 
-`python tests/bench/bench_import.py`. HTCondor's own reader of job event logs runs beside, in the same run.
+The run includes HTCondor's reader of job event logs, for comparison.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tests.bench.import_userlog import user_log  # noqa: E402
 
 def main() -> int:
     met: list[bool] = []
-    for figures in (user_log, start_log, history):
+    for measure in (user_log, start_log, history):
         with tempfile.TemporaryDirectory() as name:
-            met += figures(Path(name))
+            met += measure(Path(name))
     return 0 if all(met) else 1
 
 

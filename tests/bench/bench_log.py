@@ -1,7 +1,7 @@
-"""The log's figures, beside sqlite3 alone in the same process.
+"""Measure the log, compared with sqlite3 alone in the same process.
 
-Prints one line a figure: what was measured, the peer's, Poolbook's, the aim. Ends with 1 where an aim is missed. Rates
-are the best of several repetitions, taken in turn with the peer's.
+Each line has a measurement, sqlite3's rate, Poolbook's rate and the aim. The exit code is 1 if an aim is missed. Rates
+are the best of several repetitions; repetitions of sqlite3 and Poolbook alternate.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ from poolbook.domain import events as e  # noqa: E402
 BATCH = 1_000
 BATCHES = 20
 REPEAT = 7
-MANY = 1_000_000
-# What is written while jobs run, in the proportions of their lives.
+READ_EVENTS = 1_000_000
+# The events of a running job.
 LIFE = (
     e.SlotTransitioned, e.ClaimMade, e.JobActivated, e.SlotTransitioned,
     e.JobExecuting, e.JobExited, e.SlotTransitioned, e.ClaimEnded,
 )  # fmt: skip
 
 
-def life(count: int) -> list[e.Event]:
-    """Events as running jobs make them: each job its slot, ten jobs a cluster."""
+def job_events(count: int) -> list[e.Event]:
+    """Return events of running jobs; each job has a slot, each cluster ten jobs."""
     events = []
     for number in range(count):
-        event = sample(LIFE[number % len(LIFE)], 7 * number)  # the texts of every seventh are plain
+        event = sample(LIFE[number % len(LIFE)], 7 * number)  # every seventh sample has plain texts
         job = number // len(LIFE)
-        own: dict[str, Any] = {"slot": f"slot1_{job % 1000}@node", "cluster": job // 10, "proc": job % 10}
+        fields: dict[str, Any] = {"slot": f"slot1_{job % 1000}@node", "cluster": job // 10, "proc": job % 10}
         names = event.__struct_fields__
-        events.append(replace(event, **{name: value for name, value in own.items() if name in names}))
+        events.append(replace(event, **{name: value for name, value in fields.items() if name in names}))
     return events
 
 
 class Report:
-    """The lines printed, and whether all aims were met."""
+    """Prints the measurements and counts the missed aims."""
 
     def __init__(self) -> None:
         self.missed = 0
 
-    def line(self, what: str, peer: str, ours: str, aim: str, met: bool) -> None:
+    def line(self, measurement: str, sqlite: str, poolbook: str, aim: str, met: bool) -> None:
         self.missed += not met
-        print(f"{what:52} {peer:>16} {ours:>16}   {aim:18} {'met' if met else 'MISSED'}", flush=True)
+        print(f"{measurement:52} {sqlite:>16} {poolbook:>16}   {aim:18} {'met' if met else 'MISSED'}", flush=True)
 
 
 def rate(count: int, run: Callable[[], object]) -> float:
     gc.collect()
-    begun = perf_counter()
+    began = perf_counter()
     run()
-    return count / (perf_counter() - begun)
+    return count / (perf_counter() - began)
 
 
 def rows_of(events: list[e.Event]) -> list[tuple[int, str, int, str, bytes]]:
@@ -78,8 +78,8 @@ def rows_of(events: list[e.Event]) -> list[tuple[int, str, int, str, bytes]]:
     return rows
 
 
-def raw(folder: Path, name: str, synchronous: str, batches: list[Any]) -> float:
-    """The rate of executemany of ready-made rows into the same table under the same pragmas."""
+def sqlite_rate(folder: Path, name: str, synchronous: str, batches: list[Any]) -> float:
+    """Return the rate of executemany into the same table with the same pragmas."""
     connection = sqlite3.connect(folder / name, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -92,12 +92,12 @@ def raw(folder: Path, name: str, synchronous: str, batches: list[Any]) -> float:
             connection.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", rows)
             connection.execute("COMMIT")
 
-    reached = rate(BATCH * BATCHES, run)
+    appends = rate(BATCH * BATCHES, run)
     connection.close()
-    return reached
+    return appends
 
 
-def ours(folder: Path, name: str, synchronous: str, batches: list[list[e.Event]]) -> float:
+def poolbook_rate(folder: Path, name: str, synchronous: str, batches: list[list[e.Event]]) -> float:
     log = open_log(str(folder / name), create=True)
     with log._recorder.connection() as connection:  # type: ignore[attr-defined]
         connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -106,37 +106,37 @@ def ours(folder: Path, name: str, synchronous: str, batches: list[list[e.Event]]
         for events in batches:
             log.append(events)
 
-    reached = rate(BATCH * BATCHES, run)
+    appends = rate(BATCH * BATCHES, run)
     log.close()
-    return reached
+    return appends
 
 
-def appending(report: Report, folder: Path) -> None:
-    events = life(BATCH * BATCHES)
+def measure_append(report: Report, folder: Path) -> None:
+    events = job_events(BATCH * BATCHES)
     rows = rows_of(events)
     raw_batches = [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
     batches = [events[i : i + BATCH] for i in range(0, len(events), BATCH)]
-    # With FULL, as a log has it, the disk's syncs are part of both; with OFF, what the code costs stands alone.
+    # FULL, the log's setting, includes the disk's syncs; OFF measures the code alone.
     for synchronous in ("FULL", "OFF"):
-        peers, own = [], []
+        sqlite_rates, poolbook_rates = [], []
         for i in range(REPEAT):
-            peers.append(raw(folder, f"raw-{synchronous}-{i}", synchronous, raw_batches))
-            own.append(ours(folder, f"ours-{synchronous}-{i}", synchronous, batches))
-        peer, reached = max(peers), max(own)
+            sqlite_rates.append(sqlite_rate(folder, f"raw-{synchronous}-{i}", synchronous, raw_batches))
+            poolbook_rates.append(poolbook_rate(folder, f"ours-{synchronous}-{i}", synchronous, batches))
+        sqlite, poolbook = max(sqlite_rates), max(poolbook_rates)
         report.line(
             f"append, batches of 1,000, synchronous={synchronous}",
-            f"{peer:,.0f}/s",
-            f"{reached:,.0f}/s",
-            f"0.65: {reached / peer:.2f}",
-            reached >= 0.65 * peer,
+            f"{sqlite:,.0f}/s",
+            f"{poolbook:,.0f}/s",
+            f"0.65: {poolbook / sqlite:.2f}",
+            poolbook >= 0.65 * sqlite,
         )
 
 
-def reading(report: Report, folder: Path) -> None:
+def measure_read(report: Report, folder: Path) -> None:
     path = folder / "many"
-    events = life(BATCH * BATCHES)
+    events = job_events(BATCH * BATCHES)
     log = open_log(str(path), create=True)
-    for _ in range(MANY // len(events)):
+    for _ in range(READ_EVENTS // len(events)):
         log.append(events)
     log.close()
     size = path.stat().st_size
@@ -148,19 +148,19 @@ def reading(report: Report, folder: Path) -> None:
 
     def read() -> None:
         log = open_log(str(path), create=False, read_only=True)
-        assert sum(1 for _ in log.read()) == MANY
+        assert sum(1 for _ in log.read()) == READ_EVENTS
         log.close()
 
-    rates = [(rate(MANY, fetch), rate(MANY, read)) for _ in range(3)]
-    peer, reached = max(peer for peer, _ in rates), max(own for _, own in rates)
+    rates = [(rate(READ_EVENTS, fetch), rate(READ_EVENTS, read)) for _ in range(3)]
+    sqlite, poolbook = (max(column) for column in zip(*rates, strict=True))
     report.line(
-        f"read and decode 1,000,000 events ({size / MANY:.0f} B each)",
-        f"{peer:,.0f}/s",
-        f"{reached:,.0f}/s",
-        f"0.3: {reached / peer:.2f}",
-        reached >= 0.3 * peer,
+        f"read and decode 1,000,000 events ({size / READ_EVENTS:.0f} B each)",
+        f"{sqlite:,.0f}/s",
+        f"{poolbook:,.0f}/s",
+        f"0.3: {poolbook / sqlite:.2f}",
+        poolbook >= 0.3 * sqlite,
     )
-    seal = rate(MANY, lambda: verify_seal(str(path)))
+    seal = rate(READ_EVENTS, lambda: verify_seal(str(path)))
     report.line("verify_seal of 1,000,000 events", "-", f"{seal:,.0f}/s", "-", True)
 
 
@@ -168,8 +168,8 @@ def main() -> int:
     report = Report()
     print(f"{'':52} {'sqlite3':>16} {'Poolbook':>16}   aim")
     with tempfile.TemporaryDirectory() as folder:
-        appending(report, Path(folder))
-        reading(report, Path(folder))
+        measure_append(report, Path(folder))
+        measure_read(report, Path(folder))
     return 1 if report.missed else 0
 
 

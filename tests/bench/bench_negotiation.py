@@ -1,11 +1,10 @@
-"""What a negotiation cycle costs: the workload of a real pool's measurement, and larger ones.
+"""Measure negotiation cycles: a workload that an HTCondor pool was measured with, and larger ones.
 
     python tests/bench/bench_negotiation.py [CASE ...] [--curve FILE] [--peer DIR --peer-script SCRIPT]
 
-The slots are a real slot's ad, as a real pool has it, with other names, addresses, and sizes: half of them have
-8192 MB, half 2048 MB. The clock runs from the state that the last cycle left, with 1 % of the slots' ads changed,
-to the events of the cycle as the log would write them. Each measurement is a process of its own, so that its memory
-is its own.
+The slots have the ad of a recorded slot with other names, addresses and sizes: half of them have 8192 MB, half 2048 MB.
+Before each cycle 1 % of the slots' ads change. The time includes encoding the cycle's events for the log. Each
+measurement runs in a separate process, which shows its memory.
 """
 
 from __future__ import annotations
@@ -44,29 +43,29 @@ from poolbook.domain.state.state import State
 
 SECOND = 1_000_000
 BEGAN = 1_795_000_000 * SECOND
-WHY = (BEGAN, "configured", "bench")
+HEADER = (BEGAN, "configured", "bench")
 SLOT = Path(__file__).parent.parent / "data" / "classad" / "slot.ad"
 _NOT_STATIC = re.compile(
     "Child|NumDynamic|PartitionableSlot|PslotRollup|AddressV1|LastHeardFrom|Authenticat|Update|(Recent)?NewDSlot"
 )
-LAST_CLAUSE = (
+REQUIREMENTS = (
     '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && (versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || '
     "(TARGET.Disk >= RequestDisk)) && (TARGET.Memory >= RequestMemory) && (TARGET.HasFileTransfer)"
 )
-NEVER = " && ((TARGET.Disk + TARGET.Memory) % 7 == 9)"
+NEVER_TRUE_CLAUSE = " && ((TARGET.Disk + TARGET.Memory) % 7 == 9)"
 
 
 def slot_ads(count: int) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Names, machines and ads: 8 slots to a machine."""
+    """Yield the names, machines and ads of slots, 8 for each machine."""
     with SLOT.open() as lines:
-        real = dict(line.rstrip("\n").split(" = ", 1) for line in lines if " = " in line)
-    real = {name: text for name, text in real.items() if not _NOT_STATIC.match(name)}
+        attributes = dict(line.rstrip("\n").split(" = ", 1) for line in lines if " = " in line)
+    attributes = {name: text for name, text in attributes.items() if not _NOT_STATIC.match(name)}
     intern: dict[str, str] = {}
     for number in range(count):
         machine, slot = divmod(number, 8)
         host, memory = f"node{machine:06d}.example.org", (8192, 2048)[number % 2]
         address = f'"<127.{1 + machine // 65536}.{machine // 256 % 256}.{machine % 256}:1?alias={host}>"'
-        ad = real | {
+        ad = attributes | {
             "Name": f'"slot{slot + 1}@{host}"', "Machine": f'"{host}"', "UtsnameNodename": f'"{host}"',
             "MyAddress": address, "StartdIpAddr": address, "SlotID": str(slot + 1), "SlotTypeID": "1",
             "SlotType": '"Static"', "Memory": str(memory), "TotalSlotMemory": str(memory), "Cpus": "1",
@@ -75,50 +74,54 @@ def slot_ads(count: int) -> Iterator[tuple[str, str, dict[str, str]]]:
         yield f"slot{slot + 1}@{host}", host, {intern.setdefault(k, k): intern.setdefault(v, v) for k, v in ad.items()}
 
 
-def founded() -> State:
+def empty_pool() -> State:
     state = State()
-    evolve(state, PoolFounded(*WHY, "bench", "htcondor-25", "example.org", "0", settings(SETTINGS)))
+    evolve(state, PoolFounded(*HEADER, "bench", "htcondor-25", "example.org", "0", settings(SETTINGS)))
     return state
 
 
-def with_slots(state: State, count: int) -> None:
+def add_slots(state: State, count: int) -> None:
     for name, host, ad in slot_ads(count):
         if host not in state.machines:
-            evolve(state, MachineJoined(*WHY, host, {}, {}))
-        evolve(state, SlotCreated(*WHY, name, host, "static", "", ad))
-        evolve(state, SlotTransitioned(*WHY, name, "1", "Owner/Idle", "Unclaimed/Idle"))
+            evolve(state, MachineJoined(*HEADER, host, {}, {}))
+        evolve(state, SlotCreated(*HEADER, name, host, "static", "", ad))
+        evolve(state, SlotTransitioned(*HEADER, name, "1", "Owner/Idle", "Unclaimed/Idle"))
 
 
-def with_jobs(
+def add_jobs(
     state: State,
     jobs: int,
     kinds: int,
-    requirements: str = LAST_CLAUSE,
+    requirements: str = REQUIREMENTS,
     *,
     submitters: int = 1,
     rank: str = "0.0",
     memory: int = 4000,
-    by: str = "RequestMemory",
+    attribute: str = "RequestMemory",
 ) -> None:
-    """One cluster of each submitter, its jobs in so many kinds, as the peer's: they differ in what they request."""
+    """Submit one cluster for each submitter. Its jobs are of several kinds, which differ in a resource request."""
     first = state.next_cluster
-    for who in range(submitters):
-        mine = jobs // submitters
-        wanted = [str((memory if by == "RequestMemory" else 1024) + number * kinds // mine) for number in range(mine)]
+    for user_number in range(submitters):
+        job_count = jobs // submitters
+        requests = [
+            str((memory if attribute == "RequestMemory" else 1024) + number * kinds // job_count)
+            for number in range(job_count)
+        ]
         ad = {"Requirements": requirements, "RequestCpus": "1", "RequestDisk": "1024", "RequestMemory": str(memory)}
         ad |= {"Rank": rank, "JobUniverse": "5", "JobPrio": "0"}
-        ad |= {"Owner": f'"user{who}"', "User": f'"user{who}@example.org"'}
-        del ad[by]
-        submitter = f"user{who}@example.org"
-        evolve(state, ClusterSubmitted(*WHY, first + who, submitter, ad, mine, pack({by: wanted}), "Idle"))
+        ad |= {"Owner": f'"user{user_number}"', "User": f'"user{user_number}@example.org"'}
+        del ad[attribute]
+        submitter = f"user{user_number}@example.org"
+        columns = pack({attribute: requests})
+        evolve(state, ClusterSubmitted(*HEADER, first + user_number, submitter, ad, job_count, columns, "Idle"))
 
 
-SETTINGS = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false"}  # as the peer's
+SETTINGS = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false"}  # as in the HTCondor pool
 TABLES = Tables("htcondor-25")
 
 
 def cycle(state: State, caches: Caches, number: int) -> tuple[float, list[Event]]:
-    """Hold a cycle, to its events as the log would keep them."""
+    """Run a cycle; return its time, including the encoding of its events, and the events."""
     gc.collect()
     gc.disable()
     start = time.perf_counter()
@@ -129,56 +132,55 @@ def cycle(state: State, caches: Caches, number: int) -> tuple[float, list[Event]
     return seconds, events
 
 
-def change(state: State, number: int) -> None:
-    """One percent of the slots' ads: some disk space less, another load."""
+def change_ads(state: State, number: int) -> None:
+    """Change one percent of the slots' ads: less disk space, another load."""
     names = list(state.slots)
     for name in names[number % 100 :: 100]:
         disk = int(state.slots[name].ad["Disk"]) - 1
-        why = (BEGAN + number * 60 * SECOND - 1, "configured", f"change-{number}")
-        evolve(state, SlotAdChanged(*why, name, {"Disk": str(disk), "LoadAvg": f"{number / 100:.2f}"}))
+        header = (BEGAN + number * 60 * SECOND - 1, "configured", f"change-{number}")
+        evolve(state, SlotAdChanged(*header, name, {"Disk": str(disk), "LoadAvg": f"{number / 100:.2f}"}))
 
 
-def matched(events: Sequence[Event]) -> int:
+def count_matches(events: Sequence[Event]) -> int:
     return sum(len(event.matches) for event in events if isinstance(event, CycleHeld))
 
 
-def nothing_matches(slots: int, kinds: int) -> Figures:
-    state, caches = founded(), Caches()
-    with_slots(state, slots)
-    with_jobs(state, kinds, kinds, LAST_CLAUSE + NEVER)
+def nothing_matches(slots: int, kinds: int) -> Measurements:
+    state, caches = empty_pool(), Caches()
+    add_slots(state, slots)
+    add_jobs(state, kinds, kinds, REQUIREMENTS + NEVER_TRUE_CLAUSE)
     first, events = cycle(state, caches, 1)
-    found = []
+    cycle_times = []
     for number in range(2, 7):
-        change(state, number)
-        found.append(cycle(state, caches, number)[0])
-    again = min(cycle(state, caches, number)[0] for number in range(7, 10))
-    assert not matched(events)
-    return Figures(first, sorted(found)[2], again, 0, peak())
+        change_ads(state, number)
+        cycle_times.append(cycle(state, caches, number)[0])
+    unchanged = min(cycle(state, caches, number)[0] for number in range(7, 10))
+    assert not count_matches(events)
+    return Measurements(first, sorted(cycle_times)[2], unchanged, 0, peak())
 
 
-def some_match(slots: int, jobs: int, kinds: int, **what: Any) -> Figures:
-    """The last cycle had one job, which reads what those that come then read."""
-    state, caches = founded(), Caches()
-    with_slots(state, slots)
-    with_jobs(state, 1, 1, LAST_CLAUSE + NEVER)
+def some_match(slots: int, jobs: int, kinds: int, **job_options: Any) -> Measurements:
+    """Measure a cycle after one with a single job whose Requirements read the same attributes."""
+    state, caches = empty_pool(), Caches()
+    add_slots(state, slots)
+    add_jobs(state, 1, 1, REQUIREMENTS + NEVER_TRUE_CLAUSE)
     first = cycle(state, caches, 1)[0]
-    change(state, 2)
-    with_jobs(state, jobs, kinds, **what)
+    change_ads(state, 2)
+    add_jobs(state, jobs, kinds, **job_options)
     seconds, events = cycle(state, caches, 2)
     cycle(state, caches, 3)
-    again = min(cycle(state, caches, number)[0] for number in range(4, 7))
-    return Figures(first, seconds, again, matched(events), peak())
+    unchanged = min(cycle(state, caches, number)[0] for number in range(4, 7))
+    return Measurements(first, seconds, unchanged, count_matches(events), peak())
 
 
-class Figures(NamedTuple):
-    """Seconds of the first cycle, which builds the table; of the one that is measured; of one in which nothing has
-    changed; matches; and the process's peak of memory in MB."""
+class Measurements(NamedTuple):
+    """The measurements of one case."""
 
-    first: float
-    cycle: float
-    unchanged: float
+    first: float  #: seconds of the first cycle, which builds the table
+    cycle: float  #: seconds of the measured cycle
+    unchanged: float  #: seconds of a cycle in which nothing has changed
     matches: int
-    peak: float
+    peak: float  #: the process's peak memory in MB
 
 
 def peak() -> float:
@@ -190,12 +192,10 @@ DIFFERENT = "(TARGET.Disk * (RequestMemory - 3990)) % 100003"
 
 
 class Case(NamedTuple):
-    words: str
-    run: Callable[[], Figures]
-    aim: float
-    """Seconds."""
-    memory: float = 0.0
-    """MB; 0: no aim."""
+    description: str
+    run: Callable[[], Measurements]
+    aim: float  #: seconds
+    memory: float = 0.0  #: MB; 0: no aim
 
 
 CASES: dict[str, Case] = {
@@ -207,127 +207,136 @@ CASES: dict[str, Case] = {
     ),
     "similar": Case("  rank orders similar", lambda: some_match(100_000, 100_000, 1000, rank=SIMILAR), 6, 700),
     "unlike": Case("  rank orders different", lambda: some_match(100_000, 100_000, 1000, rank=DIFFERENT), 6, 700),
-    "all": Case("  all slots go", lambda: some_match(100_000, 100_000, 1000, memory=1000), 12, 700),
+    "all": Case("  all slots match", lambda: some_match(100_000, 100_000, 1000, memory=1000), 12, 700),
 }
 
-SERIES: dict[str, tuple[str, Callable[[int], Figures]]] = {
+SERIES: dict[str, tuple[str, Callable[[int], Measurements]]] = {
     "slots": (
         "100 kinds, 10 submitters, a job for every other slot",
-        lambda n: some_match(n, max(10, n // 2), min(100, max(1, n // 20)), submitters=min(10, n), by="RequestDisk"),
+        lambda n: some_match(
+            n, max(10, n // 2), min(100, max(1, n // 20)), submitters=min(10, n), attribute="RequestDisk"
+        ),
     ),
-    "autoclusters": ("10,000 slots, one submitter", lambda n: some_match(10_000, max(5_000, n), n, by="RequestDisk")),
+    "autoclusters": (
+        "10,000 slots, one submitter",
+        lambda n: some_match(10_000, max(5_000, n), n, attribute="RequestDisk"),
+    ),
     "submitters": (
         "10,000 slots, 100 kinds",
         lambda n: some_match(
-            10_000, max(5_000, n), min(100, max(1, max(5_000, n) // n)), submitters=n, by="RequestDisk"
+            10_000, max(5_000, n), min(100, max(1, max(5_000, n) // n)), submitters=n, attribute="RequestDisk"
         ),
     ),
 }
 COUNTS = (10, 100, 1_000, 10_000, 100_000)
 
 
-def measured(arguments: Sequence[str]) -> Figures:
-    """A measurement in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return Figures(*json.loads(done.stdout))
+def run_separately(arguments: Sequence[str]) -> Measurements:
+    """Run a measurement in a separate process."""
+    process = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(process.stderr)
+    return Measurements(*json.loads(process.stdout))
 
 
-def peers(folder: str, script: str, verb: str, *options: str) -> dict[str, float]:
-    done = subprocess.run([script, folder, verb, *options], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+def measure_htcondor(folder: str, script: str, verb: str, *options: str) -> dict[str, float]:
+    process = subprocess.run([script, folder, verb, *options], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(process.stderr)
+    numbers: dict[str, float] = json.loads(process.stdout)
+    return numbers
 
 
-def report(names: Sequence[str], peer: str, script: str) -> bool:
+def report_cases(names: Sequence[str], peer: str, script: str) -> bool:
     missed = False
-    print(f"{'':56}{'a cycle':>12}{'aim':>8}{'':>9}{'memory':>10}{'the first':>13}{'unchanged':>13}{'real pool':>22}")
+    print(f"{'':56}{'a cycle':>12}{'aim':>8}{'':>9}{'memory':>10}{'the first':>13}{'unchanged':>13}{'HTCondor':>22}")
     for name in names:
         case = CASES[name]
-        beside = ""
+        htcondor = ""
         if peer and name == "none":
-            found = peers(peer, script, "negotiate", "--slots", "10000", "--autoclusters", "100")
-            beside = f"{found['negotiate_seconds']:.2f} s"
+            numbers = measure_htcondor(peer, script, "negotiate", "--slots", "10000", "--autoclusters", "100")
+            htcondor = f"{numbers['negotiate_seconds']:.2f} s"
         elif peer and name == "equal":
-            found = peers(peer, script, "match", "--slots", "10000", "--jobs", "5000", "--autoclusters", "10")
-            beside = f"{found['negotiate_cpu_seconds']:.2f} s CPU, {found['negotiate_seconds']:.2f} s"
-        got = measured(["--one", name])
-        met = got.cycle < case.aim and (not case.memory or got.peak < case.memory) and got.unchanged < got.first / 50
+            numbers = measure_htcondor(
+                peer, script, "match", "--slots", "10000", "--jobs", "5000", "--autoclusters", "10"
+            )
+            htcondor = f"{numbers['negotiate_cpu_seconds']:.2f} s CPU, {numbers['negotiate_seconds']:.2f} s"
+        figures = run_separately(["--one", name])
+        met = (
+            figures.cycle < case.aim
+            and (not case.memory or figures.peak < case.memory)
+            and figures.unchanged < figures.first / 50
+        )
         missed = missed or not met
         print(
-            f"{case.words:56}{got.cycle:10.3f} s{case.aim:8.2f}{'   met' if met else '   MISSED':>9}{got.peak:7.0f} MB"
-            f"{got.first:11.2f} s{got.unchanged:11.4f} s{beside:>22}",
+            f"{case.description:56}{figures.cycle:10.3f} s{case.aim:8.2f}{'   met' if met else '   MISSED':>9}"
+            f"{figures.peak:7.0f} MB{figures.first:11.2f} s{figures.unchanged:11.4f} s{htcondor:>22}",
             flush=True,
         )
     return missed
 
 
-def curve(file: Path) -> None:
-    """Measure and draw the cost against the numbers of slots, autoclusters and submitters."""
+def write_curves(file: Path) -> None:
+    """Measure and plot the cycle time by the number of slots, autoclusters and submitters."""
     lines: dict[str, list[tuple[int, float]]] = {}
-    for name, (words, _) in SERIES.items():
-        print(f"{name}: {words}")
+    for name, (description, _) in SERIES.items():
+        print(f"{name}: {description}")
         lines[name] = []
         for count in COUNTS:
-            got = measured(["--point", name, str(count)])
-            lines[name].append((count, got.cycle))
-            print(
-                f"  {count:>7,} {got.cycle:10.4f} s  {got.matches:>6} matches, unchanged {got.unchanged:.4f} s",
-                flush=True,
-            )
-    file.write_text(drawn(lines))
+            figures = run_separately(["--point", name, str(count)])
+            lines[name].append((count, figures.cycle))
+            matches = f"{figures.matches:>6} matches, unchanged {figures.unchanged:.4f} s"
+            print(f"  {count:>7,} {figures.cycle:10.4f} s  {matches}", flush=True)
+    file.write_text(svg(lines))
 
 
-def drawn(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """The curves as a picture, both axes logarithmic."""
+def svg(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
+    """Return the curves as an SVG image with logarithmic axes."""
     left, top, width, height = 70, 20, 480, 320
     low, high = -3, 3
 
-    def at(count: float, seconds: float) -> tuple[float, float]:
+    def coordinates(count: float, seconds: float) -> tuple[float, float]:
         x = left + width * (log10(count) - 1) / 4
         return x, top + height * (high - log10(seconds)) / (high - low)
 
-    out = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 130}" height="{top + height + 50}" '
         'font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for power in range(low, high + 1):
-        y = at(10, 10**power)[1]
-        out.append(f'<line x1="{left}" x2="{left + width}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
-        out.append(f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end">{10.0**power:g} s</text>')
+        y = coordinates(10, 10**power)[1]
+        elements.append(f'<line x1="{left}" x2="{left + width}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
+        elements.append(f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end">{10.0**power:g} s</text>')
     for count in COUNTS:
-        x = at(count, 1)[0]
-        out.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="{top}" y2="{top + height}" stroke="#ddd"/>')
-        out.append(f'<text x="{x:.0f}" y="{top + height + 18}" text-anchor="middle">{count:,}</text>')
+        x = coordinates(count, 1)[0]
+        elements.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="{top}" y2="{top + height}" stroke="#ddd"/>')
+        elements.append(f'<text x="{x:.0f}" y="{top + height + 18}" text-anchor="middle">{count:,}</text>')
     for (name, points), colour in zip(lines.items(), ("#1f77b4", "#d62728", "#2ca02c"), strict=True):
-        places = [at(*point) for point in points]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        x, y = places[-1]
-        out.append(f'<text x="{x + 8:.0f}" y="{y + 4:.0f}" fill="{colour}">{name}</text>')
-    return "\n".join([*out, "</svg>"]) + "\n"
+        positions = [coordinates(*point) for point in points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in positions)
+        elements.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        x, y = positions[-1]
+        elements.append(f'<text x="{x + 8:.0f}" y="{y + 4:.0f}" fill="{colour}">{name}</text>')
+    return "\n".join([*elements, "</svg>"]) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)}; all, unless named")
-    parser.add_argument("--curve", type=Path, help="measure the curves instead, and draw them into this file")
-    parser.add_argument("--peer", default="", help="the folder of a built real pool")
-    parser.add_argument("--peer-script", default="", help="the script that measures it")
+    parser.add_argument("cases", nargs="*", help=f"any of {', '.join(CASES)} (default: all)")
+    parser.add_argument("--curve", type=Path, help="measure the curves instead, and write them to this SVG file")
+    parser.add_argument("--peer", default="", help="the directory of an HTCondor pool built by the script")
+    parser.add_argument("--peer-script", default="", help="the script that measures the HTCondor pool")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.one:
-        print(json.dumps(CASES[chosen.one].run()))
-    elif chosen.point:
-        print(json.dumps(SERIES[chosen.point[0]][1](int(chosen.point[1]))))
-    elif chosen.curve:
-        curve(chosen.curve)
-    elif report(chosen.cases or list(CASES), chosen.peer, chosen.peer_script):
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(CASES[options.one].run()))
+    elif options.point:
+        print(json.dumps(SERIES[options.point[0]][1](int(options.point[1]))))
+    elif options.curve:
+        write_curves(options.curve)
+    elif report_cases(options.cases or list(CASES), options.peer, options.peer_script):
         sys.exit(1)
 
 

@@ -1,8 +1,8 @@
-"""What a poll of one slot's policy costs: the ad of now, an expression's value, and when that may change.
+"""Measure the evaluation of one slot's policy: its current ad, an expression's value, and when the value may change.
 
-Run with ``python tests/bench/bench_policy.py``. The policy is HTCondor's Desktop template as a real startd expands it;
-the slot's ad has 200 attributes that stay and 30 that are of now. Times are the best of several repetitions: on a noisy
-machine that is what code can do. Ends with 1 where an aim is missed.
+Run ``python tests/bench/bench_policy.py``. The policy is HTCondor's Desktop template as HTCondor's startd expands it.
+The slot's ad has 200 constant and 30 changing attributes. Times are the best of several repetitions, because other
+processes disturb the rest. The exit code is 1 if an aim is missed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ POLICY = {
     ),
     "IS_OWNER": "(START =?= False)",
 }
-OF_NOW: dict[str, Any] = {
+CURRENT_VALUES: dict[str, Any] = {
     "State": "Claimed",
     "Activity": "Busy",
     "EnteredCurrentState": NOW - 700,
@@ -50,8 +50,8 @@ OF_NOW: dict[str, Any] = {
     "CpuBusy": False,
     **{f"Reading{number}": number * 1.5 for number in range(18)},
 }
-# Where most is to be found out: the keyboard will soon have been idle for long enough, the CPU busy, the job running.
-MOVING = {"keyboardidle": Moving(NOW - 850), "consoleidle": Moving(NOW - 850)}
+# The most expensive case: the keyboard's idle time, the CPU's busy time and the job's run time all near their limits.
+IDLE_CLOCKS = {"keyboardidle": Moving(NOW - 850), "consoleidle": Moving(NOW - 850)}
 ABOUT_TO_CHANGE = {"CpuBusyValue": 1, "JobStart": NOW - 20, "Activity": "Suspended"}
 
 # Microseconds.
@@ -61,33 +61,39 @@ AIM_CHANGE = 30.0
 
 
 def microseconds(run: Callable[[], Any], number: int = 50, repeat: int = 1000) -> float:
-    """The best time of one call; of many short runs, for on a busy machine long ones are interrupted."""
+    """Return the best time of one call. Runs are short, because a busy machine interrupts long ones."""
     return min(timeit.repeat(run, number=number, repeat=repeat)) / number * 1e6
 
 
 def main() -> int:
-    """Measure and print."""
+    """Print the measurements; return 1 if an aim is missed."""
     missed = 0
 
-    def line(what: str, time: float, aim: float) -> None:
+    def print_line(measurement: str, time: float, aim: float) -> None:
         nonlocal missed
         missed += time >= aim
-        print(f"{what:58} {time:8.2f} us   aim < {aim:4.0f} us   {'met' if time < aim else 'MISSED'}", flush=True)
+        print(
+            f"{measurement:58} {time:8.2f} us   aim < {aim:4.0f} us   {'met' if time < aim else 'MISSED'}", flush=True
+        )
 
     expressions = {name: parse(text) for name, text in POLICY.items()}
-    still = ClassAd({**{f"Attribute{number}": number for number in range(200)}, **expressions, "WANT_SUSPEND": False})
+    constant_ad = ClassAd(
+        {**{f"Attribute{number}": number for number in range(200)}, **expressions, "WANT_SUSPEND": False}
+    )
     job = ClassAd({"Owner": "alice", "ImageSize": 100, "JobUniverse": 5})
     context = Context(now=NOW)
-    slot = ClassAd(OF_NOW, chained=still)
-    changing = ClassAd({**OF_NOW, **ABOUT_TO_CHANGE}, chained=still)
-    line(
-        f"an ad of {len(OF_NOW)} values over one of {len(still)}", microseconds(partial(ClassAd, OF_NOW, still)), AIM_AD
+    slot = ClassAd(CURRENT_VALUES, chained=constant_ad)
+    changing_ad = ClassAd({**CURRENT_VALUES, **ABOUT_TO_CHANGE}, chained=constant_ad)
+    print_line(
+        f"an ad of {len(CURRENT_VALUES)} values over one of {len(constant_ad)}",
+        microseconds(partial(ClassAd, CURRENT_VALUES, constant_ad)),
+        AIM_AD,
     )
     for name, expression in expressions.items():
-        line(f"{name}: its value", microseconds(partial(expression.evaluate, slot, job, context)), AIM_VALUE)
+        print_line(f"{name}: value", microseconds(partial(expression.evaluate, slot, job, context)), AIM_VALUE)
     for name, expression in expressions.items():
-        spent = microseconds(partial(next_change, expression, changing, job, context, MOVING))
-        line(f"{name}: when it may change", spent, AIM_CHANGE)
+        duration = microseconds(partial(next_change, expression, changing_ad, job, context, IDLE_CLOCKS))
+        print_line(f"{name}: next time it may change", duration, AIM_CHANGE)
     return missed > 0
 
 

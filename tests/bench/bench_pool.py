@@ -1,12 +1,11 @@
-"""The pool's figures, whole commands above all; beside a real HTCondor pool where one is named.
+"""Measure a pool, mostly by whole commands, and optionally an HTCondor pool.
 
-Run with ``python tests/bench/bench_pool.py``; prints the conditions and one line a figure: what was measured, the real
-pool's, Poolbook's, the aim, and whether the median meets it. It is a measurement: it ends with 0 whatever came out.
-Beside the median of several runs stands the best: what the code can do where other processes leave it the machine.
-"Whole process" is the installed command from its start to its end, its modules compiled before.
+``python tests/bench/bench_pool.py`` prints the conditions, and for each measurement HTCondor's value, Poolbook's median
+and best run, the aim, and whether the median meets it. The exit code is always 0. "Whole process" is the installed
+command from start to end; its modules are compiled before.
 
-With ``--peer DIR --peer-script SCRIPT`` the real pool's figures come from the same run: SCRIPT is called with DIR, one
-of the verbs submit, queue, restart and throughput, and --jobs, and prints one JSON object.
+With ``--peer DIR --peer-script SCRIPT`` the same run measures HTCondor: SCRIPT is called with DIR, one of the verbs
+submit, queue, restart and throughput, and --jobs, and prints one JSON object.
 """
 
 from __future__ import annotations
@@ -50,41 +49,44 @@ SLOTS = ("-slots", "16", "-cpus", "16", "-memory", "4096")
 
 
 @frozen
-class Figure:
-    """What is measured, in what, and the aim: no more than it, or with `least` no less. ``peer``: the real pool's verb
-    and figure, and what that is multiplied with to be in the same unit."""
+class Measurement:
+    """A measurement with its unit and aim."""
 
-    words: str
+    label: str
     unit: str
     aim: float | None = None
-    peer: tuple[str, str] | None = None
-    least: bool = False
+    peer: tuple[str, str] | None = None  #: the verb and the field of HTCondor's measurement
+    higher: bool = False  #: whether higher values are better
 
 
-FIGURES = {
-    "floor": Figure("an interpreter that does nothing", "s"),
-    "like": Figure("submit 100,000 like jobs", "s", 0.4, ("submit", "seconds")),
-    "like.disk": Figure("  on disk, a job", "B", 25, ("submit", "log_bytes_per_job")),
-    "like.memory": Figure("  in memory once folded, a job", "B", 150, ("submit", "schedd_rss_bytes_per_job")),
-    "own": Figure("the same, each with its own arguments and output", "s", 1.2),
-    "own.disk": Figure("  on disk, a job", "B", 60),
-    "own.memory": Figure("  in memory once folded, a job", "B", 400),
-    "list.first": Figure("list all, the first time, views made", "s"),
-    "list": Figure("list all 100,000", "s", 0.45, ("queue", "list_all_seconds")),
-    "one": Figure("one by its id", "s", 0.1, ("queue", "one_job_seconds")),
-    "totals": Figure("totals", "s", 0.1, ("queue", "totals_seconds")),
-    "remove": Figure("remove all 100,000, until q shows none", "s", 0.5, ("queue", "remove_all_seconds")),
-    "remove.alone": Figure("  of this, rm", "s"),
-    "restart.first": Figure("the first start, which writes their user log", "s"),
-    "restart": Figure("restart with 100,000 jobs, until it answers", "s", 0.35, ("restart", "seconds")),
-    "served": Figure("submit 100,000 like jobs to a serving pool", "s"),
-    "served.log": Figure("  until their user log has 100,000 events", "s", None, ("submit", "seconds")),
-    "served.memory": Figure("  in memory of the server, a job", "B", None, ("submit", "schedd_rss_bytes_per_job")),
-    "true": Figure("500 jobs of /bin/true, to the last end", "jobs/s", 600, ("throughput", "jobs_per_s"), True),
-    "true.whole": Figure("  in the time of the whole process", "jobs/s", least=True),
-    "append": Figure("append 1,000 events at a time, by sqlite3's rate", "", 0.65, least=True),
-    "cold": Figure("cold start: read, decode, fold", "/s", 400_000, least=True),
-    "cold.fold": Figure("  fold alone", "/s", least=True),
+MEASUREMENTS = {
+    "floor": Measurement("an interpreter that does nothing", "s"),
+    "like": Measurement("submit 100,000 identical jobs", "s", 0.4, ("submit", "seconds")),
+    "like.disk": Measurement("  on disk, per job", "B", 25, ("submit", "log_bytes_per_job")),
+    "like.memory": Measurement("  in memory after the fold, per job", "B", 150, ("submit", "schedd_rss_bytes_per_job")),
+    "own": Measurement("submit 100,000 with different arguments, outputs", "s", 1.2),
+    "own.disk": Measurement("  on disk, per job", "B", 60),
+    "own.memory": Measurement("  in memory after the fold, per job", "B", 400),
+    "list.first": Measurement("list all, the first time, with views created", "s"),
+    "list": Measurement("list all 100,000", "s", 0.45, ("queue", "list_all_seconds")),
+    "one": Measurement("list one by its id", "s", 0.1, ("queue", "one_job_seconds")),
+    "totals": Measurement("totals", "s", 0.1, ("queue", "totals_seconds")),
+    "remove": Measurement("remove all 100,000, until q lists none", "s", 0.5, ("queue", "remove_all_seconds")),
+    "remove.alone": Measurement("  of which rm", "s"),
+    "restart.first": Measurement("first start, which writes their user log", "s"),
+    "restart": Measurement("restart with 100,000 jobs, until it answers", "s", 0.35, ("restart", "seconds")),
+    "served": Measurement("submit 100,000 identical jobs to a serving pool", "s"),
+    "served.log": Measurement("  until their user log has 100,000 events", "s", None, ("submit", "seconds")),
+    "served.memory": Measurement(
+        "  in the server's memory, per job", "B", None, ("submit", "schedd_rss_bytes_per_job")
+    ),
+    "true": Measurement(
+        "500 jobs of /bin/true, until the last one ends", "jobs/s", 600, ("throughput", "jobs_per_s"), True
+    ),
+    "true.whole": Measurement("  by the time of the whole process", "jobs/s", higher=True),
+    "append": Measurement("append 1,000 events at a time / rate of sqlite3", "", 0.65, higher=True),
+    "cold": Measurement("cold start: read, decode, fold", "/s", 400_000, higher=True),
+    "cold.fold": Measurement("  fold alone", "/s", higher=True),
 }
 
 HELD = """\
@@ -98,8 +100,8 @@ OWN = "arguments = $(args)\noutput = $(out)\nqueue args, out from items.txt\n"
 TRUE = f"executable = /bin/true\nlog = it.log\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {SHORT_JOBS}\n"
 
 COMMAND = "from poolbook.adapters.cli.main import entry; entry()"
-"""What the installed command runs."""
-# In a process of its own, so that nothing but the fold is counted. The first log folded pays for what is paid once.
+"""The code of the installed command."""
+# Runs in a separate process, so that only the fold counts. The first fold pays for caches and imports.
 MEMORY = """
 import gc, sys, tracemalloc
 from poolbook.adapters.stores.opening import open_log
@@ -130,44 +132,49 @@ print(engine.state.position / (time.perf_counter() - begun))
 
 
 class Bench:
-    """A temporary folder, the command, and how often a thing is measured."""
+    """Runs commands in a temporary folder, each measurement ``runs`` times."""
 
     def __init__(self, home: Path, runs: int) -> None:
         self.home, self.runs = home, runs
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self.environment = kept | {"PYTHONPATH": str(ROOT / ".path"), "PYTHONPYCACHEPREFIX": str(home / "compiled")}
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self.environment = inherited | {
+            "PYTHONPATH": str(ROOT / ".path"),
+            "PYTHONPYCACHEPREFIX": str(home / "compiled"),
+        }
         self.environment.pop("POOLBOOK_LOG", None)
 
     def folder(self, name: str) -> Path:
-        """A new folder."""
+        """Create a folder."""
         return Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self.home))
 
     def python(self, folder: Path, code: str, *argv: str) -> str:
-        """The output of a fresh interpreter."""
-        done = subprocess.run(
+        """Run code in a new interpreter and return its output."""
+        process = subprocess.run(
             [sys.executable, "-c", code, *argv], cwd=folder, env=self.environment, capture_output=True, text=True
         )
-        if done.returncode:
-            raise SystemExit(f"{' '.join(argv) or code}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout
+        if process.returncode:
+            raise SystemExit(
+                f"{' '.join(argv) or code}: exit code {process.returncode}\n{process.stdout}{process.stderr}"
+            )
+        return process.stdout
 
     def poolbook(self, folder: Path, *argv: str) -> str:
-        """The output of the installed command."""
+        """Run a command and return its output."""
         return self.python(folder, COMMAND, *argv)
 
     def timed(self, folder: Path, *argv: str) -> tuple[float, str]:
-        """The seconds that the installed command took, and its output."""
-        begun = time.perf_counter()
-        out = self.poolbook(folder, *argv)
-        return time.perf_counter() - begun, out
+        """Run a command and return its seconds and its output."""
+        began = time.perf_counter()
+        output = self.poolbook(folder, *argv)
+        return time.perf_counter() - began, output
 
     def repeated(self, run: Callable[[], float]) -> list[float]:
         return [run() for _ in range(self.runs)]
 
     @contextmanager
-    def serving(self, folder: Path) -> Iterator[tuple[float, int]]:
-        """`poolbook serve` on the folder's log: the seconds from its start to its first answer, and its number."""
-        begun = time.perf_counter()
+    def serve(self, folder: Path) -> Iterator[tuple[float, int]]:
+        """Run `poolbook serve` on the folder's log; yield the seconds until its first answer, and its process id."""
+        began = time.perf_counter()
         server = subprocess.Popen(
             [sys.executable, "-c", COMMAND, "serve", *SLOTS],
             cwd=folder,
@@ -175,21 +182,23 @@ class Bench:
             stdout=subprocess.DEVNULL,
         )
         try:
-            while not answered(folder):
+            while not answers(folder):
                 if server.poll() is not None:
                     raise SystemExit(f"poolbook serve: exit code {server.returncode}")
                 time.sleep(0.001)
-            yield time.perf_counter() - begun, server.pid
+            yield time.perf_counter() - began, server.pid
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
 
 
-def answered(folder: Path) -> bool:
-    """Ask the server to hold a job that is held: it has to look into its state, and to append nothing but the
-    answer. False while it is not there yet."""
+def answers(folder: Path) -> bool:
+    """Return True if the server answers.
+
+    The request is to hold a held job, which makes the server read its state and append only the answer.
+    """
     request = {
-        "kind": "Hold", "id": f"ask-{time.time_ns()}", "user": "anybody", "reason": "", "subcode": 0,
+        "kind": "Hold", "id": f"ask-{time.time_ns()}", "user": "alice", "reason": "", "subcode": 0,
         "selection": {"jobs": [(1, 0)]},
     }  # fmt: skip
     try:
@@ -202,186 +211,186 @@ def answered(folder: Path) -> bool:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     run()
-    return time.perf_counter() - begun
+    return time.perf_counter() - began
 
 
 def disk(folder: Path) -> int:
-    """The log's bytes, once SQLite has moved what it wrote ahead to its place."""
+    """Checkpoint SQLite's write-ahead log and return the size of the log in bytes."""
     connection = sqlite3.connect(folder / "pool.db")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     return sum(path.stat().st_size for path in folder.glob("pool.db*") if path.name in ("pool.db", "pool.db-wal"))
 
 
-# One function a subject: it yields figures as it has them, each with what its runs measured.
+# One function per subject. It yields keys of FIGURES, each with the values of the runs.
 
-Measured = Iterator[tuple[str, list[float]]]
+Values = Iterator[tuple[str, list[float]]]
 
 
-def commands(bench: Bench) -> Measured:
-    """What any command costs at least."""
+def interpreter(bench: Bench) -> Values:
+    """Measure the start of Python, which every command includes."""
     folder = bench.folder("floor")
     yield "floor", bench.repeated(lambda: seconds(lambda: bench.python(folder, "pass")))
 
 
 def warm(bench: Bench) -> None:
-    """Have every command compile its modules."""
+    """Run every command once, so that its modules are compiled."""
     folder = bench.folder("warm")
-    begun(bench, folder)
+    create_log(bench, folder)
     (folder / "true.sub").write_text(TRUE)
     for argv in (("q", *COLUMNS), TOTALS, ("rm", "1.0"), ("run", "true.sub", *SLOTS, "-quiet")):
         bench.poolbook(folder, *argv)
 
 
-def begun(bench: Bench, folder: Path) -> None:
-    """A log with one held job, so that what is measured does not begin a log."""
+def create_log(bench: Bench, folder: Path) -> None:
+    """Create a log with one held job, because measurements exclude the creation of a log."""
     (folder / "one.sub").write_text(HELD + "queue 1\n")
     bench.poolbook(folder, "submit", "one.sub")
 
 
-def submitting(bench: Bench) -> Measured:
-    """One cluster of 100,000 held jobs, on a log that lies still."""
-    items = random.Random(1)
-    lines = [f"--seed {items.randrange(2**31)} --part {part}, out/part.{part}.txt\n" for part in range(JOBS)]
+def submit(bench: Bench) -> Values:
+    """Submit one cluster of 100,000 held jobs to a log that is not being served."""
+    random_numbers = random.Random(1)
+    lines = [f"--seed {random_numbers.randrange(2**31)} --part {part}, out/part.{part}.txt\n" for part in range(JOBS)]
     for name, queue in (("like", f"queue {JOBS}\n"), ("own", OWN)):
-        took = []
+        durations = []
         for _ in range(bench.runs):
             folder = bench.folder(name)
             (folder / "out").mkdir()
             (folder / "items.txt").write_text("".join(lines))
             (folder / "many.sub").write_text(HELD + queue)
-            begun(bench, folder)
+            create_log(bench, folder)
             before = disk(folder)
-            took.append(bench.timed(folder, "submit", "many.sub")[0])
-        yield name, took
+            durations.append(bench.timed(folder, "submit", "many.sub")[0])
+        yield name, durations
         yield f"{name}.disk", [(disk(folder) - before) / JOBS]
         once = bench.folder("once")
-        begun(bench, once)
+        create_log(bench, once)
         paths = str(once / "pool.db"), str(folder / "pool.db")
-        used = [float(bench.python(once, MEMORY, *paths, how)) / JOBS for how in ("traced", "resident")]
-        yield f"{name}.memory", [max(used)]
+        memory_sizes = [float(bench.python(once, MEMORY, *paths, measure)) / JOBS for measure in ("traced", "resident")]
+        yield f"{name}.memory", [max(memory_sizes)]
 
 
 def queued(bench: Bench) -> Path:
-    """A folder with a log of 100,000 held jobs."""
+    """Create a folder with a log of 100,000 held jobs."""
     folder = bench.folder("queued")
     (folder / "many.sub").write_text(HELD + f"queue {JOBS}\n")
     bench.poolbook(folder, "submit", "many.sub")
     return folder
 
 
-def listing(bench: Bench) -> Measured:
+def list_jobs(bench: Bench) -> Values:
     folder = queued(bench)
 
-    def asked(rows: int, *argv: str) -> float:
-        took, out = bench.timed(folder, "q", *argv)
-        if (lines := out.count("\n")) != rows:
-            raise SystemExit(f"q {' '.join(argv)}: {lines} lines where {rows} were due")
-        return took
+    def query_time(rows: int, *argv: str) -> float:
+        duration, output = bench.timed(folder, "q", *argv)
+        if (lines := output.count("\n")) != rows:
+            raise SystemExit(f"q {' '.join(argv)}: {lines} lines; expected {rows}")
+        return duration
 
-    yield "list.first", [asked(JOBS, "-all", *COLUMNS)]
-    yield "list", bench.repeated(lambda: asked(JOBS, "-all", *COLUMNS))
-    yield "one", bench.repeated(lambda: asked(1, f"1.{JOBS // 2}", *COLUMNS))
+    yield "list.first", [query_time(JOBS, "-all", *COLUMNS)]
+    yield "list", bench.repeated(lambda: query_time(JOBS, "-all", *COLUMNS))
+    yield "one", bench.repeated(lambda: query_time(1, f"1.{JOBS // 2}", *COLUMNS))
     yield "totals", bench.repeated(lambda: bench.timed(folder, *TOTALS)[0])
 
 
-def removing(bench: Bench) -> Measured:
-    whole, alone = [], []
+def remove(bench: Bench) -> Values:
+    total_times, rm_times = [], []
     for _ in range(bench.runs):
         folder = queued(bench)
         bench.poolbook(folder, *TOTALS)
-        took, _ = bench.timed(folder, "rm", "-all")
-        after, out = bench.timed(folder, *TOTALS)
-        if "Total for all users: 0 jobs" not in out:
-            raise SystemExit(f"the queue is not empty after rm -all: {out}")
-        alone.append(took)
-        whole.append(took + after)
-    yield "remove", whole
-    yield "remove.alone", alone
+        duration, _ = bench.timed(folder, "rm", "-all")
+        listing_time, output = bench.timed(folder, *TOTALS)
+        if "Total for all users: 0 jobs" not in output:
+            raise SystemExit(f"the queue is not empty after rm -all: {output}")
+        rm_times.append(duration)
+        total_times.append(duration + listing_time)
+    yield "remove", total_times
+    yield "remove.alone", rm_times
 
 
-def restarting(bench: Bench) -> Measured:
+def restart(bench: Bench) -> Values:
     folder = queued(bench)
 
     def once() -> float:
-        with bench.serving(folder) as (took, _):
-            return took
+        with bench.serve(folder) as (duration, _):
+            return duration
 
     yield "restart.first", [once()]
     yield "restart", bench.repeated(once)
 
 
-def serving(bench: Bench) -> Measured:
-    """The submission that the real pool is measured with: its queue and the jobs' user log are written."""
-    took, logged, memory = [], [], []
+def serve(bench: Bench) -> Values:
+    """Measure a submission like HTCondor's: to a running pool, until the jobs' user log is written."""
+    durations, log_times, memory = [], [], []
     for _ in range(bench.runs):
         folder = bench.folder("served")
         (folder / "many.sub").write_text(HELD + f"queue {JOBS}\n")
-        with bench.serving(folder) as (_, server):
+        with bench.serve(folder) as (_, server):
             before, start = resident(server), time.perf_counter()
             bench.poolbook(folder, "submit", "many.sub")
-            took.append(time.perf_counter() - start)
+            durations.append(time.perf_counter() - start)
             wait_for_events(folder / "it.log")
-            logged.append(time.perf_counter() - start)
-            time.sleep(1)  # its views follow
+            log_times.append(time.perf_counter() - start)
+            time.sleep(1)  # until its views are current
             memory.append((resident(server) - before) / JOBS)
-    yield "served", took
-    yield "served.log", logged
+    yield "served", durations
+    yield "served.log", log_times
     yield "served.memory", memory
 
 
 def resident(process: int) -> int:
-    """The bytes of real memory that a process has."""
+    """Return the resident memory of a process in bytes."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def wait_for_events(path: Path) -> None:
-    """Wait until a user log has the submission of each job."""
-    until, seen = time.monotonic() + 60, 0
+    """Wait until a user log has the submit event of each job."""
+    deadline, submit_events = time.monotonic() + 60, 0
     with open(path, "rb") as log:
-        while seen < JOBS:
-            seen += log.read().count(b"000 (")
-            if time.monotonic() > until:
-                raise SystemExit(f"{path} has {seen} events where {JOBS} were due")
+        while submit_events < JOBS:
+            submit_events += log.read().count(b"000 (")
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{path} has {submit_events} events; expected {JOBS}")
             time.sleep(0.005)
 
 
-def running(bench: Bench) -> Measured:
-    inside, whole = [], []
+def run(bench: Bench) -> Values:
+    rates, process_rates = [], []
     for _ in range(bench.runs):
         folder = bench.folder("true")
         (folder / "true.sub").write_text(TRUE)
-        took, _ = bench.timed(folder, "run", "true.sub", *SLOTS, "-quiet")
-        whole.append(SHORT_JOBS / took)
+        duration, _ = bench.timed(folder, "run", "true.sub", *SLOTS, "-quiet")
+        process_rates.append(SHORT_JOBS / duration)
         log = open_log(str(folder / "pool.db"), create=False, read_only=True)
         events = [event for _, event in log.read()]
         log.close()
         (submitted,) = (event.at for event in events if isinstance(event, ClusterSubmitted))
         ends = [event.at for event in events if isinstance(event, JobExited) and event.code == 0]
         if len(ends) != SHORT_JOBS:
-            raise SystemExit(f"{len(ends)} of {SHORT_JOBS} jobs ended well")
-        inside.append(SHORT_JOBS / (max(ends) - submitted) * 1_000_000)
-    yield "true", inside
-    yield "true.whole", whole
+            raise SystemExit(f"{len(ends)} of {SHORT_JOBS} jobs completed")
+        rates.append(SHORT_JOBS / (max(ends) - submitted) * 1_000_000)
+    yield "true", rates
+    yield "true.whole", process_rates
 
 
-def appending(bench: Bench) -> Measured:
-    """As bench_log.py measures it, in turn with sqlite3 alone, under synchronous=FULL as a log has it."""
+def append(bench: Bench) -> Values:
+    """Measure appends as bench_log.py does, with synchronous=FULL, the log's setting."""
     ratios: list[float] = []
 
-    class Kept(bench_log.Report):
-        def line(self, what: str, peer: str, ours: str, aim: str, met: bool) -> None:
-            if "FULL" in what:
-                raw, own = (float(text.removesuffix("/s").replace(",", "")) for text in (peer, ours))
-                ratios.append(own / raw)
+    class RatioReport(bench_log.Report):
+        def line(self, measurement: str, sqlite: str, poolbook: str, aim: str, met: bool) -> None:
+            if "FULL" in measurement:
+                sqlite_rate, rate = (float(text.removesuffix("/s").replace(",", "")) for text in (sqlite, poolbook))
+                ratios.append(rate / sqlite_rate)
 
-    bench_log.appending(Kept(), bench.folder("append"))
+    bench_log.measure_append(RatioReport(), bench.folder("append"))
     yield "append", ratios
 
 
-def starting_cold(bench: Bench) -> Measured:
+def cold_start(bench: Bench) -> Values:
     path = str(bench.folder("cold") / "pool.db")
     log = open_log(path, create=True)
     long_log(log, LIVES)
@@ -394,22 +403,22 @@ def starting_cold(bench: Bench) -> Measured:
 
 
 SUBJECTS = (
-    commands, submitting, listing, removing, restarting, serving, running, appending, starting_cold,
+    interpreter, submit, list_jobs, remove, restart, serve, run, append, cold_start,
 )  # fmt: skip
 
 
-# The real pool, and the table
+# HTCondor's measurements, and the table
 
 
 def ask_peer(script: str, folder: str) -> dict[tuple[str, str], float]:
-    """The real pool's figures; what cannot be had is told on standard error and left out."""
-    found: dict[tuple[str, str], float] = {}
+    """Return HTCondor's measurements. If one fails, the script reports it on standard error, and it is left out."""
+    measurements: dict[tuple[str, str], float] = {}
     for verb, jobs in (("submit", JOBS), ("queue", JOBS), ("restart", JOBS), ("throughput", SHORT_JOBS)):
         argv = [sys.executable, script, folder, verb, "--jobs", str(jobs)]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True)
-        if done.returncode == 0:
-            found |= {(verb, name): value for name, value in json.loads(done.stdout).items()}
-    return found
+        process = subprocess.run(argv, stdout=subprocess.PIPE, text=True)
+        if process.returncode == 0:
+            measurements |= {(verb, name): value for name, value in json.loads(process.stdout).items()}
+    return measurements
 
 
 def conditions() -> str:
@@ -423,42 +432,41 @@ def load() -> str:
     return ", ".join(f"{load:.2f}" for load in os.getloadavg())
 
 
-def shown(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     digits = 0 if value >= 100 else 1 if value >= 10 else 3 if unit in ("s", "") else 2
     return f"{value:,.{digits}f}{'' if unit == '/s' else ' '}{unit}".rstrip()
 
 
-def told(figure: Figure, values: list[float], peer: dict[tuple[str, str], float]) -> str:
-    """A line of the table."""
-    real = peer.get(figure.peer) if figure.peer else None
-    beside = shown(real, figure.unit) if real is not None else "-"
-    value, best = statistics.median(values), (max if figure.least else min)(values)
-    of_runs = shown(best, "") if len(values) > 1 else "-"
-    line = f"{figure.words:48} {beside:>13} {shown(value, figure.unit):>17} {of_runs:>9}"
-    if figure.aim is None:
+def table_line(measurement: Measurement, values: list[float], peer: dict[tuple[str, str], float]) -> str:
+    peer_value = peer.get(measurement.peer) if measurement.peer else None
+    htcondor = format_value(peer_value, measurement.unit) if peer_value is not None else "-"
+    median, best = statistics.median(values), (max if measurement.higher else min)(values)
+    best_run = format_value(best, "") if len(values) > 1 else "-"
+    line = f"{measurement.label:48} {htcondor:>13} {format_value(median, measurement.unit):>17} {best_run:>9}"
+    if measurement.aim is None:
         return line
-    met = value >= figure.aim if figure.least else value <= figure.aim
-    bound = f"{'over' if figure.least else 'under'} {shown(figure.aim, figure.unit)}"
+    met = median >= measurement.aim if measurement.higher else median <= measurement.aim
+    bound = f"{'over' if measurement.higher else 'under'} {format_value(measurement.aim, measurement.unit)}"
     return f"{line}   {bound:21} {'met' if met else 'MISSED'}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=5, help="how often each is measured (default 5)")
-    parser.add_argument("--peer", metavar="DIR", help="the folder of a real HTCondor pool")
-    parser.add_argument("--peer-script", help="the script that measures it")
-    parser.add_argument("subjects", nargs="*", help=f"{', '.join(s.__name__ for s in SUBJECTS)}; all unless named")
+    parser.add_argument("--runs", type=int, default=5, help="number of runs of each measurement (default 5)")
+    parser.add_argument("--peer", metavar="DIR", help="the directory of an HTCondor pool")
+    parser.add_argument("--peer-script", help="the script that measures the HTCondor pool")
+    parser.add_argument("subjects", nargs="*", help=f"{', '.join(s.__name__ for s in SUBJECTS)} (default: all)")
     options = parser.parse_args()
     if bool(options.peer) != bool(options.peer_script):
-        parser.error("--peer and --peer-script belong together")
+        parser.error("--peer and --peer-script must be given together")
     unknown = set(options.subjects) - {subject.__name__ for subject in SUBJECTS}
     if unknown:
-        parser.error(f"no subject is called {', '.join(sorted(unknown))}")
+        parser.error(f"unknown subject: {', '.join(sorted(unknown))}")
     print(f"{conditions()}; load before {load()}", flush=True)
     peer = ask_peer(options.peer_script, options.peer) if options.peer else {}
     if peer:
-        print(f"load after the real pool's part {load()}")
-    print(f"\n{'':48} {'the real pool':>13} {'Poolbook, median':>17} {'best':>9}   aim")
+        print(f"load after HTCondor's measurements {load()}")
+    print(f"\n{'':48} {'HTCondor':>13} {'Poolbook, median':>17} {'best':>9}   aim")
     with tempfile.TemporaryDirectory() as home:
         bench = Bench(Path(home), options.runs)
         warm(bench)
@@ -466,8 +474,9 @@ def main() -> int:
             if options.subjects and subject.__name__ not in options.subjects:
                 continue
             for key, values in subject(bench):
-                print(told(FIGURES[key], values, peer), flush=True)
-    print(f"\n{LIFE_EVENTS * LIVES:,} events: those of {LIVES:,} jobs on 16 static slots; {options.runs} runs of each")
+                print(table_line(MEASUREMENTS[key], values, peer), flush=True)
+    print(f"\nThe cold start reads {LIFE_EVENTS * LIVES:,} events of {LIVES:,} jobs on 16 static slots.")
+    print(f"Each measurement has {options.runs} runs.")
     return 0
 
 

@@ -1,6 +1,8 @@
-"""Measures the schedd's policy: a submission of many jobs under three transforms and three requirements, and an edit of
-all of them by a constraint. `python tests/bench/bench_schedd.py [JOBS]`; what is decided, folded and matched, without a
-disk, and then the whole command `poolbook submit` on a log that nobody serves, in seconds of a processor."""
+"""Measure the schedd's policy: `python tests/bench/bench_schedd.py [JOBS]`.
+
+Jobs are submitted with three transforms and three submit requirements, and edited with a constraint: first decision and
+fold, without a disk, then the command `poolbook submit` on a log that is not being served. Times are CPU seconds.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,11 @@ SUBMIT_REQUIREMENT_Memory = RequestMemory >= 512
 SUBMIT_REQUIREMENT_NotChris = Owner != "chris"
 SUBMIT_REQUIREMENT_Cores = RequestCpus < 64
 """
-READ = POLICY.replace("RequestCpus < 64", 'stringListMember(Args, "-1") =!= true')
-"""The same, with a requirement that reads what differs from job to job."""
+READ_ARGS_POLICY = POLICY.replace("RequestCpus < 64", 'stringListMember(Args, "-1") =!= true')
+"""The same, with a requirement that reads an attribute that differs between jobs."""
 
 
-def best(times: list[float]) -> str:
+def format_best(times: list[float]) -> str:
     return f"{min(times):.3f} s (of {len(times)})"
 
 
@@ -52,8 +54,8 @@ def main(jobs: int) -> None:
     for name, config, columns in (
         ("without a policy", "", {}),
         ("three transforms, three requirements", POLICY, {}),
-        ("the same, arguments that differ", POLICY, {"Args": args}),
-        ("the same, arguments that are read", READ, {"Args": args}),
+        ("the same, different arguments", POLICY, {"Args": args}),
+        ("the same, reading the different arguments", READ_ARGS_POLICY, {"Args": args}),
     ):
         times = []
         for _ in range(3):
@@ -62,34 +64,35 @@ def main(jobs: int) -> None:
             answer = pool.submit(count=jobs, columns=columns)
             times.append(time.process_time() - began)
             assert answer.value["count"] == jobs
-        print(f"submit {jobs:,} jobs, {name}: {best(times)}")
+        print(f"submit {jobs:,} jobs, {name}: {format_best(times)}")
     pool = PolicyPool(POLICY)
     pool.submit(count=jobs, columns={"Args": args})
     times = []
     for number in range(3):
         began = time.process_time()
-        chosen = s.Selection(everything=True, constraint="RequestMemory < 1024")
-        answer = pool.edit("alice", {"RequestMemory": str(600 + number)}, chosen, together=True, own=True)
+        selection = s.Selection(everything=True, constraint="RequestMemory < 1024")
+        answer = pool.edit("alice", {"RequestMemory": str(600 + number)}, selection, together=True, own=True)
         times.append(time.process_time() - began)
-        assert sum(last - first + 1 for one in answer.value for first, last in one["procs"]) == jobs
-    print(f"qedit -constraint over {jobs:,} jobs: {best(times)}")
+        assert sum(last - first + 1 for edit in answer.value for first, last in edit["procs"]) == jobs
+    print(f"qedit -constraint over {jobs:,} jobs: {format_best(times)}")
     for name, config in (("without a policy", ""), ("three transforms, three requirements", POLICY)):
-        print(f"poolbook submit of {jobs:,} jobs, {name}: {best([submitted(jobs, config) for _ in range(5)])}")
+        times = [submit_command_time(jobs, config) for _ in range(5)]
+        print(f"poolbook submit of {jobs:,} jobs, {name}: {format_best(times)}")
 
 
 COMMAND = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "submit", "job.sub", "-terse"]
 SUBMIT = "executable = /bin/sleep\narguments = $(Process)\noutput = out.$(Process)\nqueue {}\n"
 
 
-def submitted(jobs: int, config: str) -> float:
-    """What a submission of jobs with arguments and output files of their own takes, the whole command."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "job.sub").write_text(SUBMIT.format(jobs))
-        (place / "policy.conf").write_text(config)
-        environment = {**os.environ, "PYTHONPATH": sys.path[0], "POOLBOOK_CONFIG": str(place / "policy.conf")}
+def submit_command_time(jobs: int, config: str) -> float:
+    """Return the CPU seconds of `poolbook submit` for jobs with different arguments and output files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "job.sub").write_text(SUBMIT.format(jobs))
+        (folder / "policy.conf").write_text(config)
+        environment = {**os.environ, "PYTHONPATH": sys.path[0], "POOLBOOK_CONFIG": str(folder / "policy.conf")}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(COMMAND, cwd=place, env=environment, check=True, capture_output=True)
+        subprocess.run(COMMAND, cwd=folder, env=environment, check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -1,10 +1,10 @@
-"""Measures what the schedd makes of very many jobs, by the clock of who calls, in a pool of ours and in a real one.
+"""Measure commands over many jobs, by the clock, in a Poolbook pool and in an HTCondor pool.
 
-``python tests/bench/bench_schedd_beside.py [--jobs N] [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: a real pool,
-as ``make realpool`` has it. Both pools get the same configuration (three transforms, three requirements, a user map,
-three periodic policies of which none holds) and the same commands, one after the other: a submission of N held jobs
-with arguments and outputs of their own, an edit of all of them by a constraint, a factory of ten times as many, the
-removal of all. Of a pass of the periodic policies a real schedd tells in its log how long it took.
+``python tests/bench/bench_schedd_beside.py [--jobs N] [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: an HTCondor
+pool as for ``make realpool``. Both pools get the same configuration (three transforms, three submit requirements, a
+user map, three periodic policies that hold no job) and the same commands: submit N held jobs with different arguments
+and outputs, edit all of them with a constraint, submit a factory of ten times as many, and remove all. HTCondor's
+schedd logs the time of a periodic policy evaluation.
 """
 
 from __future__ import annotations
@@ -45,53 +45,54 @@ periodic_remove = time() - QDate > 86400
 queue {}
 """
 FACTORY = "executable = /bin/sleep\narguments = $(Process)\nmax_idle = 100\nrequirements = false\nqueue {}\n"
-_PASS = re.compile(r"Evaluated periodic expressions in ([\d.]+)s")
+_EVALUATION = re.compile(r"Evaluated periodic expressions in ([\d.]+)s")
 
 
-def run(pool: Pool, jobs: int) -> dict[str, float]:
-    """What each command takes, in seconds."""
-    found = {}
+def run_commands(pool: Pool, jobs: int) -> dict[str, float]:
+    """Return the seconds of each command."""
+    times = {}
     pool.command("version")
-    for name, text in (("held.sub", HELD.format(jobs)), ("factory.sub", FACTORY.format(10 * jobs))):
+    for name, submit_file in (("held.sub", HELD.format(jobs)), ("factory.sub", FACTORY.format(10 * jobs))):
         path = pool.home / name
-        path.write_text(text)
+        path.write_text(submit_file)
         os.chown(path, pool.uid, pool.uid)
-    for what, words, expected in (
+    for name, command, expected in (
         (f"submit {jobs:,}", ("submit", "held.sub"), f"{jobs} job(s) submitted"),
         (f"qedit {jobs:,}", ("qedit", "-constraint", "RequestMemory < 1024", "RequestMemory", "600"), "Set attribute"),
         (f"submit a factory of {10 * jobs:,}", ("submit", "factory.sub"), f"{10 * jobs} job(s) submitted"),
         ("remove all", ("rm", "-all"), "marked for removal"),
     ):
         began = time.perf_counter()
-        said = pool.command(*words)
-        found[what] = time.perf_counter() - began
-        assert expected in said, said
-        if what.startswith("qedit"):
-            time.sleep(8)  # passes of the periodic policies
-    return found
+        output = pool.command(*command)
+        times[name] = time.perf_counter() - began
+        assert expected in output, output
+        if name.startswith("qedit"):
+            time.sleep(8)  # for evaluations of the periodic policies
+    return times
 
 
 def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--jobs", type=int, default=100_000)
-    options.add_argument("--peer", type=Path)
-    options.add_argument("--peer-script")
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=100_000, metavar="N", help="number of jobs (default 100000)")
+    parser.add_argument("--peer", type=Path, metavar="DIR", help="the directory of an HTCondor pool")
+    parser.add_argument("--peer-script", metavar="SCRIPT", help="the script that runs the HTCondor pool")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served(CONF) as own:
-        ours = run(own, given.jobs)
+        ours = run_commands(own, options.jobs)
     theirs: dict[str, float] = {}
-    if given.peer:
+    if options.peer:
         with tempfile.TemporaryDirectory() as folder:
-            real = Real(given.peer.resolve(), given.peer_script)
+            real = Real(options.peer.resolve(), options.peer_script)
             with real.served(Path(folder) / "scenario.conf", CONF) as pool:
-                theirs = run(pool, given.jobs)
-                log = given.peer / "root/var/log/condor/SchedLog"
-                passes = [float(one) for one in _PASS.findall(log.read_text(errors="replace"))]
+                theirs = run_commands(pool, options.jobs)
+                log = options.peer / "root/var/log/condor/SchedLog"
+                evaluations = [float(seconds) for seconds in _EVALUATION.findall(log.read_text(errors="replace"))]
     for name, seconds in ours.items():
-        beside = f", the real pool {theirs[name]:.2f} s" if theirs else ""
-        print(f"{name}: {seconds:.2f} s{beside}")
-    if theirs and passes:
-        print(f"the real schedd's longest pass of periodic expressions: {max(passes):.2f} s (of {len(passes)})")
+        comparison = f", HTCondor {theirs[name]:.2f} s" if theirs else ""
+        print(f"{name}: {seconds:.2f} s{comparison}")
+    if theirs and evaluations:
+        longest, count = max(evaluations), len(evaluations)
+        print(f"HTCondor's longest evaluation of periodic policies: {longest:.2f} s (of {count})")
 
 
 if __name__ == "__main__":

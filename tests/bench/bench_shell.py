@@ -1,8 +1,7 @@
-"""How long it takes until a pool answers that `eval "$(poolbook shell)"` starts, in a folder without a log.
+"""Measure how long `eval "$(poolbook shell)"` takes to start a pool that answers, in a directory without a log.
 
-Run with ``python tests/bench/bench_shell.py``; prints the least and the median of the runs: the seconds of `poolbook
-shell`, and of all up to the first condor_q's end. It is a measurement: it ends with 0 whatever came out. Every module
-is compiled before. The aim is half a second.
+``python tests/bench/bench_shell.py`` prints the minimum and the median time of `poolbook shell`, and of `poolbook
+shell` with a first condor_q. The aim is half a second, but the exit code is always 0. Modules are compiled before.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ RUNS = 15
 
 
 def environment(home: Path) -> dict[str, str]:
-    left_out = ("PYTHONDONTWRITEBYTECODE", "POOLBOOK_LOG")
-    kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    return kept | {"PYTHONPATH": str(ROOT / ".path"), "PYTHONPYCACHEPREFIX": str(home / "compiled")}
+    excluded = ("PYTHONDONTWRITEBYTECODE", "POOLBOOK_LOG")
+    inherited = {name: value for name, value in os.environ.items() if name not in excluded}
+    return inherited | {"PYTHONPATH": str(ROOT / ".path"), "PYTHONPYCACHEPREFIX": str(home / "compiled")}
 
 
 def seconds(script: str, folder: Path, home: Path) -> float:
-    """The seconds that a shell takes for a script; the pool that it starts is ended then."""
-    begun = time.perf_counter()
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment(home), capture_output=True, text=True)
-    took = time.perf_counter() - begun
+    """Return the seconds that a shell takes for a script, and stop the pool that the script started."""
+    began = time.perf_counter()
+    process = subprocess.run(["bash", "-c", script], cwd=folder, env=environment(home), capture_output=True, text=True)
+    duration = time.perf_counter() - began
     subprocess.run([COMMAND, "shell", "-stop"], cwd=folder, env=environment(home), check=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return took
+    if process.returncode:
+        raise SystemExit(process.stderr)
+    return duration
 
 
 SCRIPTS = {
@@ -44,15 +43,15 @@ SCRIPTS = {
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        home = Path(place)
+    with tempfile.TemporaryDirectory() as folder_name:
+        home = Path(folder_name)
         for name, script in SCRIPTS.items():
-            took = []
+            durations = []
             for number in range(RUNS + 1):
                 folder = home / f"{name.replace(' ', '-')}-{number}"
                 folder.mkdir()
-                took.append(seconds(script, folder, home))
-            print(f"{name:24} least {min(took[1:]):.3f} s   median {median(took[1:]):.3f} s", flush=True)
+                durations.append(seconds(script, folder, home))
+            print(f"{name:24} minimum {min(durations[1:]):.3f} s   median {median(durations[1:]):.3f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""File transfer: a large file, very many small ones, and many short jobs with two files each; ours, and a real pool's.
+"""Measure file transfer with Poolbook and HTCondor: a large file, many small ones, many jobs with two files each.
 
-Run with ``python tests/bench/bench_transfer.py [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: a real pool, as
-``make realpool`` has it. Both pools get the same submit files. What is measured is the time from the first "Started
-transferring input files" until the last "Job terminated" in the jobs' log, which is looked at every few milliseconds,
-and meanwhile the processor time of the pool's processes and of all that they have waited for, the jobs' included: where
-others use the machine, too, that is the steadier figure.
+``python tests/bench/bench_transfer.py [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: an HTCondor pool as for
+``make realpool``. Both pools get the same submit files. The script measures the time between the first "Started
+transferring input files" and the last "Job terminated" in the job event log, which it reads every two milliseconds. It
+also measures the CPU time of the pool's processes and their children, which varies less on a busy machine.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from tests.beside.pools import Own, Pool, Real  # noqa: E402
 LARGE = 1 << 30
 MANY = 10_000
 JOBS = 500
-PATIENCE = 300.0  #: seconds after which a case has failed
+TIMEOUT = 300.0  #: seconds until a case fails
 TRANSFER, END, HOLD = b"\n040 (", b"\n005 (", b"\n012 ("
-_CUT = len(END) - 1
+_OVERLAP = len(END) - 1
 JOB = """executable = /bin/sh
 transfer_executable = false
 arguments = "-c '{script}'"
@@ -49,7 +48,7 @@ CASES = {
 }
 
 
-def furnish(folder: Path, uid: int) -> None:
+def create_inputs(folder: Path, uid: int) -> None:
     (folder / "files").mkdir(parents=True)
     with (folder / "large").open("wb") as file:
         block = os.urandom(1 << 20)
@@ -63,8 +62,8 @@ def furnish(folder: Path, uid: int) -> None:
     os.sync()
 
 
-def processor(pool: Pool) -> float:
-    """The seconds of a processor that the pool has used so far. (proc(5), /proc/pid/stat: fields 14 to 17)"""
+def cpu_time(pool: Pool) -> float:
+    """Return the CPU seconds that the pool has used (proc(5), /proc/pid/stat: fields 14 to 17)."""
     ticks = 0
     for pid in pool.processes():
         with contextlib.suppress(OSError):
@@ -72,56 +71,55 @@ def processor(pool: Pool) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measured(pool: Pool, text: str) -> tuple[float, float]:
-    """Seconds from the first transfer's begin until the last job's end, and of a processor."""
+def run_case(pool: Pool, submit_file: str) -> tuple[float, float]:
+    """Return the seconds from the start of the first transfer to the end of the last job, and the CPU seconds."""
     folder = pool.home / "transfer"
     log = folder / "job.log"
     log.unlink(missing_ok=True)
     log.touch()
     os.chown(log, pool.uid, pool.uid)
-    (folder / "job.sub").write_text(text)
-    jobs, ended, began, said = int(text.split()[-1]), 0, 0.0, b""
-    used = processor(pool)
-    until = time.perf_counter() + PATIENCE
-    words = pool.command("submit", "job.sub", where="transfer")
+    (folder / "job.sub").write_text(submit_file)
+    jobs, ended, began, log_text = int(submit_file.split()[-1]), 0, 0.0, b""
+    cpu_before = cpu_time(pool)
+    until = time.perf_counter() + TIMEOUT
+    output = pool.command("submit", "job.sub", where="transfer")
     with log.open("rb") as file:
         while ended < jobs:
-            said = said[-_CUT:] + file.read()
-            if not began and TRANSFER in said:
+            log_text = log_text[-_OVERLAP:] + file.read()
+            if not began and TRANSFER in log_text:
                 began = time.perf_counter()
-            ended += said.count(END)
-            if HOLD in said or time.perf_counter() > until:
-                raise SystemExit(f"{ended} of {jobs} jobs have ended: {words}\n{log.read_text()[-2000:]}")
+            ended += log_text.count(END)
+            if HOLD in log_text or time.perf_counter() > until:
+                raise SystemExit(f"{ended} of {jobs} jobs have ended: {output}\n{log.read_text()[-2000:]}")
             time.sleep(0.002)
-    return time.perf_counter() - began, processor(pool) - used
+    return time.perf_counter() - began, cpu_time(pool) - cpu_before
 
 
 def run(pool: Pool) -> dict[str, tuple[float, float]]:
-    furnish(pool.home / "transfer", pool.uid)
-    return {name: measured(pool, text) for name, text in CASES.items()}
+    create_inputs(pool.home / "transfer", pool.uid)
+    return {name: run_case(pool, text) for name, text in CASES.items()}
 
 
 def main() -> None:
-    """Measure and print."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--peer", type=Path)
-    options.add_argument("--peer-script")
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--peer", type=Path, metavar="DIR", help="the directory of an HTCondor pool")
+    parser.add_argument("--peer-script", metavar="SCRIPT", help="the script that runs the HTCondor pool")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served() as own:
         ours = run(own)
     theirs: dict[str, tuple[float, float]] = {}
-    if given.peer:
+    if options.peer:
         with tempfile.TemporaryDirectory() as folder:
-            real = Real(given.peer.resolve(), given.peer_script)
+            real = Real(options.peer.resolve(), options.peer_script)
             with real.served(Path(folder) / "scenario.conf") as pool:
                 theirs = run(pool)
     print(f"load {os.getloadavg()[0]:.1f}")
-    for name, (seconds, used) in ours.items():
-        beside = ""
+    for name, (seconds, cpu_seconds) in ours.items():
+        comparison = ""
         if theirs:
-            other, much = theirs[name]
-            beside = f"; the real pool {other:.2f} s, {much:.2f} s of a processor: {other / seconds:.1f} times"
-        print(f"{name}: {seconds:.2f} s, {used:.2f} s of a processor{beside}")
+            their_seconds, their_cpu = theirs[name]
+            comparison = f"; HTCondor {their_seconds:.2f} s, {their_cpu:.2f} s CPU: {their_seconds / seconds:.1f} times"
+        print(f"{name}: {seconds:.2f} s, {cpu_seconds:.2f} s CPU{comparison}")
 
 
 if __name__ == "__main__":

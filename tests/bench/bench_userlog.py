@@ -1,4 +1,4 @@
-"""How fast user logs are written: a script that prints figures, no test. `python tests/bench/bench_userlog.py`."""
+"""Measure the writing of job event logs: `python tests/bench/bench_userlog.py`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def submission(log: Path, cluster: int, count: int) -> e.ClusterSubmitted:
 
 
 def lives(log: Path) -> list[tuple[int, Event]]:
-    """Jobs that begin, are measured and end: four events of the pool, three of the user log each."""
+    """Return the events of jobs that start, use memory and end, with their positions: three user log events each."""
     slot = {"Cpus": "1", "Memory": "1024", "Disk": "4096"}
-    story: list[Event] = [e.SlotCreated(0, "configured", "s", "slot1@h", "h", "static", "", slot)]
-    story.append(submission(log, 1, RUNS))
+    events: list[Event] = [e.SlotCreated(0, "configured", "s", "slot1@h", "h", "static", "", slot)]
+    events.append(submission(log, 1, RUNS))
     for proc in range(RUNS):
         at = proc * 10**6
-        story += [
+        events += [
             e.JobActivated(at, "activated", "s", 1, proc, "slot1@h", "c"),
             e.JobExecuting(at, "activated", "s", 1, proc, 7, "/scratch"),
             e.JobMeasured(at, "measured", "s", 1, proc, 100 + proc, 100, 10, 0, 0),
@@ -36,28 +36,28 @@ def lives(log: Path) -> list[tuple[int, Event]]:
             ),
             e.JobsTransitioned(at + 10**6, "left_queue", "l", 1, ((proc, proc),), "leave", "Completed", "Left", {}),
         ]
-    return list(enumerate(story, 1))
+    return list(enumerate(events, 1))
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        writer = UserLogWriter(here / "many")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        writer = UserLogWriter(folder / "many")
         began = time.perf_counter()
-        writer.write([(1, submission(here / "many.log", 1, JOBS))])
-        print(f"submission of {JOBS} jobs: {(time.perf_counter() - began) / JOBS * 1e6:.2f} us a job")
-        events = lives(here / "lives.log")
+        writer.write([(1, submission(folder / "many.log", 1, JOBS))])
+        print(f"submission of {JOBS} jobs: {(time.perf_counter() - began) / JOBS * 1e6:.2f} us per job")
+        events = lives(folder / "lives.log")
         for batch in (1000, 100, 10, 1):
-            writer = UserLogWriter(here / f"batch-{batch}")
+            writer = UserLogWriter(folder / f"batch-{batch}")
             began = time.perf_counter()
             for at in range(0, len(events), batch):
                 writer.write(events[at : at + batch])
-            print(f"batches of {batch}: {3 * RUNS / (time.perf_counter() - began):.0f} events/s written")
+            print(f"written in batches of {batch}: {3 * RUNS / (time.perf_counter() - began):.0f} events/s")
         logs = UserLogs()
         began = time.perf_counter()
         for position, event in events:
             logs.skip(position, event)
-        print(f"read at start, written before: {len(events) / (time.perf_counter() - began):.0f} events/s")
+        print(f"read at start, already written: {len(events) / (time.perf_counter() - began):.0f} events/s")
 
 
 if __name__ == "__main__":

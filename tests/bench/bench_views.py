@@ -1,7 +1,7 @@
-"""The views' figures: folding a log, bringing views up to date, and reading a queue of 100,000 jobs.
+"""Measure the views: folding a log, updating views, and reading a queue of 100,000 jobs.
 
-Prints one line a figure: what was measured, Poolbook's, the aim. Ends with 1 where an aim is missed. Times are the best
-of several repetitions: on a noisy machine that is what code can do.
+Each line has a measurement, its value and the aim. The exit code is 1 if an aim is missed. Times are the best of
+several repetitions, because other processes disturb the rest.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AD = {f"Attribute{number}": f'"value {number}"' for number in range(40)} | {
 COLUMNS = ("ClusterId", "ProcId", "JobStatus")
 
 
-def founded() -> Iterator[e.Event]:
+def pool_events() -> Iterator[e.Event]:
     yield e.PoolFounded(AT, "founded", "f", "pool", "manual", "example.org", "0.1", {})
     yield e.MachineJoined(AT, "configured", "f", "h", {"Arch": '"X86_64"'})
     for number in range(SLOTS):
@@ -43,12 +43,12 @@ def founded() -> Iterator[e.Event]:
         yield e.SlotTransitioned(AT, "not_owner", "f", name, "1", "Owner/Idle", "Unclaimed/Idle")
 
 
-def submitted(cluster: int, count: int) -> e.Event:
+def submission(cluster: int, count: int) -> e.Event:
     return e.ClusterSubmitted(AT, "submitted", "s", cluster, "alice@example.org", AD, count, (), "Idle")
 
 
-def lives(cluster: int, count: int) -> Iterator[e.Event]:
-    """Jobs that run and end, as many at once as there are slots: six events each."""
+def job_events(cluster: int, count: int) -> Iterator[e.Event]:
+    """Yield six events for each job; as many jobs run at a time as there are slots."""
     for first in range(0, count, SLOTS):
         wave = [(proc, f"slot{proc % SLOTS}@h") for proc in range(first, min(first + SLOTS, count))]
         at = AT + first * 60_000
@@ -69,35 +69,35 @@ def lives(cluster: int, count: int) -> Iterator[e.Event]:
         yield e.JobsTransitioned(end, "left_queue", "l", cluster, procs, "leave", "Completed", "Left", {})
 
 
-def best(work: Callable[[], object], times: int = 5) -> float:
-    """The seconds that the quickest of some runs took."""
-    took = []
+def best(function: Callable[[], object], times: int = 5) -> float:
+    """Return the seconds of the fastest run."""
+    durations = []
     for _ in range(times):
-        begin = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - begin)
-    return min(took)
+        began = time.perf_counter()
+        function()
+        durations.append(time.perf_counter() - began)
+    return min(durations)
 
 
 def whole_process(code: str) -> float:
-    """The seconds that a fresh interpreter takes for it."""
+    """Return the seconds that a new interpreter takes to run the code."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / ".path")}
     return best(lambda: subprocess.run([sys.executable, "-c", code], check=True, env=environment), 7)
 
 
-def tell(what: str, figure: float, unit: str, aim: float, higher: bool = False) -> bool:
-    met = figure >= aim if higher else figure <= aim
-    print(f"{what:<62}{figure:>12,.4g} {unit:<9} aim {aim:>9,.4g}   {'met' if met else 'MISSED'}")
+def print_result(measurement: str, value: float, unit: str, aim: float, higher: bool = False) -> bool:
+    met = value >= aim if higher else value <= aim
+    print(f"{measurement:<62}{value:>12,.4g} {unit:<9} aim {aim:>9,.4g}   {'met' if met else 'MISSED'}")
     return met
 
 
-def fold(folder: Path) -> bool:
-    """All events of a log into the tables of a file, in the batches in which a cold start does it."""
+def measure_fold(folder: Path) -> bool:
+    """Measure the fold of a log into the tables of a file, in the batches of a cold start."""
     per_job = 6
     count = EVENTS // per_job
-    events = list(enumerate([*founded(), submitted(1, count), *lives(1, count)], 1))
+    events = list(enumerate([*pool_events(), submission(1, count), *job_events(1, count)], 1))
     connection = open_tables(str(folder / "cold.views"))
-    begin = time.perf_counter()
+    began = time.perf_counter()
     connection.execute("BEGIN")
     create(connection)
     for at in range(0, len(events), BATCH):
@@ -105,53 +105,57 @@ def fold(folder: Path) -> bool:
         connection.execute("COMMIT")
         connection.execute("BEGIN")
     connection.execute("COMMIT")
-    took = time.perf_counter() - begin
+    duration = time.perf_counter() - began
     size = os.path.getsize(folder / "cold.views") / count
     connection.close()
     print(f"{'  bytes on disk for a job in the history':<62}{size:>12,.0f}")
-    return tell(f"fold {len(events):,} events, {count:,} jobs that ran", len(events) / took, "events/s", 100_000, True)
+    return print_result(
+        f"fold {len(events):,} events, {count:,} jobs that ran", len(events) / duration, "events/s", 100_000, True
+    )
 
 
-def read(folder: Path) -> list[bool]:
-    """A queue of 100,000 like jobs, of which 100 have ended and 100 run."""
+def measure_queries(folder: Path) -> list[bool]:
+    """Measure a queue of 100,000 identical jobs; 100 have ended and 100 run."""
     path = str(folder / "pool.db")
     log = open_log(path, create=True)
-    log.append([*founded(), submitted(1, JOBS), *lives(1, 100)])
+    log.append([*pool_events(), submission(1, JOBS), *job_events(1, 100)])
     log.append([e.JobActivated(AT, "activated", "a", 1, proc, f"slot{proc}@h", "c") for proc in range(100, 200)])
     with views_current(path) as views:
         print(f"{'  rows for the jobs':<62}{views.connection.execute('SELECT COUNT(*) FROM jobs').fetchone()[0]:>12}")
 
-    def listed() -> int:
+    def list_jobs() -> int:
         with views_current(path) as views:
             return sum(1 for _ in views.columns(COLUMNS))
 
     writer = open_tables(views_path(path))
-    ends = iter(range(100, 200))
-    spent: list[float] = []
+    procs = iter(range(100, 200))
+    durations: list[float] = []
 
-    def updated() -> None:
-        log.append([e.JobExecuting(AT, "activated", "x", 1, next(ends), 1000, "dir")])
-        spent.append(best(lambda: catch_up(log, writer), 1))
+    def add_event() -> None:
+        log.append([e.JobExecuting(AT, "activated", "x", 1, next(procs), 1000, "dir")])
+        durations.append(best(lambda: catch_up(log, writer), 1))
 
-    best(updated, 50)
+    best(add_event, 50)
 
-    def held() -> None:
+    def edit_all() -> None:
         log.append([e.JobsEdited(AT, "user_edit", "e", 1, ((0, JOBS - 1),), {"JobPrio": str(time.perf_counter_ns())})])
         catch_up(log, writer)
 
-    opened = f"from poolbook.adapters.runtime.views import views_current\nviews = views_current({path!r})\n"
-    figures = [
-        tell("one event into views that are open", min(spent) * 1e3, "ms", 2),
-        tell(f"a change of all {JOBS:,} jobs, appended and folded", best(held) * 1e3, "ms", 20),
-        tell(f"-af {' '.join(COLUMNS)} of {JOBS:,}", best(listed), "s", 0.15),
-        tell("the same, whole process, written out", whole_process(opened + _WRITE), "s", 0.45),
-        tell("totals, whole process", whole_process(opened + "views.totals()"), "s", 0.1),
-        tell("batches, whole process", whole_process(opened + "views.batches()"), "s", 0.1),
-        tell("one job's ad, whole process", whole_process(opened + "views.job(1, 77777).to_old()"), "s", 0.1),
+    open_views = f"from poolbook.adapters.runtime.views import views_current\nviews = views_current({path!r})\n"
+    results = [
+        print_result("one event into open views", min(durations) * 1e3, "ms", 2),
+        print_result(f"an edit of all {JOBS:,} jobs, appended and folded", best(edit_all) * 1e3, "ms", 20),
+        print_result(f"-af {' '.join(COLUMNS)} of {JOBS:,}", best(list_jobs), "s", 0.15),
+        print_result("the same, whole process, with output", whole_process(open_views + _WRITE), "s", 0.45),
+        print_result("totals, whole process", whole_process(open_views + "views.totals()"), "s", 0.1),
+        print_result("batches, whole process", whole_process(open_views + "views.batches()"), "s", 0.1),
+        print_result(
+            "one job's ad, whole process", whole_process(open_views + "views.job(1, 77777).to_old()"), "s", 0.1
+        ),
     ]
     writer.close()
     log.close()
-    return figures
+    return results
 
 
 _WRITE = f"""
@@ -164,7 +168,7 @@ with open(os.devnull, "w") as out:
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        return 0 if all([fold(folder), *read(folder)]) else 1
+        return 0 if all([measure_fold(folder), *measure_queries(folder)]) else 1
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Compare two trees by benchmarks that are run on both in turn: `compare.py BEFORE AFTER [-only NAME ...] [-pairs 5]`.
+"""Run benchmarks alternately in two checkouts: `compare.py BEFORE AFTER [-only NAME ...] [-pairs 5]`.
 
-A tree is a checkout with its own .venv. Each pair of runs executes a script of `tests/bench` in both trees, in changing
-order, and reads the numbers with a unit from each line that it prints; a measurement is named by its line without
-numbers. The ratio after / before within each pair counts, because the load of the machine changes between pairs: a
-measurement is slower (or faster) if its median ratio is beyond `-tolerance` and four of five pairs agree.
+Each checkout needs its own .venv. A pair of runs executes a script of `tests/bench` in both, in alternating order, and
+reads the numbers with a unit from each line that the script prints. The line without its numbers names a measurement.
+Because the load of the machine changes between pairs, only the ratio after / before within a pair counts: a measurement
+is slower (or faster) if its median ratio is beyond `-tolerance` and four of five pairs agree.
 
-`-json FILE` also writes what was read: a list of runs, each with its tree, script and measurements. The exit code is 1
-if anything got slower.
+`-json FILE` also writes all runs, each with its checkout, script and measurements. The exit code is 1 if any
+measurement got slower.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ NUMBER = re.compile(
 )
 VERDICT = re.compile(r"\b(met|MISSED)\b")
 RATE = "/s"
-USUAL = (
+DEFAULT_SCRIPTS = (
     "bench_classad.py", "bench_policy.py", "bench_log.py", "bench_views.py", "bench_userlog.py", "bench_import.py",
     "bench_negotiation.py", "bench_shapes.py", "bench_execution.py", "bench_pool.py",
 )  # fmt: skip
-"""The scripts that are run unless others are named: each takes a minute or less."""
-_AGREEING = 0.8  #: the part of the pairs that has to agree
+"""The scripts to run by default: each takes a minute or less."""
+_AGREEING = 0.8  #: the share of the pairs that must agree
 
 
 class Comparison(NamedTuple):
-    """A measurement on both trees: ratios after / before of the pairs, of which more than 1 is always worse."""
+    """A measurement in both checkouts. A pair's ratio is more than 1 if the measurement got worse."""
 
     script: str
     name: str
@@ -59,22 +59,24 @@ class Comparison(NamedTuple):
 
 
 def measurements(output: str) -> dict[str, tuple[float, str]]:
-    """Return the numbers with a unit of a benchmark's output, by their place in it and by their line, which counts
-    without its numbers and verdicts."""
-    found: dict[str, tuple[float, str]] = {}
-    lines: Counter[str] = Counter()
+    """Return the numbers that have a unit in a benchmark's output.
+
+    The key is their line, without numbers and verdicts, and their position in it.
+    """
+    numbers: dict[str, tuple[float, str]] = {}
+    occurrences: Counter[str] = Counter()
     for line in output.splitlines():
-        text = VERDICT.sub("", line.partition("   aim")[0])
-        name = " ".join(NUMBER.sub("#", text).split())
-        lines[name] += 1
-        for place, number in enumerate(NUMBER.finditer(text)):
+        measured_part = VERDICT.sub("", line.partition("   aim")[0])
+        name = " ".join(NUMBER.sub("#", measured_part).split())
+        occurrences[name] += 1
+        for position, number in enumerate(NUMBER.finditer(measured_part)):
             if number[2]:
-                found[f"{name} [{lines[name]}.{place}]"] = (float(number[1].replace(",", "")), number[2])
-    return found
+                numbers[f"{name} [{occurrences[name]}.{position}]"] = (float(number[1].replace(",", "")), number[2])
+    return numbers
 
 
-def compared(script: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Comparison]:
-    """Yield what all runs of a script measured on both trees."""
+def comparisons(script: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Comparison]:
+    """Yield the measurements that all runs of a script made in both checkouts."""
     for name, (_, unit) in pairs[0][0].items():
         both = [(before[name][0], after[name][0]) for before, after in pairs if name in before and name in after]
         both = [(before, after) for before, after in both if before and after]
@@ -83,22 +85,30 @@ def compared(script: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, 
             yield Comparison(script, name, unit, median(b for b, _ in both), median(a for _, a in both), ratios)
 
 
-def _run(tree: Path, script: str) -> dict[str, tuple[float, str]]:
+def _run_script(tree: Path, script: str) -> dict[str, tuple[float, str]]:
     python = tree / ".venv/bin/python"
-    done = subprocess.run([python, f"tests/bench/{script}"], cwd=tree, capture_output=True, text=True)
-    if not done.stdout:
-        raise SystemExit(f"{tree}/tests/bench/{script} printed nothing: {done.stderr[-2000:]}")
-    return measurements(done.stdout)
+    process = subprocess.run([python, f"tests/bench/{script}"], cwd=tree, capture_output=True, text=True)
+    if not process.stdout:
+        raise SystemExit(f"{tree}/tests/bench/{script} printed nothing: {process.stderr[-2000:]}")
+    return measurements(process.stdout)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Compare two trees by benchmarks that are run on both in turn.")
+    parser = argparse.ArgumentParser(description="Run benchmarks alternately in two checkouts and compare them.")
     parser.add_argument("before", type=Path, help="a checkout with its own .venv")
     parser.add_argument("after", type=Path, help="the other checkout")
-    parser.add_argument("-only", nargs="+", default=USUAL, metavar="SCRIPT", help="scripts of tests/bench")
-    parser.add_argument("-pairs", type=int, default=5, metavar="N", help="how often each script is run on both (5)")
-    parser.add_argument("-tolerance", type=float, default=0.05, metavar="X", help="what counts as alike (0.05)")
-    parser.add_argument("-json", type=Path, metavar="FILE", help="write all runs' measurements there")
+    parser.add_argument(
+        "-only",
+        nargs="+",
+        default=DEFAULT_SCRIPTS,
+        metavar="SCRIPT",
+        help="scripts in tests/bench (default: the quick ones)",
+    )
+    parser.add_argument("-pairs", type=int, default=5, metavar="N", help="run each script N times in both (default 5)")
+    parser.add_argument(
+        "-tolerance", type=float, default=0.05, metavar="X", help="ignore changes below this share (default 0.05)"
+    )
+    parser.add_argument("-json", type=Path, metavar="FILE", help="write the measurements of all runs to FILE")
     return parser
 
 
@@ -110,19 +120,17 @@ def main() -> int:
         pairs = []
         for number in range(options.pairs):
             order = [options.before, options.after][:: -1 if number % 2 else 1]
-            found = {tree: _run(tree.resolve(), script) for tree in order}
-            runs += [{"tree": str(tree), "script": script, "measurements": found[tree]} for tree in order]
-            pairs.append((found[options.before], found[options.after]))
+            outputs = {tree: _run_script(tree.resolve(), script) for tree in order}
+            runs += [{"tree": str(tree), "script": script, "measurements": outputs[tree]} for tree in order]
+            pairs.append((outputs[options.before], outputs[options.after]))
             print(f"{script}: pair {number + 1} of {options.pairs}", file=sys.stderr, flush=True)
-        for one in compared(script, pairs):
-            verdict = one.verdict(options.tolerance)
+        for comparison in comparisons(script, pairs):
+            verdict = comparison.verdict(options.tolerance)
             slower += verdict == "slower"
-            spread = f"{min(one.ratios):.2f} to {max(one.ratios):.2f}"
-            print(
-                f"{verdict:7} {one.ratio:5.2f} ({spread})  {one.before:,.4g} -> {one.after:,.4g} {one.unit:5} "
-                f"{one.script.removesuffix('.py')}: {one.name}",
-                flush=True,
-            )
+            spread = f"{min(comparison.ratios):.2f} to {max(comparison.ratios):.2f}"
+            values = f"{comparison.before:,.4g} -> {comparison.after:,.4g} {comparison.unit:5}"
+            measurement = f"{comparison.script.removesuffix('.py')}: {comparison.name}"
+            print(f"{verdict:7} {comparison.ratio:5.2f} ({spread})  {values} {measurement}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(runs))
     return 1 if slower else 0

@@ -1,4 +1,4 @@
-"""The figures of a job event log of 300,000 entries: read, read and appended to a log, read by HTCondor's reader."""
+"""Measure a job event log of 300,000 entries: reading it, importing it into a log, and reading it with HTCondor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 import htcondor2  # noqa: E402
-from tests.bench.bench_views import tell  # noqa: E402
+from tests.bench.bench_views import print_result  # noqa: E402
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
 from poolbook.adapters.condor_files.job_event_log_reader import JobEventLogReader  # noqa: E402
@@ -22,7 +22,7 @@ from poolbook.adapters.stores.opening import open_log  # noqa: E402
 from poolbook.domain.events import Event, JobsLogged  # noqa: E402
 
 JOBS = 75_000
-PIECE = 1 << 20
+CHUNK = 1 << 20
 
 _ADDRESS = "<10.1.{node}.7:9618?addrs=10.1.{node}.7-9618&alias=node{node}.example.org&noUDP&sock=startd_58511_41fb>"
 ENTRIES = (
@@ -55,67 +55,71 @@ ENTRIES = (
 \t   TimeExecute (s)      :        6
 \t   TimeSlotBusy (s)     :        6"""),
 )  # fmt: skip
-"""Number, seconds behind the first, text."""
+"""Event number, seconds after the submission, text."""
 
 
 def write(path: Path) -> int:
-    """Makes the log: ten jobs begin each second, a thousand are a cluster. Gives how many entries it has."""
+    """Write a log in which ten jobs start each second, and return its number of entries."""
     noon = datetime(2026, 11, 20, 12)
     with path.open("w", encoding="utf-8") as file:
-        for first in range(0, JOBS, 10):  # as a schedd has it: many jobs' entries of a second, side by side
-            for number, later, text in ENTRIES:
-                when = f"{noon + timedelta(seconds=first // 10 + later):%Y-%m-%d %H:%M:%S}"
+        for first in range(0, JOBS, 10):  # as a schedd writes it: the entries of several jobs in each second
+            for number, delay, text in ENTRIES:
+                when = f"{noon + timedelta(seconds=first // 10 + delay):%Y-%m-%d %H:%M:%S}"
                 for job in range(first, first + 10):
-                    words = text.format(node=job % 200, slot=job % 64, pid=10_000 + job % 50_000)
-                    file.write(f"{number:03d} ({1 + job // 1000:03d}.{job % 1000:03d}.000) {when} {words}\n...\n")
+                    body = text.format(node=job % 200, slot=job % 64, pid=10_000 + job % 50_000)
+                    file.write(f"{number:03d} ({1 + job // 1000:03d}.{job % 1000:03d}.000) {when} {body}\n...\n")
     return JOBS * len(ENTRIES)
 
 
 def events(path: Path) -> Iterator[list[Event]]:
-    """What is read of the log, piece by piece."""
+    """Yield the events of each chunk of the log."""
     source = SourceFile(1, str(path), "eventlog", "ap1", UTC, path.stat().st_mtime, time.time_ns() // 1000)
-    reader, rest = JobEventLogReader(source, None, 0), b""
+    reader, unread = JobEventLogReader(source, None, 0), b""
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            rest += piece
-            found, taken = reader.read(rest)
-            rest = rest[taken:]
-            yield found
+        while chunk := file.read(CHUNK):
+            unread += chunk
+            chunk_events, length = reader.read(unread)
+            unread = unread[length:]
+            yield chunk_events
 
 
 def read(path: Path) -> int:
-    return sum(len(event.entries) for found in events(path) for event in found if isinstance(event, JobsLogged))
+    return sum(len(event.entries) for chunk in events(path) for event in chunk if isinstance(event, JobsLogged))
 
 
 def append(path: Path) -> int:
-    """Imports the log into one in an SQLite file, as `poolbook import` does; gives how many lines that were."""
-    to = path.with_suffix(".db")
-    for old in path.parent.glob(f"{to.name}*"):
+    """Import the log into an SQLite file as `poolbook import` does, and return the number of lines."""
+    log_path = path.with_suffix(".db")
+    for old in path.parent.glob(f"{log_path.name}*"):
         old.unlink()
-    log = open_log(str(to), create=True)
+    log = open_log(str(log_path), create=True)
     result = Importer(log, [str(path)], Options(zone="UTC")).run()
     log.close()
     return result.counts["eventlog"].lines
 
 
-def theirs(path: Path) -> int:
+def read_with_htcondor(path: Path) -> int:
     return sum(1 for _ in htcondor2.JobEventLog(str(path)).events(0))
 
 
 def user_log(folder: Path) -> list[bool]:
-    """Reading a job event log, alone and into a log, against HTCondor's reader alone; in turns, as machines vary."""
+    """Measure reading and importing a job event log, alternating with HTCondor's reader because machines vary."""
     path = folder / "EventLog"
     count = write(path)
     lines = path.read_bytes().count(b"\n")
     rates: dict[str, float] = {}
-    for name, run, right in 2 * (("theirs", theirs, count), ("read", read, count), ("appended", append, lines)):
+    for name, function, expected in 2 * (
+        ("htcondor", read_with_htcondor, count),
+        ("read", read, count),
+        ("appended", append, lines),
+    ):
         began = time.perf_counter()
-        assert run(path) == right, name
+        assert function(path) == expected, name
         rates[name] = max(rates.get(name, 0.0), count / (time.perf_counter() - began))
     print(f"{f'  a job event log of {count:,} entries':<62}{path.stat().st_size / 1e6:>12,.4g} MB")
     return [
-        tell("its entries read (HTCondor's reader: the aim)", rates["read"], "a second", rates["theirs"], higher=True),
-        tell("its entries read and appended", rates["appended"], "a second", rates["theirs"], higher=True),
+        print_result("entries read (aim: HTCondor's reader)", rates["read"], "/s", rates["htcondor"], higher=True),
+        print_result("entries read and appended", rates["appended"], "/s", rates["htcondor"], higher=True),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A pool for benchmarks: a real slot ad (tests/data/classad/slot.ad), varied as the machines of a real pool vary."""
+"""Slot ads for benchmarks: variations of a recorded ad (tests/data/classad/slot.ad)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 SLOT_AD = Path(__file__).parent.parent / "data" / "classad" / "slot.ad"
 
-# condor_submit's Requirements for a job, and at the end a clause that half of the slots fail.
+# The Requirements that condor_submit writes, and a last clause that half of the slots fail.
 REQUIREMENTS = (
     '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") &&'
     ' (versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || (TARGET.Disk >= RequestDisk)) &&'
@@ -18,20 +18,20 @@ REQUIREMENTS = (
 
 
 def slot_texts(count: int, seed: int = 1) -> Iterator[str]:
-    """The ads of ``count`` slots in the old form: 153 attributes each, 28 of which differ from slot to slot."""
+    """Yield the ads of ``count`` slots as old ClassAds: 153 attributes each, 28 of which differ between slots."""
     dice = random.Random(seed)
     lines = [line for line in SLOT_AD.read_text().split("\n") if line]
     for number in range(count):
-        changes = _changes(dice, number)
-        changed = (f"{name} = {changes[name]}" if name in changes else line for line in lines for name in [_name(line)])
-        yield "\n".join(changed) + "\n"
+        values = _slot_values(dice, number)
+        new_lines = (f"{name} = {values[name]}" if name in values else line for line in lines for name in [_name(line)])
+        yield "\n".join(new_lines) + "\n"
 
 
 def _name(line: str) -> str:
     return line.split(" = ", 1)[0]
 
 
-def _changes(dice: random.Random, number: int) -> dict[str, object]:
+def _slot_values(dice: random.Random, number: int) -> dict[str, object]:
     cpus = dice.choice([1, 2, 4, 8, 16, 32, 64])
     memory = cpus * dice.choice([1024, 2048, 3000, 4096])
     disk = dice.randrange(10**6, 10**9)
