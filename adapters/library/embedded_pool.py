@@ -33,6 +33,7 @@ from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, slee
 from ..machine.host import user_name
 from ..runtime.engine import Engine
 from ..runtime.open_pool import open_pool_log, take_in_turn
+from ..runtime.snapshot import Snapshot
 from ..stores.location import locate
 from ..stores.log_paths import MemoryLock, WriterLock
 from .log_base import CallLock, JobId, LogQueries, serialized
@@ -406,10 +407,9 @@ def _open_virtual(
     take_in_turn(lock, url, wait)
     with ExitStack() as opened:
         opened.callback(lock.give_up)
-        log = open_log()
-        opened.callback(log.close)
         world = VirtualWorld(call_behave)
-        engine = Engine(log, world)
+        engine = Engine(open_log(), world, snapshot=Snapshot(url))
+        opened.callback(engine.close)
         engine.load()
         world.clock = engine.state.at
         if configured is not None:

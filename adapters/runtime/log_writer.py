@@ -36,6 +36,7 @@ from ...domain.state.pool_settings import MOST_MOVED
 from ...domain.state.records import Activation, BackfillClient
 from ...domain.state.state import State
 from .requests import POLICY
+from .snapshot import Snapshot
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
 _REPORTED_ONCE = (
@@ -72,6 +73,7 @@ class LogWriter:
     log: EventStore
     world: World
     tables: Tables | None = None
+    snapshot: Snapshot | None = None  #: where the state is kept between two starts
     zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
     _state: State = field(factory=State)
     _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
@@ -108,12 +110,21 @@ class LogWriter:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self._state = fold(self.log.read())
+            state = State() if self.snapshot is None else self.snapshot.read(self.log)
+            self._state = fold(self.log.read(state.position), state)
+            if self.snapshot is not None:
+                self.snapshot.write(self.log, self._state)
         finally:
             if collecting:
                 gc.enable()
         self._stale = False
         self._caches = Caches()
+
+    def close(self) -> None:
+        """Keep the state for the next start, and close the log."""
+        if self.snapshot is not None and not self._stale:
+            self.snapshot.write(self.log, self._state)
+        self.log.close()
 
     def _tables(self) -> Tables:
         if self.tables is None:

@@ -242,9 +242,10 @@ class _Writer:
         from ..machine.local_time import local_time
         from .log_writer import LogWriter, NullWorld
         from .open_pool import open_pool_log
+        from .snapshot import Snapshot
 
         self._log = open_pool_log(self._url, create=create is not None, settings=create)
-        writer = LogWriter(self._log, NullWorld(), zone=local_time())
+        writer = LogWriter(self._log, NullWorld(), snapshot=Snapshot(self._url), zone=local_time())
         writer.load()
         return writer
 

@@ -41,6 +41,7 @@ from .open_pool import take_in_turn
 from .pool_client import is_served
 from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms, view_of_disk
 from .slow_requests import MOST, DescriptionReader, RequestsAhead, WaitingRequest, left_to_client
+from .snapshot import Snapshot
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
 
@@ -110,7 +111,7 @@ class PoolServer:
             self.world = LocalWorld(self.paths.folder, self.warn, chosen_id(self.log))
             if self._whose is not ServedUsers.OWN:
                 self.world.serve_users(refuses_root=self._whose is ServedUsers.ALL)
-            self.engine = Engine(self.log, self.world, zone=local_time())
+            self.engine = Engine(self.log, self.world, snapshot=Snapshot(url), zone=local_time())
             self.engine.load()
             gc.freeze()  # what was folded lives on: of a million clusters, each search for cycles would take seconds
             self.found = tuple(self.engine.state.clusters)
@@ -447,7 +448,7 @@ class PoolServer:
                 os.unlink(self.paths.socket)
         self._subscribers.close()
         self.world.close()
-        self.log.close()
+        self.engine.close()
         self._lock.give_up()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)

@@ -19,7 +19,7 @@ from ...projections.schema import APPLICATION_ID, create, is_current
 from ...projections.views import Views
 from ..stores.fast_head import head_of
 from ..stores.location import locate
-from ..stores.sqlite_files import make_private, reading_uri
+from ..stores.sqlite_files import is_trusted, make_private, reading_uri
 
 if TYPE_CHECKING:
     from ...domain.ports.log import EventStore, Head
@@ -39,7 +39,7 @@ def views_path(url: str) -> str | None:
         return beside
     folder = os.path.dirname(os.path.abspath(beside))
     ours = _owner(location.place) in (None, os.geteuid()) and (_allowed(folder) or not os.path.isdir(folder))
-    if ours and _believed(beside, location.place):
+    if ours and is_trusted(beside, location.place):
         return beside
     return _in_cache(location.place)
 
@@ -68,7 +68,7 @@ def _in_cache(log: str) -> str | None:
         return None
     name = blake2b(os.fsencode(os.path.realpath(log)), digest_size=16).hexdigest()
     path = os.path.join(folder, f"{name}.views")
-    return path if _believed(path) and _allowed(folder) else None
+    return path if is_trusted(path) and _allowed(folder) else None
 
 
 def _owner(path: str) -> int | None:
@@ -76,26 +76,6 @@ def _owner(path: str) -> int | None:
         return os.stat(path).st_uid
     except OSError:
         return None
-
-
-def _believed(path: str, log: str = "") -> bool:
-    """Check whether only users who may write the log can have written a file of views: it belongs to the user, root or
-    the log's owner, and others may write it only if they may write the log. Accept a missing file."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    allowed, of_log = {0, os.geteuid()}, 0
-    if log:
-        try:
-            of_log_file = os.stat(log)
-        except OSError:
-            return False
-        allowed.add(of_log_file.st_uid)
-        of_log = of_log_file.st_mode & (0o022 if of_log_file.st_gid == status.st_gid else 0o002)
-    return status.st_uid in allowed and not status.st_mode & 0o022 & ~of_log
 
 
 def views_current(url: str) -> Views:
@@ -107,7 +87,7 @@ def views_current(url: str) -> Views:
         location = locate(url)
         log = location.place if location.kind == "sqlite" else ""
         for file in dict.fromkeys((path, _path_beside(url))):
-            if file is not None and _believed(file, log):
+            if file is not None and is_trusted(file, log):
                 connection = _current(file, head)
                 if connection is not None:
                     return Views(connection)

@@ -47,7 +47,7 @@ class LogPaths(NamedTuple):
         return frozenset({0, os.geteuid()})
 
 
-_SUFFIXES = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm")
+_SUFFIXES = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm", ".snapshot")
 
 
 def share_with_group(url: str) -> None:

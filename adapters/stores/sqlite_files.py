@@ -68,6 +68,26 @@ def make_private(path: str, log: str = "") -> None:
             os.close(made)
 
 
+def is_trusted(path: str, log: str = "") -> bool:
+    """Check whether only users who may write the log can have written a file computed from it: it belongs to the user,
+    root or the log's owner, and others may write it only if they may write the log. Accept a missing file."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    allowed, of_log = {0, os.geteuid()}, 0
+    if log:
+        try:
+            of_log_file = os.stat(log)
+        except OSError:
+            return False
+        allowed.add(of_log_file.st_uid)
+        of_log = of_log_file.st_mode & (0o022 if of_log_file.st_gid == status.st_gid else 0o002)
+    return status.st_uid in allowed and not status.st_mode & 0o022 & ~of_log
+
+
 def mode_like(log: str) -> int:
     """Return the mode of the files next to a log."""
     try:

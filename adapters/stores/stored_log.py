@@ -114,6 +114,10 @@ class StoredLog:
         """Yield the events of one stream after position `after` up to `head`, each with its position in the log."""
         return self._read_stream(stream, max(after, 0), self._head.position)
 
+    def digest_at(self, position: int) -> str | None:
+        sealed = self._recorder.sealed(position)
+        return None if sealed is None else sealed[1]
+
     def close(self) -> None:
         self._recorder.close()
         if self._mark is not None:

@@ -118,4 +118,7 @@ class EventStore(Protocol):
     def refresh(self) -> Head:
         """Read the head anew, as another process may have moved it."""
 
+    def digest_at(self, position: int) -> str | None:
+        """Return the digest of the append that ended at `position`; None if none did. Raises as `read`."""
+
     def close(self) -> None: ...

@@ -90,7 +90,7 @@ def _beside(url: str) -> list[str]:
     location = locate(url)
     if location.kind != "sqlite":
         return []
-    files = [f"{location.place}{end}" for end in ("", ".head", ".lock", ".views")]
+    files = [f"{location.place}{end}" for end in ("", ".head", ".lock", ".views", ".snapshot")]
     return [file + end for file in files for end in ("", "-wal", "-shm", "-journal")]
 
 
