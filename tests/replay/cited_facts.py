@@ -1,6 +1,7 @@
-"""What every sentence of ``why`` about a real pool must keep to, whatever its code: it cites no record later than its
-own time, and what it names (times, slots, users, jobs, codes, pids) is in the records that it cites, or in what stands
-before these in the same file, or it is the run's of which an earlier sentence told. Files are read as plain text."""
+"""Checks of the facts in each sentence that ``why`` writes about a real pool, whatever the sentence's code. A sentence
+cites no record later than its own time. Each name in it (times, slots, users, jobs, codes, pids) is in the records that
+it cites, in earlier records of the same file, or in an earlier sentence about the same run. Files are read as plain
+text."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ _DATES: Final = (
     re.compile(r"(?P<month>\d\d)/(?P<day>\d\d)(?:/(?P<year>\d\d))? (?P<clock>\d\d:\d\d:\d\d)"),
 )
 KEPT: Final = ("history", "epochs", "startd_history", "job_ads", "queue")
-"""Kinds of files whose records are written after what they tell of, and have no time of their own."""
+"""Kinds of files whose records are written later than what they report, and have no time."""
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d)")
 _DERIVED: Final = (
     re.compile(r"(?:after|CPU) (?:[\d.]+ (?:d|h|min|s) ?)+"),
     re.compile(r"memory [\d.]+ [KMG]iB|memory \d+ KiB"),
     re.compile(r"[\d,]+ (?:times?|runs?)\b"),
-    re.compile(r"by transition \w+(?: \(\w+\))?"),  # the table's number of it
+    re.compile(r"by transition \w+(?: \(\w+\))?"),  # the row's number in the table
     re.compile(r"and \d+ more"),
-    re.compile(r" \[[^\[\]]*\]$"),  # the places
+    re.compile(r" \[[^\[\]]*\]$"),  # the cited places
 )
-"""What is worked out of records, and not in them as it is said."""
+"""What is derived from records, and is not in them literally."""
 _NAMED: Final = re.compile(r"[\w.+-]+@[\w.-]*\w|\d+\.\d+(?![\d.])|\d+")
 _BEGIN: Final = (
     "started",
@@ -39,14 +40,14 @@ _BEGIN: Final = (
     "shadow_found",
     "entry",
 )
-"""The codes of sentences that say on which slot a run is."""
-_BEFORE: Final = 150  #: so many lines before its own a record of a daemon's log may rest on
+"""The codes of sentences that name the slot of a run."""
+_BEFORE: Final = 150  #: how many preceding lines a record of a daemon's log may refer to
 _AFTER: Final = re.compile(r"after ((?:[\d.]+ (?:d|h|min|s) ?)+)")
 _UNITS: Final = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 
 
 def instant_of(text: str, near: int) -> int | None:
-    """Return when a line of a log was written (microseconds, UTC); `near` tells the year if the line does not."""
+    """Return when a line of a log was written (microseconds, UTC); `near` supplies the year if the line has none."""
     for pattern in _DATES:
         if match := pattern.search(text.split("\n")[0][:80]):
             year = match["year"] or str(datetime.fromtimestamp(near // SECOND, UTC).year)
@@ -55,47 +56,54 @@ def instant_of(text: str, near: int) -> int | None:
     return None
 
 
-def wrong(name: str, number: int, life: Sequence[Sentence], cited: Cited) -> Iterator[str]:
-    """What a sentence of the life of a job or slot (``name``) says that it must not."""
+def wrong(name: str, number: int, life: Sequence[Sentence], records: Cited) -> Iterator[str]:
+    """Yield each forbidden statement in a sentence about a job or slot (``name``)."""
     sentence = life[number]
     texts = []
     for place in sentence.places:
-        kind, text = cited.record(place)
+        kind, text = records.record(place)
         texts.append(text)
-        when = None if kind in KEPT else instant_of(text, sentence.at)
-        if when is not None and when > sentence.at // SECOND * SECOND:
+        recorded_at = None if kind in KEPT else instant_of(text, sentence.at)
+        if recorded_at is not None and recorded_at > sentence.at // SECOND * SECOND:
             yield f"{place} is later"
-    if sentence.code == "submitted" and len(sentence.places) == 1:  # without an ad, daemons say whose the job is
-        texts += cited.users(name.partition(".")[0])
+    if sentence.code == "submitted" and len(sentence.places) == 1:  # daemons name the job's owner when there is no ad
+        texts += records.users(name.partition(".")[0])
     if texts:
-        yield from _unfounded(name, sentence, life[:number], "\n".join(texts), cited)
+        yield from _unfounded(name, sentence, life[:number], "\n".join(texts), records)
 
 
-def _unfounded(name: str, sentence: Sentence, before: Sequence[Sentence], text: str, cited: Cited) -> Iterator[str]:
-    said = sentence.full
-    for match in _INSTANT.finditer(said):
-        if match[1] not in text and str(int(datetime.fromisoformat(f"{match[0]}+00:00").timestamp())) not in text:
+def _unfounded(
+    name: str, sentence: Sentence, earlier: Sequence[Sentence], record_text: str, records: Cited
+) -> Iterator[str]:
+    statement = sentence.full
+    for match in _INSTANT.finditer(statement):
+        if (
+            match[1] not in record_text
+            and str(int(datetime.fromisoformat(f"{match[0]}+00:00").timestamp())) not in record_text
+        ):
             yield f"{match[0]} is not in its records"
-    ran = _AFTER.search(said)
-    if ran and not any(
-        _agree(sentence.at, one.at, ran[1]) for one in (*before, sentence) if one.code in _BEGIN or one is sentence
+    run_time = _AFTER.search(statement)
+    if run_time and not any(
+        _agree(sentence.at, start.at, run_time[1])
+        for start in (*earlier, sentence)
+        if start.code in _BEGIN or start is sentence
     ):
-        yield f"nothing began {ran[1].strip()} before"
+        yield f"nothing began {run_time[1].strip()} before"
     for pattern in (_INSTANT, *_DERIVED):
-        said = pattern.sub(" ", said)
-    own, wider = known_of(sentence, before), ""
-    for token in dict.fromkeys(match[0] for match in _NAMED.finditer(said)):
-        if token == name or _is_in(token, text) or token in own or _is_of_file(token, sentence.places[0]):
+        statement = pattern.sub(" ", statement)
+    own_run, wider_text = known_of(sentence, earlier), ""
+    for token in dict.fromkeys(match[0] for match in _NAMED.finditer(statement)):
+        if token == name or _is_in(token, record_text) or token in own_run or _is_of_file(token, sentence.places[0]):
             continue
-        wider = wider or "\n".join(cited.lines_before(place, _BEFORE) for place in sentence.places)
-        if not _is_in(token, wider):
+        wider_text = wider_text or "\n".join(records.lines_before(place, _BEFORE) for place in sentence.places)
+        if not _is_in(token, wider_text):
             yield f"{token} is not in its records"
 
 
-def known_of(sentence: Sentence, before: Sequence[Sentence]) -> set[str]:
-    """Return the slot of a job's run, or the job of a slot's run, that sentences before this one tell."""
-    runs = [one for one in before if one.code in _BEGIN and one.facts.get("slot")]
-    jobs = [one for one in before if one.code == "log_reported" and "is started" in one.facts["words"]]
+def known_of(sentence: Sentence, earlier: Sequence[Sentence]) -> set[str]:
+    """Return the slot of a job's run, or the job of a slot's run, from earlier sentences."""
+    runs = [start for start in earlier if start.code in _BEGIN and start.facts.get("slot")]
+    jobs = [start for start in earlier if start.code == "log_reported" and "is started" in start.facts["words"]]
     return {*(runs[-1].facts["slot"] for _ in runs[:1]), *(jobs[-1].facts["words"].split()[1] for _ in jobs[:1])}
 
 
@@ -109,12 +117,12 @@ def _is_in(token: str, text: str) -> bool:
 
 
 def _is_of_file(token: str, place: str) -> bool:
-    """Whether a slot is the one that its starter's log is called after."""
+    """Return True if the starter's log is named after this slot."""
     return f"StarterLog.{short(token)}:" in place
 
 
-def _agree(at: int, began: int, words: str) -> bool:
-    numbers = words.split()
-    lasted = sum(float(count) * _UNITS[unit] for count, unit in zip(numbers[::2], numbers[1::2], strict=True))
+def _agree(at: int, started_at: int, run_time: str) -> bool:
+    numbers = run_time.split()
+    duration = sum(float(count) * _UNITS[unit] for count, unit in zip(numbers[::2], numbers[1::2], strict=True))
     unit = _UNITS[numbers[-1]] if len(numbers) > 2 else 1
-    return abs(timedelta(microseconds=at - began).total_seconds() - lasted) <= unit
+    return abs(timedelta(microseconds=at - started_at).total_seconds() - duration) <= unit

@@ -1,4 +1,4 @@
-"""What a sentence of ``why`` about a real pool must find in the records that it cites, by a plain look at the files."""
+"""Checks that the records cited by a sentence of ``why`` contain what it says, by reading the files as plain text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.why import Sentence
 
 SECOND: Final = 1_000_000
-NEAR: Final = 60  #: what a sentence cites besides its own record happened at most so many seconds before or after it
+NEAR: Final = 60  #: how many seconds apart a sentence and a record that it cites besides its main record may be
 APART: Final = {"run_over": 60, "over_there": 60, "end_untold": 600, "jobs_like_it": 600, "others_ran": 600}
-"""Codes of sentences -> how many seconds later they may be than their own record: the end of a run is told at the
-instant when its slot was free, and matches when the jobs began that were given the slots."""
+"""Codes of sentences -> how many seconds a sentence may be later than its main record: the end of a run has the time at
+which its slot became free, a match that at which the jobs on its slots began."""
 ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
 """How the last line of a record begins, in files whose records have several lines."""
 
@@ -26,7 +26,7 @@ _BEGUN: Final = (
     r"claim-activation protocol successful|Started shadow for job {job} |Job executing on host"
     r"|Shadow pid \d+ switching to job {job}\."
 )
-"""What is cited of a run that ended with the death of a daemon, of which a later record tells."""
+"""The records cited for a run that ended with a daemon's death, which a later record reports."""
 _MOVED: Final = r"{alone}: Changing (state|activity|state and activity): "
 _OVER: Final = (
     r"{alone}(\[{job}\])?: Received final job ClassAd|Starter pid \d+ (exited|died)|condor_startd .*STARTING UP"
@@ -34,8 +34,8 @@ _OVER: Final = (
 )
 _GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 
-# A sentence's code -> what its own record must say. {job} and {slot} are those that it is about or names, {header} is
-# the job as a job event log writes it, other names are the sentence's facts.
+# A sentence's code -> what its main record must say. {job} and {slot} are those that the sentence names or is about,
+# {header} is the job as a job event log writes it, other names are the sentence's facts.
 SAYS: Final = {
     "submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
     "started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
@@ -83,7 +83,7 @@ SAYS: Final = {
     "shadow_left": r"\({job}\) \(\d+\): Job {job} is being evicted from {slot}",
     "shadow_requeued": r"\({job}\) \(\d+\): Job {job} is being put back in the job queue: {reason}",
     "starter_saw_end": r"Process exited, pid=\d+, {how_word}",
-    # of a slot
+    # about a slot
     "born": r"{short}: New (pS|S)lot |{short}: New machine resource|{short}: ",
     "died": r"{short}: (Slot {short} no longer needed, deleting|Changing state)",
     "log_slot_matched": r"Matched {matched} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
@@ -91,7 +91,7 @@ SAYS: Final = {
     "startd_died": r"The STARTD \(pid \d+\) died due to signal",
     "startd_ended": r"condor_startd .*EXITING WITH STATUS|Got SIG|shutdown",
 }
-# What a startd or schedd reported of a slot: how the sentence begins -> what the record must say.
+# A startd's or schedd's report about a slot: how the sentence begins -> what the record must say.
 REPORTED: Final = {
     "An access point asked": r"{short}: Received ClaimId from schedd",
     "Job {started} is started": r"{short}: State change: claim-activation protocol successful",
@@ -103,70 +103,73 @@ REPORTED: Final = {
 
 
 class Cited:
-    """The records of an import's files, by their places."""
+    """The records of an import's files, by place."""
 
     def __init__(self, log: EventStore) -> None:
         places = PlaceNames(log)
-        self._paths = {places.name(f"{one.source}:0"): (one.path, one.kind) for one in places.all()}
+        self._paths = {places.name(f"{source.source}:0"): (source.path, source.kind) for source in places.all()}
 
     def record(self, place: str) -> tuple[str, str]:
-        """The kind of the place's file, and what stands there."""
+        """Return the kind of the place's file, and the text there."""
         name, colon, line = place.rpartition(":")
         path, kind = self._paths[name if colon else place]
-        lines, first = text_of(path), int(line) - 1
-        last = first
+        lines, first_line = text_of(path), int(line) - 1
+        last_line = first_line
         if kind == "queue":  # a transaction
-            last = next((number for number in range(first, len(lines)) if lines[number].startswith("106 ")), first)
-        if lines[first].endswith("STARTING UP"):  # what it says of itself
-            last = first + 12
-        while kind == "job_ads" and lines[last + 1]:
-            last += 1
-        while kind in ENDS and last + 1 < len(lines) and not lines[last].startswith(ENDS[kind]):
-            last += 1
-        return kind, "\n".join(lines[first : last + 1])
+            last_line = next(
+                (number for number in range(first_line, len(lines)) if lines[number].startswith("106 ")), first_line
+            )
+        if lines[first_line].endswith("STARTING UP"):  # what it says about itself
+            last_line = first_line + 12
+        while kind == "job_ads" and lines[last_line + 1]:
+            last_line += 1
+        while kind in ENDS and last_line + 1 < len(lines) and not lines[last_line].startswith(ENDS[kind]):
+            last_line += 1
+        return kind, "\n".join(lines[first_line : last_line + 1])
 
     def with_slot(self, place: str, text: str) -> str:
-        """A record, with the name of the slot for the id of its claim, which other lines of its log have with it."""
+        """Return a record in which the claim's id is replaced by the slot's name, which other lines of the log give
+        with it."""
         claim = re.search(r"job \S+ on (<[^>]*>#\d+#\d+)", text)
         if claim is None:
             return text
         pattern = re.compile(rf"(slot\S*@\S+) {re.escape(claim[1])}\b")
         logs = (text_of(path) for path, kind in self._paths.values() if kind == "schedlog")
-        named = {match[1] for log in logs for line in log if (match := pattern.search(line))}
-        return "\n".join([text, *(text.replace(claim[1], f"{slot} {claim[1]}") for slot in named)])
+        slot_names = {match[1] for log in logs for line in log if (match := pattern.search(line))}
+        return "\n".join([text, *(text.replace(claim[1], f"{slot} {claim[1]}") for slot in slot_names)])
 
     def users(self, cluster: str) -> set[str]:
-        """Whose a cluster's jobs are, as daemons have it."""
+        """Return the users who own a cluster's jobs, according to the daemons."""
         pattern = re.compile(rf"(?:Matched|Rejected) {cluster}\.\d+ (\S+) |for job {cluster}\.\d+ on .* for (\S+), ")
         logs = (
             text_of(path) for path, kind in self._paths.values() if kind in ("matchlog", "negotiatorlog", "schedlog")
         )
-        return {user for log in logs for line in log for found in pattern.findall(line) for user in found if user}
+        return {user for log in logs for line in log for groups in pattern.findall(line) for user in groups if user}
 
     def lines_before(self, place: str, most: int) -> str:
-        """What stands before a place in its log."""
+        """Return the text before a place in its log."""
         return "\n".join(self._lines_to(place)[-1 - most : -1])
 
     def before(self, place: str, pattern: str, most: int = 60) -> re.Match[str] | None:
-        """The last line before a place that a pattern fits."""
-        found = (re.search(pattern, line) for line in reversed(self._lines_to(place)[-most:]))
-        return next((match for match in found if match), None)
+        """Return the last line before a place that matches a pattern."""
+        matches = (re.search(pattern, line) for line in reversed(self._lines_to(place)[-most:]))
+        return next((match for match in matches if match), None)
 
     def _lines_to(self, place: str) -> list[str]:
-        """The lines of a log up to a place, those of the file before its own included if the log was rotated there."""
+        """Return the lines of a log up to a place, with those of the previous file if the log was rotated there."""
         name, _, line = place.rpartition(":")
         path = self._paths[name][0]
-        own = text_of(path)
-        rotated = re.search(r"Now in new log file .*/([^/]+)$", own[0])
+        lines = text_of(path)
+        rotated = re.search(r"Now in new log file .*/([^/]+)$", lines[0])
         if rotated is None:
-            return own[: int(line)]
+            return lines[: int(line)]
         of_log = re.compile(rf"{re.escape(rotated[1])}(\.old|\.\d{{8}}T\d{{6}})?(\.gz)?")
         files = sorted(file for file in Path(path).parent.iterdir() if of_log.fullmatch(file.name))
         current = Path(path).with_name(rotated[1])
         in_time = [*(str(file) for file in files if file != current), str(current)]
-        before = in_time[: in_time.index(path)][-1:] if path in in_time else []
-        # The last line of a file is empty, behind its last end of line.
-        return [*(line for file in before for line in text_of(file)[:-1]), *own[: int(line)]]
+        previous = in_time[: in_time.index(path)][-1:] if path in in_time else []
+        # The last line of a file is empty: it follows the last end of line.
+        return [*(line for file in previous for line in text_of(file)[:-1]), *lines[: int(line)]]
 
 
 @cache
@@ -175,47 +178,47 @@ def text_of(path: str) -> list[str]:
     return (gzip.decompress(data) if path.endswith(".gz") else data).decode(errors="replace").split("\n")
 
 
-def faults(name: str, sentence: Sentence, cited: Cited) -> Iterator[str]:
-    """What a sentence of the life of a job or slot (``name``) says that its records do not."""
+def faults(name: str, sentence: Sentence, records: Cited) -> Iterator[str]:
+    """Yield what a sentence about a job or slot (``name``) says and its records do not."""
     if sentence.code == "left_out":
         return
     if not sentence.places:
         yield f"{sentence.code} cites nothing"
         return
-    own, *others = sentence.places
-    kind, text = cited.record(own)
+    main_place, *others = sentence.places
+    kind, text = records.record(main_place)
     if kind in ("history", "epochs", "startd_history", "job_ads", "queue") and sentence.code != "cools_down":
         if str(sentence.at // SECOND) not in text and sentence.code != "shown":
-            yield f"{own} has no such instant"
+            yield f"{main_place} has no such instant"
         return
     pattern = expected(name, sentence)
     if pattern is None:
         yield f"nobody says what {sentence.code} must cite"
-    elif not re.search(pattern, cited.with_slot(own, text), re.DOTALL | re.MULTILINE):
-        yield f"{own} does not say {pattern}"
+    elif not re.search(pattern, records.with_slot(main_place, text), re.DOTALL | re.MULTILINE):
+        yield f"{main_place} does not say {pattern}"
     if "died" not in sentence.full + str(sentence.later) and apart(sentence.at, text) > APART.get(sentence.code, 0):
-        yield f"{own} is of another instant than {clock(sentence.at)}"
-    negotiated = cited.before(own, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
-    if negotiated and f"{int(negotiated[1])}.{int(negotiated[2])}" not in (sentence.full, name, *named_in(sentence)):
-        yield f"{own} is of job {negotiated[0]}"
+        yield f"{main_place} is of another instant than {clock(sentence.at)}"
+    negotiation = records.before(main_place, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
+    if negotiation and f"{int(negotiation[1])}.{int(negotiation[2])}" not in (sentence.full, name, *named_in(sentence)):
+        yield f"{main_place} is of job {negotiation[0]}"
     if "Job {started}" in pattern_key(sentence) or sentence.code == "started_there":
-        begun = cited.before(own, rf"{short(sentence.facts.get('slot', name))}: Remote job ID is ([\d.]+)")
-        if begun is None or begun[1] not in (sentence.facts.get("words", "").split(" ")[1:2] or [name]):
-            yield f"{own} starts another job"
+        start = records.before(main_place, rf"{short(sentence.facts.get('slot', name))}: Remote job ID is ([\d.]+)")
+        if start is None or start[1] not in (sentence.facts.get("words", "").split(" ")[1:2] or [name]):
+            yield f"{main_place} starts another job"
     for place in others:
-        yield from also_says(name, sentence, place, cited)
+        yield from also_says(name, sentence, place, records)
 
 
-def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterator[str]:
-    """The same of what a sentence cites besides its own record."""
-    kind, text = cited.record(place)
+def also_says(name: str, sentence: Sentence, place: str, records: Cited) -> Iterator[str]:
+    """Yield the same for the records that a sentence cites besides its main record."""
+    kind, text = records.record(place)
     slot = sentence.facts.get("slot") or name
     deaths = re.findall(r" died (?:between|at) \S+ (\d\d:\d\d:\d\d)", sentence.full)
-    if any(clock in text.split("\n")[0] for clock in deaths):
-        return  # when a daemon died, or was heard of last
+    if any(clock_time in text.split("\n")[0] for clock_time in deaths):
+        return  # when a daemon died, or last reported
     if sentence.code in ("jobs_like_it", "others_ran") and kind == "startlog":
-        begun = cited.before(place, r": Remote job ID is ([\d.]+)")
-        if begun is None or begun[1] not in sentence.facts["jobs"] or "claim-activation" not in text:
+        start = records.before(place, r": Remote job ID is ([\d.]+)")
+        if start is None or start[1] not in sentence.facts["jobs"] or "claim-activation" not in text:
             yield f"{place} starts another job than {sentence.facts['jobs']}"
         return
     if kind == "startlog":
@@ -223,8 +226,8 @@ def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterat
         if not daemon and f" {short(slot)}: " not in text:
             yield f"{place} is not of {slot}"
         if "next" in sentence.facts and place == sentence.places[-1] and "claim-activation" in text:
-            begun = cited.before(place, rf"{short(slot)}: Remote job ID is ([\d.]+)")
-            if begun is None or f"job {begun[1]}" not in sentence.facts["next"]:
+            start = records.before(place, rf"{short(slot)}: Remote job ID is ([\d.]+)")
+            if start is None or f"job {start[1]}" not in sentence.facts["next"]:
                 yield f"{place} starts another job than {sentence.facts['next']}"
     elif kind == "schedlog":
         if not re.search(r"condor_schedd .*(STARTING UP|EXITING WITH)|Shadow pid \d+ died with signal", text):
@@ -241,7 +244,7 @@ def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterat
 
 
 def expected(name: str, sentence: Sentence) -> str | None:
-    """The pattern that a sentence's own record must fit; None if there is none for its code."""
+    """Return the pattern that a sentence's main record must match, or None if its code has none."""
     key = pattern_key(sentence)
     pattern = REPORTED.get(key) or SAYS.get(sentence.code)
     if sentence.code == "log_reported" and key not in REPORTED:
@@ -259,10 +262,10 @@ def expected(name: str, sentence: Sentence) -> str | None:
     else:
         facts["matched"] = facts.get("job", "")
         facts |= {"slot": name, "short": short(name)}
-    words = facts.get("words", "")
+    sentence_words = facts.get("words", "")
     facts["named"] = next(iter(re.findall(r"\d+\.\d+", facts.get("other", ""))), facts.get("job", ""))
-    facts["started"] = facts["ended"] = next(iter(re.findall(r"\d+\.\d+", words)), "")
-    facts["user"] = words.partition(" holds it")[0]
+    facts["started"] = facts["ended"] = next(iter(re.findall(r"\d+\.\d+", sentence_words)), "")
+    facts["user"] = sentence_words.partition(" holds it")[0]
     facts["cooled"] = (
         str(int(datetime.fromisoformat(facts["until"] + "+00:00").timestamp())) if sentence.code == "cools_down" else ""
     )
@@ -276,36 +279,36 @@ def expected(name: str, sentence: Sentence) -> str | None:
     if facts.get("reason", "") in ("", "no reason given"):
         facts["reason"] = ""
     facts.setdefault("pid", "")
-    escaped = {fact: re.escape(text).replace(r"\n", ".") for fact, text in facts.items()}
-    escaped["slot_or_whole"] = rf"({escaped.get('slot', '')}|{re.escape(whole(facts.get('slot', '')))})"
-    escaped["slots_any"] = "(" + "|".join(map(re.escape, facts.get("slots", "").split(" and ")[0].split(", "))) + ")"
-    escaped["alone"] = re.escape(short(facts.get("slot", "")))
-    return re.sub(r"\{(\w+)\}", lambda match: escaped.get(match[1], ""), pattern)
+    patterns = {fact: re.escape(text).replace(r"\n", ".") for fact, text in facts.items()}
+    patterns["slot_or_whole"] = rf"({patterns.get('slot', '')}|{re.escape(whole(facts.get('slot', '')))})"
+    patterns["slots_any"] = "(" + "|".join(map(re.escape, facts.get("slots", "").split(" and ")[0].split(", "))) + ")"
+    patterns["alone"] = re.escape(short(facts.get("slot", "")))
+    return re.sub(r"\{(\w+)\}", lambda match: patterns.get(match[1], ""), pattern)
 
 
 def moved(name: str, sentence: Sentence) -> str:
-    """What a startd writes of a move from one pair of state and activity to another."""
+    """Return what a startd writes for a move from one state and activity to another."""
     source, target = sentence.facts["source"].split("/"), sentence.facts["target"].split("/")
     if len(target) < 2:
         return f"{short(name)}: "
-    pairs = [
+    steps = [
         rf"state: {source[0]} -> {target[0]}",
         rf"activity: {source[1]} -> {target[1]}",
         rf"activity: {source[0]}/{source[1]} -> {target[0]}/{target[1]}",
     ]
-    # A startd that failed to claim a slot "reverts" it to where it was (revert() in ResState.cpp).
-    return rf" {re.escape(short(name))}: (?:Changing|Reverting) (state |state and )?({'|'.join(pairs)})"
+    # A startd that failed to claim a slot "reverts" it to its previous state (revert() in ResState.cpp).
+    return rf" {re.escape(short(name))}: (?:Changing|Reverting) (state |state and )?({'|'.join(steps)})"
 
 
 def pattern_key(sentence: Sentence) -> str:
-    """The key of ``REPORTED`` that a sentence's words are of; empty for none."""
+    """Return the key of ``REPORTED`` that matches a sentence's words, or an empty string."""
     if sentence.code != "log_reported":
         return ""
-    words = sentence.facts["words"]
+    sentence_words = sentence.facts["words"]
     for key in REPORTED:
-        if re.match(re.sub(r"\\\{\w+\\\}", r"\\S+", re.escape(key)), words):
+        if re.match(re.sub(r"\\\{\w+\\\}", r"\\S+", re.escape(key)), sentence_words):
             return key
-    return words
+    return sentence_words
 
 
 def named_in(sentence: Sentence) -> list[str]:
@@ -317,7 +320,7 @@ def short(slot: str) -> str:
 
 
 def whole(slot: str) -> str:
-    """The slot that a dynamic slot is carved from."""
+    """Return the slot from which a dynamic slot is carved."""
     return re.sub(r"_\d+@", "@", slot)
 
 
@@ -326,9 +329,9 @@ def clock(at: int) -> str:
 
 
 def apart(at: int, text: str) -> int:
-    """How many seconds lie between an instant and a record, on the clock."""
-    found = re.search(r"(\d\d):(\d\d):(\d\d)", text.split("\n")[0])
-    if found is None:
+    """Return how many seconds lie between an instant and a record, on the clock."""
+    clock_match = re.search(r"(\d\d):(\d\d):(\d\d)", text.split("\n")[0])
+    if clock_match is None:
         return 0
-    hours, minutes, seconds = map(int, found.groups())
+    hours, minutes, seconds = map(int, clock_match.groups())
     return abs(hours * 3600 + minutes * 60 + seconds - at // SECOND % 86400)

@@ -1,4 +1,4 @@
-"""A pool in which cycles have much to decide: equal ranks, slots that prefer a user, better priorities."""
+"""A pool whose cycles have much to decide: equal ranks, slots that prefer a user, better priorities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 def contested(dialect: str = "manual") -> Pool:
-    """The pool, at the end of its story: 40 jobs of four users on 12 cores."""
+    """Return the pool at the end of its story: 40 jobs of four users on 12 cores."""
     pool = Pool(dialect, **SETTINGS)
     for line in STORY:
         pool.say(line)

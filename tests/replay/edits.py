@@ -1,5 +1,5 @@
-"""Editing a log as somebody might who is careful: positions are counted anew, and what names a position follows: the
-keys of activations and of backfill clients, the evidence of transitions, and mails."""
+"""Edits to a log by a careful forger: positions are renumbered, and so are references to positions: the keys of
+activations and of backfill clients, the evidence of transitions, and mails."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from .. import sampling
 
 _KEYED = e.JobExited | e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
 After = list[tuple[int | None, e.Event]]
-"""The log that is left: each event with the position that it had, or None for one that is new."""
+"""An edited log: each event with its original position, or None for a new one."""
 
 
-def edited(after: After) -> Iterator[tuple[int, e.Event]]:
-    """The log with its positions counted anew, as far as it is read."""
-    keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None and old != new}
-    for position, (_, event) in enumerate(after, 1):
+def edited(edited_log: After) -> Iterator[tuple[int, e.Event]]:
+    """Yield the log with its positions renumbered, as far as it is read."""
+    keys = {
+        str(original): str(new)
+        for new, (original, _) in enumerate(edited_log, 1)
+        if original is not None and original != new
+    }
+    for position, (_, event) in enumerate(edited_log, 1):
         if isinstance(event, _KEYED) and event.key in keys:
             event = replace(event, key=keys[event.key])
         if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and str(event.evidence) in keys:
@@ -30,8 +34,8 @@ def edited(after: After) -> Iterator[tuple[int, e.Event]]:
         if isinstance(event, e.SubmissionRefused) and str(event.evidence) in keys:
             event = replace(event, evidence=int(keys[str(event.evidence)]))
         if isinstance(event, e.JobsTransformed):
-            moved = tuple(int(keys.get(str(place), place)) for place in event.evidence)
-            event = replace(event, evidence=moved)
+            evidence = tuple(int(keys.get(str(place), place)) for place in event.evidence)
+            event = replace(event, evidence=evidence)
         if isinstance(event, e.JobsEdited) and event.noted:
             event = replace(event, noted=tuple(int(keys.get(str(place), place)) for place in event.noted))
         if isinstance(event, e.Mailed) and str(event.mail) in keys:
@@ -39,74 +43,76 @@ def edited(after: After) -> Iterator[tuple[int, e.Event]]:
         yield position, event
 
 
-def found(after: After) -> list[Violation]:
-    return examine(edited(after)).violations
+def found(edited_log: After) -> list[Violation]:
+    return examine(edited(edited_log)).violations
 
 
-def noticed(after: After) -> bool:
-    """Whether anything is found: what comes after the first is not asked for."""
-    return next(validate(edited(after)), None) is not None
+def noticed(edited_log: After) -> bool:
+    """Return True if there is any violation; stop at the first one."""
+    return next(validate(edited(edited_log)), None) is not None
 
 
 def spread(log: Sequence[e.Event], most: int) -> list[tuple[int, e.Event]]:
-    """Of each kind so many of the log's events, spread evenly, with their places."""
+    """Return at most so many of the log's events of each kind, spread evenly, with their positions."""
     kinds: dict[type[e.Event], list[tuple[int, e.Event]]] = {}
     for index, event in enumerate(log):
         kinds.setdefault(type(event), []).append((index, event))
-    return sorted((one for found in kinds.values() for one in sampling.spread(found, most)), key=lambda one: one[0])
+    return sorted((pair for events in kinds.values() for pair in sampling.spread(events, most)), key=lambda one: one[0])
 
 
 def unseen_without(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
-    """The kinds of event of which some can be left out, one by one, so that nothing is found.
+    """Return the kinds of event of which one can be omitted without a violation.
 
-    :param most: of each kind so many events are left out
+    :param most: how many events of each kind to omit, one at a time
     """
-    unseen = set()
+    undetected = set()
     for index, event in spread(log, most):
-        if type(event) not in unseen and not noticed([(n, other) for n, other in enumerate(log, 1) if n != index + 1]):
-            unseen.add(type(event))
-    return unseen
+        if type(event) not in undetected and not noticed(
+            [(number, other) for number, other in enumerate(log, 1) if number != index + 1]
+        ):
+            undetected.add(type(event))
+    return undetected
 
 
 def unseen_twice(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
-    """The kinds of event of which some can stand there twice, so that nothing is found.
+    """Return the kinds of event of which one can be repeated without a violation.
 
-    :param most: of each kind so many events are doubled
+    :param most: how many events of each kind to repeat, one at a time
     """
-    unseen = set()
+    undetected = set()
     for index, event in spread(log, most):
-        more: After = list(enumerate(log, 1))
-        more.insert(index + 1, (None, event))
-        if type(event) not in unseen and not noticed(more):
-            unseen.add(type(event))
-    return unseen
+        edited_log: After = list(enumerate(log, 1))
+        edited_log.insert(index + 1, (None, event))
+        if type(event) not in undetected and not noticed(edited_log):
+            undetected.add(type(event))
+    return undetected
 
 
 def unseen_changes(
     log: Sequence[e.Event], kinds: Iterable[type[e.Event]], most: int = sampling.ALL
 ) -> set[tuple[type[e.Event], str]]:
-    """The fields of these kinds of event that can be changed somewhere, so that nothing is found.
+    """Return the fields of these kinds of event that can be changed somewhere without a violation.
 
-    :param most: of each kind so many events are changed, the first ones
+    :param most: how many events of each kind to change, the first ones
     """
-    wanted, unseen, tried = set(kinds), set(), Counter[type[e.Event]]()
+    wanted_kinds, undetected, tried_counts = set(kinds), set(), Counter[type[e.Event]]()
     for index, event in enumerate(log):
-        tried[type(event)] += 1
-        if type(event) not in wanted or tried[type(event)] > most:
+        tried_counts[type(event)] += 1
+        if type(event) not in wanted_kinds or tried_counts[type(event)] > most:
             continue
         for name in event.__struct_fields__:
             for value in others(getattr(event, name)):
-                if (type(event), name) in unseen or getattr(event, name) == value:
+                if (type(event), name) in undetected or getattr(event, name) == value:
                     continue
-                after: After = list(enumerate(log, 1))
-                after[index] = (index + 1, replace(event, **{name: value}))
-                if not noticed(after):
-                    unseen.add((type(event), name))
-    return unseen
+                edited_log: After = list(enumerate(log, 1))
+                edited_log[index] = (index + 1, replace(event, **{name: value}))
+                if not noticed(edited_log):
+                    undetected.add((type(event), name))
+    return undetected
 
 
 def others(value: Any) -> Iterator[Any]:
-    """Other values of the same kind."""
+    """Yield other values of the same type."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, str):
@@ -116,9 +122,9 @@ def others(value: Any) -> Iterator[Any]:
     elif isinstance(value, int):
         yield value + 1
         yield value - 1
-    elif isinstance(value, dict) and any(isinstance(one, float) for one in value.values()):
+    elif isinstance(value, dict) and any(isinstance(item, float) for item in value.values()):
         yield {**value, "Other": 1.0}
-        yield {name: one + 1 for name, one in value.items()}
+        yield {name: item + 1 for name, item in value.items()}
     elif isinstance(value, dict):
         yield {**value, "Other": "1"}
         if value:
@@ -133,7 +139,7 @@ Edit = Callable[[list[e.Event]], None]
 
 
 def the(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object) -> int:
-    """Where the nth event of a kind with these values stands."""
+    """Return the position of the nth event of a kind with these values."""
     places = [
         index
         for index, event in enumerate(log)
@@ -174,8 +180,8 @@ def repeat(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
 
 
 def broken(sound: Sequence[e.Event], edit: Edit) -> list[Violation]:
-    """What is found in a sound log that was edited."""
+    """Return the violations in a sound log after an edit."""
     log = list(sound)
     edit(log)
-    old = {id(event): position for position, event in enumerate(sound, 1)}
-    return found([(old.get(id(event)), event) for event in log])
+    old_positions = {id(event): position for position, event in enumerate(sound, 1)}
+    return found([(old_positions.get(id(event)), event) for event in log])

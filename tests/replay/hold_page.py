@@ -12,10 +12,10 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "job-policy.md"
 
 
 def fill(page: str) -> str:
-    """Return docs/job-policy.md with its table of hold codes generated again."""
+    """Return docs/job-policy.md with its table of hold codes regenerated."""
     rows = [
         (str(code.number), code.name, code.words, code.subcode, hold_advice(str(code.number), "condor", "JOB"))
         for code in HOLD_CODES.values()
     ]
-    heads = ("code", "name", "the job is held because", "subcode", "what you can do")
-    return markdown_tables.fill(page, {"hold-codes": markdown_tables.table(heads, rows)})
+    headings = ("code", "name", "the job is held because", "subcode", "what you can do")
+    return markdown_tables.fill(page, {"hold-codes": markdown_tables.table(headings, rows)})

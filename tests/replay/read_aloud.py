@@ -1,4 +1,4 @@
-"""What each answer of ``why`` must be, so that it can be read aloud."""
+"""Checks that each answer of ``why`` can be read aloud."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ OPPOSITES = (
     ("Nothing is heard", "is heard again"),
     ("was set apart", "is set apart for job"),
 )
-"""What cannot be said of one slot in one short answer: the second undid the first."""
+"""Pairs of sentences that may not be in one short answer about a slot: the second undid the first."""
 EXPRESSION = re.compile(r"&&|\|\||[=!]=|[<>]=|=[?!]=|TARGET\.|MY\.")
 
 
 def check(name: str, answer: Answer) -> None:
-    """It is short, begins with the thing and its state, has no cause without its effect and no expression, and ends
-    with what can be done: of a cluster, where something can."""
+    """Check that an answer is short, begins with the thing and its state, gives no cause without its effect and no
+    expression, and ends with what the user can do (for a cluster: if anything)."""
     lines = answer.texts
     assert len(lines) <= MOST_LINES, lines
     assert re.match(rf"(Job|Slot|Cluster) {re.escape(name)} (has|was|completed|is)\b", lines[0]), lines
     for line in lines:
         assert len(line) <= LONGEST, line
-        assert re.search(r"[^.](\.|\.{3})$", line), line  # three where a long text was shortened
+        assert re.search(r"[^.](\.|\.{3})$", line), line  # three if a long text was shortened
         assert line.partition(": ")[0].rstrip(".") not in CAUSES.values(), f"a cause without its effect: {line}"
         assert not EXPRESSION.search(line), line
     does_not_contradict_itself(lines)
@@ -39,8 +39,10 @@ def check(name: str, answer: Answer) -> None:
 
 
 def does_not_contradict_itself(lines: list[str]) -> None:
-    """No two sentences give one effect two causes, and none says what another says is undone."""
+    """Check that no two sentences give one effect two causes, and that none reports what another says was undone."""
     effects = [line.partition(": ")[0] for line in lines]
     assert len(set(effects)) == len(effects), lines
-    for said, undone in OPPOSITES:
-        assert not (any(said in line for line in lines) and any(undone in line for line in lines)), lines
+    for stated_effect, undone_effect in OPPOSITES:
+        assert not (any(stated_effect in line for line in lines) and any(undone_effect in line for line in lines)), (
+            lines
+        )

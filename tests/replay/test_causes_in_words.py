@@ -1,4 +1,4 @@
-"""Golden: each cause and each flag that an event may name has words, in one table; docs/events.md has them all."""
+"""Golden: each cause and each flag of an event has its text in one table; docs/events.md has them all."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def test_programs_and_the_page_of_events_have_the_same_words() -> None:
     assert events.CAUSES is sentence_tables.CAUSES
     assert events.CLAIM_FLAGS is sentence_tables.CLAIM_FLAGS
     page = Path("docs/events.md").read_text(encoding="utf-8")
-    for code, words in {**sentence_tables.CAUSES, **sentence_tables.CLAIM_FLAGS}.items():
-        assert f"| `{code}` | {words} |" in page
+    for code, texts in {**sentence_tables.CAUSES, **sentence_tables.CLAIM_FLAGS}.items():
+        assert f"| `{code}` | {texts} |" in page
 
 
 @pytest.mark.parametrize(
-    ("cause", "asked", "words"),
+    ("cause", "requester", "expected"),
     [
         ("vacate_command", {}, "a user asked for the slot or job to be vacated"),
         ("vacate_command", {"by": "root", "thing": "slot1@h"}, "root asked for slot1@h to be vacated"),
@@ -34,5 +34,5 @@ def test_programs_and_the_page_of_events_have_the_same_words() -> None:
         ("of a later version", {}, "of a later version"),
     ],
 )
-def test_who_asked_is_named_where_that_is_known(cause: str, asked: dict[str, str], words: str) -> None:
-    assert sentence_tables.cause_words(cause, **asked) == words
+def test_who_asked_is_named_where_that_is_known(cause: str, requester: dict[str, str], expected: str) -> None:
+    assert sentence_tables.cause_words(cause, **requester) == expected

@@ -1,4 +1,4 @@
-"""Property and table: cycles of any log come out the same when they are taken again; one that was altered does not."""
+"""Property and table: repeating the cycles of any log gives the same result; repeating an altered one does not."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_every_cycle_of_any_pool_comes_out_the_same(commands: list[str], dialect
     for command in commands:
         try:
             pool.say(command)
-        except KeyError:  # a machine that is not there cannot leave
+        except KeyError:  # a machine that does not exist cannot leave
             continue
-    found = recheck(pool.events())
-    held = [event for _, event in pool.events() if isinstance(event, e.CycleHeld)]
-    assert found.sound and found.differences == []
-    assert found.taken >= len(held)
+    recheck_result = recheck(pool.events())
+    cycles = [event for _, event in pool.events() if isinstance(event, e.CycleHeld)]
+    assert recheck_result.sound and recheck_result.differences == []
+    assert recheck_result.taken >= len(cycles)
 
 
 CROWD = st.sampled_from(
@@ -98,8 +98,8 @@ def test_every_cycle_in_which_many_wait_for_few_slots_comes_out_the_same(command
         pool.say(f"submit u{number} 1 seconds=90")
     for command in ("run 3 min", *commands, "run 3 min"):
         pool.say(command)
-    found = recheck(pool.events())
-    assert found.sound and found.differences == []
+    recheck_result = recheck(pool.events())
+    assert recheck_result.sound and recheck_result.differences == []
 
 
 KINDS = st.sampled_from(
@@ -150,10 +150,10 @@ def test_every_cycle_of_a_queue_of_many_kinds_comes_out_the_same(
     for command in ("run 3 min", *commands, "run 3 min"):
         try:
             pool.say(command)
-        except KeyError:  # a machine that is not there cannot leave
+        except KeyError:  # a machine that does not exist cannot leave
             continue
-    found = recheck(pool.events())
-    assert found.sound and found.differences == []
+    recheck_result = recheck(pool.events())
+    assert recheck_result.sound and recheck_result.differences == []
 
 
 @pytest.fixture(scope="module")
@@ -162,39 +162,43 @@ def story() -> list[e.Event]:
 
 
 BEHIND = 40
-"""So many events behind an alteration a cycle shows it."""
+"""How many events after an alteration a cycle shows it."""
 
 
 def altered(story: list[e.Event], edit: Callable[[list[e.Event]], None]) -> list[RecheckDifference]:
-    """What is found in a story that was altered, when it is taken again until a while behind the alteration."""
+    """Return the differences in an altered story when its cycles are repeated until a while after the alteration."""
     log = list(story)
     edit(log)
-    place = next(place for place, (one, other) in enumerate(zip(log, story, strict=False)) if one is not other)
+    place = next(
+        place for place, (event, original) in enumerate(zip(log, story, strict=False)) if event is not original
+    )
     return recheck(enumerate(log[: place + BEHIND], 1)).differences
 
 
 def test_cycles_with_ranks_and_preemption_come_out_the_same(story: list[e.Event]) -> None:
-    found = recheck(enumerate(story, 1))
+    recheck_result = recheck(enumerate(story, 1))
     reasons = {match.reason for event in story if isinstance(event, e.CycleHeld) for match in event.matches}
-    assert found.sound
-    assert (found.others, reasons) == (0, {"", "rank", "priority"})
-    assert found.taken > 50
+    assert recheck_result.sound
+    assert (recheck_result.others, reasons) == (0, {"", "rank", "priority"})
+    assert recheck_result.taken > 50
 
 
 def cycle(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
-    """Give the nth cycle that made more than one match, and refused something, other values."""
+    """Give the nth cycle that made more than one match, and rejected a job, other values."""
 
     def edit(log: list[e.Event]) -> None:
-        held = [event for event in log if isinstance(event, e.CycleHeld) and event.matches[1:] and event.unmatched][nth]
-        log[log.index(held)] = replace(held, **{name: value(held) for name, value in values.items()})  # type: ignore[operator]
+        cycles = [event for event in log if isinstance(event, e.CycleHeld) and event.matches[1:] and event.unmatched][
+            nth
+        ]
+        log[log.index(cycles)] = replace(cycles, **{name: value(cycles) for name, value in values.items()})  # type: ignore[operator]
 
     return edit
 
 
-def moved(held: e.CycleHeld) -> tuple[e.Match, ...]:
-    """The first two matches with their slots exchanged."""
-    one, two, *rest = held.matches
-    return attrs.evolve(one, slot=two.slot), attrs.evolve(two, slot=one.slot), *rest
+def moved(cycle: e.CycleHeld) -> tuple[e.Match, ...]:
+    """Return the first two matches with their slots exchanged."""
+    first_match, second_match, *others = cycle.matches
+    return attrs.evolve(first_match, slot=second_match.slot), attrs.evolve(second_match, slot=first_match.slot), *others
 
 
 def first(changes: dict[str, Any]) -> Callable[[e.CycleHeld], tuple[e.Unmatched, ...]]:
@@ -210,17 +214,17 @@ def priority(log: list[e.Event]) -> None:
 
 
 def without(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
-    """Leave it out of the first cycle that brought priorities up to date, and refused something."""
+    """Omit an event of this kind from the first cycle that updated priorities and rejected a job."""
 
     def edit(log: list[e.Event]) -> None:
-        one, two = next(pair for pair in pairwise(log) if [*map(type, pair)] == [e.PrioritiesUpdated, e.CycleHeld])
-        log.remove(one if isinstance(one, kind) else two)
+        update, cycle = next(pair for pair in pairwise(log) if [*map(type, pair)] == [e.PrioritiesUpdated, e.CycleHeld])
+        log.remove(update if isinstance(update, kind) else cycle)
 
     return edit
 
 
 @pytest.mark.parametrize(
-    ("edit", "what"),
+    ("edit", "difference"),
     some([
         (cycle(0, matches=moved), "match 1, of job 4.0, slot"),
         (cycle(0, matches=lambda held: held.matches[:-1]), "match 3"),
@@ -238,45 +242,47 @@ def without(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
         (without(e.CycleHeld), "the cycle"),
     ], 7),
 )  # fmt: skip
-def test_what_was_altered_is_found(story: list[e.Event], edit: Callable[[list[e.Event]], None], what: str) -> None:
-    assert what in altered(story, edit)[0].what
+def test_what_was_altered_is_found(
+    story: list[e.Event], edit: Callable[[list[e.Event]], None], difference: str
+) -> None:
+    assert difference in altered(story, edit)[0].what
 
 
 def test_a_field_that_no_match_and_no_reason_has_is_compared(story: list[e.Event]) -> None:
     differences = altered(story, cycle(0, regrouped=lambda held: ("9.9",)))
-    assert [one.what for one in differences] == ["the cycle regrouped"]
+    assert [difference.what for difference in differences] == ["the cycle regrouped"]
 
 
 def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -> None:
-    founded = story[0]
-    assert isinstance(founded, e.PoolFounded)
-    changed = replace(founded, settings=founded.settings | {"PREEMPTION_REQUIREMENTS": "false"})
-    found = recheck([(1, changed), *enumerate(story[1:], 2)])
-    assert found.differing > 0
-    assert len(found.differences) <= MOST
+    founding = story[0]
+    assert isinstance(founding, e.PoolFounded)
+    changed = replace(founding, settings=founding.settings | {"PREEMPTION_REQUIREMENTS": "false"})
+    recheck_result = recheck([(1, changed), *enumerate(story[1:], 2)])
+    assert recheck_result.differing > 0
+    assert len(recheck_result.differences) <= MOST
 
 
 def test_a_cycle_of_other_rules_is_counted_and_not_taken_again(story: list[e.Event]) -> None:
     log = [replace(event, rules=99) if isinstance(event, e.CycleHeld) else event for event in story]
-    held = sum(isinstance(event, e.CycleHeld) for event in log)
-    found = recheck(enumerate(log, 1))
-    assert found.sound
-    assert found.others == held
+    cycle_count = sum(isinstance(event, e.CycleHeld) for event in log)
+    recheck_result = recheck(enumerate(log, 1))
+    assert recheck_result.sound
+    assert recheck_result.others == cycle_count
 
 
 def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress(GOLDEN.read_bytes()))
     log = open_log(str(path), create=False, read_only=True)
-    found = recheck(log.read())
+    recheck_result = recheck(log.read())
     log.close()
-    assert (found.sound, found.taken) == (True, 0)
-    assert found.others > 0
+    assert (recheck_result.sound, recheck_result.taken) == (True, 0)
+    assert recheck_result.others > 0
 
 
 def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> None:
     place = the(story, e.SlotCreated)
-    log = [event for n, event in enumerate(story) if n != place]
+    log = [event for index, event in enumerate(story) if index != place]
     assert "no state can be made of the events from position" in recheck(enumerate(log, 1)).stopped
 
 
@@ -284,7 +290,7 @@ def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> 
 
 
 def kept(path: Path, story: list[e.Event]) -> str:
-    """A log of these events, with a seal of its own."""
+    """Write a log of these events, with its own seal."""
     log = open_log(str(path / "pool.db"), create=True)
     log.append(story)
     log.close()
@@ -306,9 +312,9 @@ def test_the_command_finds_what_the_seal_and_the_tables_cannot(
     url = kept(tmp_path, log)
     assert main(["verify", "-log", url]) == 0
     assert main(["verify", "-decisions", "-log", url]) == 1
-    told = capsys.readouterr().out
-    assert "NOT SOUND" in told
-    assert "1 comes out otherwise than the log has it" in told
-    assert "reason 1, of job 2.2, taken is 3 in the log, and 0 now" in told
+    output = capsys.readouterr().out
+    assert "NOT SOUND" in output
+    assert "1 comes out otherwise than the log has it" in output
+    assert "reason 1, of job 2.2, taken is 3 in the log, and 0 now" in output
     assert main(["verify", "-decisions", "-json", "-log", url]) == 1
     assert '"differing": 1' in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Table: evidence of an expression, and whether taking the decision again agrees with it."""
+"""Table: the evidence for an expression, and whether repeating the decision agrees with it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ AT = 1_800_000_000_000_000
         ("KeyboardIdle < 60", "undefined", {}, True),
         ("KeyboardIdle < 60", "undefined", {"MY.KeyboardIdle": "undefined"}, True),
         ("KeyboardIdle < 60", "undefined", {"MY.KeyboardIdle": "error"}, True),
-        # whose attribute it is
+        # the attribute's scope
         ("MY.Cpus >= TARGET.RequestCpus", "true", {"MY.Cpus": "2", "TARGET.RequestCpus": "2"}, True),
         ("MY.Cpus >= TARGET.RequestCpus", "true", {"MY.Cpus": "2", "MY.RequestCpus": "2"}, False),
         ("Cpus >= RequestCpus", "true", {"MY.Cpus": "2", "TARGET.RequestCpus": "2"}, True),
-        # an attribute that is an expression has its value, and what that read stands beside it
+        # an attribute that is an expression has its value; the values that it read are next to it
         ("Idle", "true", {"MY.Idle": "true", "MY.KeyboardIdle": "7"}, True),
-        # numbers, as the reference's daemons take them
+        # numbers, as HTCondor's daemons treat them
         ("LoadAvg", "true", {"MY.LoadAvg": "0.5"}, True),
         ("LoadAvg", "false", {"MY.LoadAvg": "0.0"}, True),
         ('Name', "undefined", {"MY.Name": '"x"'}, True),
-        # the instant is the event's
+        # the instant is that of the event
         ("time() - EnteredCurrentActivity > 300", "true", {"MY.EnteredCurrentActivity": "1799999699"}, True),
         ("time() - EnteredCurrentActivity > 300", "true", {"MY.EnteredCurrentActivity": "1799999700"}, False),
-        # nobody can tell
+        # the value cannot be determined
         ("random(10) > 5 && Cpus > 1", "true", {"MY.Cpus": "2"}, True),
         ('eval("Cp" + "us") > 1', "false", {}, True),
         ('formatTime(time(), "%H") == "08" && Cpus > 1', "true", {"MY.Cpus": "2"}, True),
@@ -42,13 +42,13 @@ AT = 1_800_000_000_000_000
     ],
 )  # fmt: skip
 def test_a_decision_is_taken_again(expression: str, value: str, read: dict[str, str], agrees: bool) -> None:
-    note = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
-    assert (redecided(note) == "") == agrees
+    evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
+    assert (redecided(evidence) == "") == agrees
 
 
 def test_what_differs_is_told() -> None:
     read = {"MY.KeyboardIdle": "70"}
-    note = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
-    assert redecided(note) == (
+    evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
+    assert redecided(evidence) == (
         "KeyboardIdle < 60 is noted as true, but with what it read (MY.KeyboardIdle = 70) it is false"
     )

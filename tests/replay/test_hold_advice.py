@@ -1,4 +1,4 @@
-"""Specification: one table has what can be done about each hold; `why` and docs/job-policy.md read it."""
+"""Specification: one table lists what to do about each hold; `why` and docs/job-policy.md read it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EVENT_LOG = """000 (1.000.000) 2025-11-22 23:12:49 Job submitted from host: <10.
 
 
 def last_line(folder: Path, name: str, text: str) -> str:
-    """What `why 1.0` advises after the import of one file."""
+    """Return the advice of `why 1.0` after the import of one file."""
     (folder / "source").mkdir(parents=True)
     (folder / "source" / name).write_text(text)
     import_pool(folder / "source", folder / "a.db", zone="UTC")
@@ -88,7 +88,7 @@ def test_a_job_whose_input_is_being_spooled_is_not_to_be_released(tmp_path: Path
 
 
 def held_job(*lines: str, **settings: str) -> str:
-    """What `why 1.0` advises in a pool after these lines."""
+    """Return the advice of `why 1.0` in a pool after these lines."""
     pool = PointPool("manual", **settings)
     for line in ("machine h Cpus=1 Memory=2048", *lines):
         pool.say(line)
@@ -100,9 +100,9 @@ def test_why_of_a_pools_own_job_advises_what_its_hold_code_calls_for() -> None:
 
 
 def test_why_does_not_advise_a_release_that_system_max_releases_forbids() -> None:
-    again = ("hold alice 1", "release alice 1", "hold alice 1")
-    assert held_job("submit alice 1", *again, SYSTEM_MAX_RELEASES="1") == (
+    second_hold = ("hold alice 1", "release alice 1", "hold alice 1")
+    assert held_job("submit alice 1", *second_hold, SYSTEM_MAX_RELEASES="1") == (
         "It was held 2 times, more than SYSTEM_MAX_RELEASES (1) allows: only a queue super user can run "
         "`poolbook release 1.0`; `poolbook rm 1.0` removes it."
     )
-    assert "only a queue super user" not in held_job("submit alice 1", *again, SYSTEM_MAX_RELEASES="2")
+    assert "only a queue super user" not in held_job("submit alice 1", *second_hold, SYSTEM_MAX_RELEASES="2")

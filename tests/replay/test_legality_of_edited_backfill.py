@@ -1,5 +1,5 @@
-"""Property: whatever is done to a sound log of machines with backfill, the judge says so; what legality cannot see is
-listed here, with why. (``test_legality_of_edited_points`` has what execution points do besides.)"""
+"""Property: the validator detects every edit of a sound log of machines with backfill. The edits that it cannot detect
+are listed here, with the reason. (``test_legality_of_edited_points`` covers the rest of an execution point.)"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .virtual_point import BACKFILL, PointPool
 OF_BACKFILL: frozenset[type[e.Event]] = frozenset(
     {e.BackfillStarted, e.BackfillExecuting, e.BackfillSignalled, e.BackfillExited, e.BackfillLeaving}
 )
-"""The kinds of event that machines with backfill alone write."""
+"""The kinds of event that only machines with backfill write."""
 
 HISTORY = f"""
 machine h Cpus=2 kind=static slots=2 START_BACKFILL=MyCurrentTime>1800000300 EVICT_BACKFILL=KeyboardIdle<20
@@ -65,7 +65,7 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_back
     assert {type(event) for event in log} >= OF_BACKFILL
 
 
-# Every event in turn: left out, or written twice; every field: another value
+# Every event in turn: omitted, or repeated; every field: another value
 
 SAID = "no event repeats it"
 NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
@@ -104,7 +104,7 @@ def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
     assert unseen_changes(sound(dialect), {*OF_BACKFILL, e.SlotTransitioned}) == set(CHANGED_UNSEEN)
 
 
-# Faults that somebody might plant: the rule that each breaks first
+# Faults that a forger might plant: the rule that each breaks first
 
 FAULTS: list[tuple[str, Edit, str]] = [
     ("a client begins beside another", repeat(e.BackfillStarted), "backfill"),

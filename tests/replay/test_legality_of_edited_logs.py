@@ -1,8 +1,6 @@
-"""Property: whatever is done to a sound log, the judge says so; what legality cannot see is listed here, with why.
-
-Who edits a log is thought to be careful: positions are counted anew, and the keys of activations, which are positions,
-follow. What is found is found by what the events say of each other.
-"""
+"""Property: the validator detects every edit of a sound log. The edits that it cannot detect are listed here, with the
+reason. The forger is careful: positions are renumbered, and so are the keys of activations, which are positions.
+Violations are found by comparing events with each other."""
 
 from __future__ import annotations
 
@@ -82,9 +80,9 @@ leave k
 
 
 OF_DEFRAG: frozenset[type[e.Event]] = frozenset({e.DefragPolled})
-"""tests/defrag/test_judged.py edits these."""
+"""Edited by tests/defrag/test_judged.py."""
 OF_GROUPS: frozenset[type[e.Event]] = frozenset({e.QuotasAssigned})
-"""tests/groups/test_told.py has these."""
+"""Covered by tests/groups/test_told.py."""
 
 
 @cache
@@ -101,17 +99,17 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_queue(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
-    others = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY
-    missing = set(e.TOPICS.values()) - e.IMPORTED - others - {type(event) for event in log}
+    other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY
+    missing = set(e.TOPICS.values()) - e.IMPORTED - other_kinds - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 
 
-# Every event in turn: left out, or written twice
+# Every event in turn: omitted, or repeated
 
 OF_A_KIND = 2
-"""So many events of each kind are edited in `make test`; in the soak all are."""
+"""How many events of each kind `make test` edits; the soak edits all."""
 THOROUGHLY = ["manual", "htcondor-25"] if SHARE == 1 else ["htcondor-25"]
-"""The dialects of which all events are edited: in a short soak of one."""
+"""The dialects in which all events are edited; a short soak uses one."""
 
 LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.SlotTransitioned: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is "
@@ -253,18 +251,18 @@ def test_wherever_a_field_is_changed_it_is_noticed(dialect: str) -> None:
 
 def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
     log = list(sound("manual"))
-    index, ended = next((i, event) for i, event in enumerate(log) if isinstance(event, e.ClaimEnded))
-    log[index] = replace(ended, usage=7)
+    index, claim_end = next((i, event) for i, event in enumerate(log) if isinstance(event, e.ClaimEnded))
+    log[index] = replace(claim_end, usage=7)
     (violation,) = examine(enumerate(log, 1)).violations
     assert violation.position == index + 1
-    assert violation.thing == ended.slot
+    assert violation.thing == claim_end.slot
     assert violation.rule == "usage"
     assert violation.words == "the claim was held for a usage of 11000000000, but 7 is charged"
     assert [story.split()[3] for story in violation.story] == [violation.thing] * 8
     assert violation.story[-1].lstrip().startswith(f"{index + 1} ")
 
 
-# Faults that somebody might plant: the rule that each breaks first
+# Faults that a forger might plant: the rule that each breaks first
 
 
 @together(

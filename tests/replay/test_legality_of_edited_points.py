@@ -1,5 +1,5 @@
-"""Property: whatever is done to a sound log of execution points at work, the judge says so; what legality cannot see is
-listed here, with why. (``test_legality_of_edited_logs`` has the queue's side.)"""
+"""Property: the validator detects every edit of a sound log of busy execution points. The edits that it cannot detect
+are listed here, with the reason. (``test_legality_of_edited_logs`` covers the queue.)"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_POINTS: frozenset[type[e.Event]] = frozenset(
         e.StarterSignalled, e.ClaimHolderSilent,
     }
 )  # fmt: skip
-"""The kinds of event that execution points alone write."""
+"""The kinds of event that only execution points write."""
 
 POLICY = (
     'WANT_SUSPEND=Activity=="Busy" SUSPEND=KeyboardIdle<15 CONTINUE=KeyboardIdle>30 '
@@ -87,7 +87,7 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_po
     assert {type(event) for event in log} >= OF_POINTS
 
 
-# Every event in turn: left out, or written twice; every field: another value
+# Every event in turn: omitted, or repeated; every field: another value
 
 SAID = "no event repeats it"
 NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
@@ -148,11 +148,11 @@ def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
     assert unseen_changes(sound(dialect), kinds) == set(CHANGED_UNSEEN)
 
 
-# Faults that somebody might plant: the rule that each breaks first
+# Faults that a forger might plant: the rule that each breaks first
 
 
 def move(nth: int, row: str, **values: Any) -> Edit:
-    """The nth transition by a row, changed."""
+    """Change the nth transition by a row."""
 
     def edit(log: list[e.Event]) -> None:
         place = [
@@ -163,12 +163,16 @@ def move(nth: int, row: str, **values: Any) -> Edit:
     return edit
 
 
-def note(of: str, **values: Any) -> Edit:
-    """The first evidence of an expression, changed."""
+def note(expression_name: str, **values: Any) -> Edit:
+    """Change the first evidence for an expression."""
 
     def edit(log: list[e.Event]) -> None:
         events = enumerate(log)
-        place = next(index for index, event in events if isinstance(event, e.EvaluationRecorded) and event.name == of)
+        place = next(
+            index
+            for index, event in events
+            if isinstance(event, e.EvaluationRecorded) and event.name == expression_name
+        )
         log[place] = replace(log[place], **values)
 
     return edit
@@ -216,7 +220,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a lease is over of which more is left", change(e.ClaimHolderSilent, 2, until=10**18), "lease"),
     ("a lease is over of a holder that was heard", drop(e.ClaimHolderSilent, 2), "lease"),
     ("a holder is heard again that was not silent", drop(e.ClaimHolderSilent), "lease"),
-    # jobs of other holders
+    # jobs of other claim holders
     ("a job begins twice", repeat(e.ClaimActivated), "activation"),
     ("a job begins, and the log does not say so", drop(e.ClaimActivated), "activation"),
     ("another job is gone than ran", change(e.ClaimDeactivated, job="9.9"), "activation"),
@@ -225,7 +229,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a job is told to go in a third way", change(e.StarterSignalled, how="kindly"), "end"),
     ("a job is told to go before it is told", change(e.StarterSignalled, until=1), "end"),
     ("a job retires for less than it may", change(e.SlotCreated, 1, ad={"MaxJobRetirementTime": "999"}), "retirement"),
-    # what expressions decided
+    # decisions by expressions
     ("a transition names no evidence", move(0, "14", evidence=0), "evidence"),
     ("a transition names the evidence of another decision", move(0, "14", evidence=5), "evidence"),
     ("a transition names evidence that is none", move(0, "14", evidence=1), "evidence"),

@@ -1,5 +1,5 @@
-"""Property: whatever is done to a sound log of submissions under a policy, the judge says so; what legality cannot see
-is listed here, with why."""
+"""Property: the validator detects every edit of a sound log of submissions under a policy. The edits that it cannot
+detect are listed here, with the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..together import together
 from .edits import Edit, broken, change, drop, unseen_changes, unseen_twice, unseen_without
 
 OF_POLICY: frozenset[type[e.Event]] = frozenset({e.JobsTransformed, e.SubmissionRefused})
-"""The kinds of event that only a policy of the schedd's writes."""
+"""The kinds of event that only a schedd with a policy writes."""
 
 POLICY = """
 SCHEDD_CLASSAD_USER_MAP_NAMES = Groups

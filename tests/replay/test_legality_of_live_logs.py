@@ -1,4 +1,4 @@
-"""Property: the judge finds nothing in any log that the live engine wrote, whatever it was told to do."""
+"""Property: the validator finds no violation in any log that the live engine wrote, whatever the commands were."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRACES = st.sampled_from(["0", "5", "700", "-1"])
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Users and the machine's owner do what they like, and time passes."""
+    """Users and the machine's owner give random commands, and time passes."""
 
     @initialize(dialect=st.sampled_from(["manual", "htcondor-25"]), kind=st.sampled_from(["static", "partitionable"]))
     def begin(self, dialect: str, kind: str) -> None:
@@ -39,16 +39,16 @@ class AnyHistory(RuleBasedStateMachine):
         grace=GRACES,
         end=ENDS,
         prio=st.integers(0, 2),
-        more=st.sampled_from(["", "hold", "differ", "memory=9000", "maxvacate=20"]),
+        options=st.sampled_from(["", "hold", "differ", "memory=9000", "maxvacate=20"]),
     )
-    def submit(self, user: str, count: int, seconds: int, grace: str, end: str, prio: int, more: str) -> None:
-        self.pool.say(f"submit {user} {count} seconds={seconds} grace={grace} prio={prio} {end} {more}")
+    def submit(self, user: str, count: int, seconds: int, grace: str, end: str, prio: int, options: str) -> None:
+        self.pool.say(f"submit {user} {count} seconds={seconds} grace={grace} prio={prio} {end} {options}")
 
     @rule(
-        user=USERS, what=WHAT, action=st.sampled_from(["hold", "release", "release", "remove", "suspend", "continue"])
+        user=USERS, thing=WHAT, action=st.sampled_from(["hold", "release", "release", "remove", "suspend", "continue"])
     )
-    def act(self, user: str, what: str, action: str) -> None:
-        self.pool.say(f"{action} {user} {what}")
+    def act(self, user: str, thing: str, action: str) -> None:
+        self.pool.say(f"{action} {user} {thing}")
 
     @rule(user=USERS, job=JOBS, fast=st.sampled_from(["", "fast"]))
     def vacate(self, user: str, job: str, fast: str) -> None:
@@ -60,24 +60,24 @@ class AnyHistory(RuleBasedStateMachine):
     def vacate_slot(self, slot: str, fast: str) -> None:
         self.pool.say(f"vacate root {slot} {fast}")
 
-    @rule(user=USERS, what=WHAT, prio=st.integers(0, 3))
-    def edit(self, user: str, what: str, prio: int) -> None:
-        self.pool.say(f"edit {user} {what} JobPrio={prio}")
+    @rule(user=USERS, thing=WHAT, prio=st.integers(0, 3))
+    def edit(self, user: str, thing: str, prio: int) -> None:
+        self.pool.say(f"edit {user} {thing} JobPrio={prio}")
 
     @precondition(lambda self: self.pool.engine.state.by_job)
-    @rule(which=st.integers(0, 9), exceeds=st.booleans())
-    def use(self, which: int, exceeds: bool) -> None:
+    @rule(index=st.integers(0, 9), exceeds=st.booleans())
+    def use(self, index: int, exceeds: bool) -> None:
         running = sorted(self.pool.engine.state.by_job)
-        cluster, proc = running[which % len(running)]
+        cluster, proc = running[index % len(running)]
         if not exceeds:
-            self.pool.say(f"measure {cluster}.{proc} {1000 + which}")
+            self.pool.say(f"measure {cluster}.{proc} {1000 + index}")
         elif not self.pool.engine.state.by_job[cluster, proc].stop:
             self.pool.say(f"exceed {cluster}.{proc}")
 
-    @rule(what=st.sampled_from(["machine g slots=1", "machine h", "leave g", "leave h", "another writer"]))
-    def pool_itself(self, what: str) -> None:
-        if what != "another writer":
-            self.pool.say(what)
+    @rule(command=st.sampled_from(["machine g slots=1", "machine h", "leave g", "leave h", "another writer"]))
+    def pool_itself(self, command: str) -> None:
+        if command != "another writer":
+            self.pool.say(command)
             return
         self.pool.log.raise_epoch("another", self.pool.engine.world.now(), "serve")
         self.pool.engine.load()
@@ -87,15 +87,15 @@ class AnyHistory(RuleBasedStateMachine):
         self.pool.say(f"run {seconds} s")
 
     def teardown(self) -> None:
-        """The judge finds nothing: it reads all of the log, and so it need not be asked after each step."""
+        """Check that there is no violation. This reads the whole log, so one check at the end is enough."""
         if hasattr(self, "pool"):
-            found = examine(self.pool.log.read()).violations
-            assert not found, "\n".join([f"{found[0].thing}: {found[0].words}", *found[0].story])
+            violations = examine(self.pool.log.read()).violations
+            assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
             counts_agree(self.pool)
 
 
 def counts_agree(pool: Pool) -> None:
-    """The verdict's counts are those of the log, counted by themselves."""
+    """Check that the verdict's counts equal independent counts of the log."""
     events = [event for _, event in pool.events()]
     verdict = examine(pool.log.read())
     assert verdict.events == len(events)
@@ -106,8 +106,10 @@ def counts_agree(pool: Pool) -> None:
     for event in events:
         if isinstance(event, JobsTransitioned):
             jobs[event.row] += sum(last - first + 1 for first, last in event.procs)
-    counted = {row: count for row, count in verdict.jobs.items() if count and row not in ("submit", "submit_on_hold")}
-    assert counted == {row: count for row, count in jobs.items() if count}
+    job_counts = {
+        row: count for row, count in verdict.jobs.items() if count and row not in ("submit", "submit_on_hold")
+    }
+    assert job_counts == {row: count for row, count in jobs.items() if count}
 
 
 TestAnyHistory = AnyHistory.TestCase

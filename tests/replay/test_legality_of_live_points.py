@@ -1,5 +1,5 @@
-"""Property: the judge finds nothing in any log that execution points write, whatever their owners, administrators and
-holders of claims do."""
+"""Property: the validator finds no violation in any log that execution points write, whatever their owners,
+administrators and claim holders do."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class AnyPoint(RuleBasedStateMachine):
         self.pool.say(f"configure h {BACKFILL}")
         self.pool.say("run 10 min")
 
-    @rule(what=st.sampled_from(["exit h", "exit h 1", "client h immortal", "client h seconds=20", "client h"]))
-    def client(self, what: str) -> None:
-        self.pool.say(what)
+    @rule(behaviour=st.sampled_from(["exit h", "exit h 1", "client h immortal", "client h seconds=20", "client h"]))
+    def client(self, behaviour: str) -> None:
+        self.pool.say(behaviour)
 
     @rule(settings=st.sampled_from([BACKFILL, BACKFILL.replace("EXEC", "BOINC"), ""]))
     def configure(self, settings: str) -> None:
@@ -54,10 +54,10 @@ class AnyPoint(RuleBasedStateMachine):
     def submit(self, grace: str, prio: int, seconds: int) -> None:
         self.pool.say(f"submit alice 1 seconds={seconds} grace={grace} prio={prio}")
 
-    @rule(what=st.sampled_from(["touch h", "load h 0.9", "load h 0", "undrain h", "off h Graceful", "off h Fast"]))
-    def owner(self, what: str) -> None:
+    @rule(action=st.sampled_from(["touch h", "load h 0.9", "load h 0", "undrain h", "off h Graceful", "off h Fast"]))
+    def owner(self, action: str) -> None:
         if "h" in self.pool.engine.state.machines:
-            self.pool.say(what)
+            self.pool.say(action)
 
     @rule(
         schedule=st.sampled_from(["Graceful", "Quick", "Fast"]),
@@ -67,33 +67,33 @@ class AnyPoint(RuleBasedStateMachine):
     def drain(self, schedule: str, completion: str, start: str) -> None:
         self.pool.say(f"drain h {schedule} {completion} {start}")
 
-    @rule(slot=SLOTS, what=st.sampled_from(["freeze", "thaw", "vacate root", "notify", "fail", "withdraw", "give"]))
-    def command(self, slot: str, what: str) -> None:
-        self.pool.say(f"{what} {slot}")
+    @rule(slot=SLOTS, verb=st.sampled_from(["freeze", "thaw", "vacate root", "notify", "fail", "withdraw", "give"]))
+    def command(self, slot: str, verb: str) -> None:
+        self.pool.say(f"{verb} {slot}")
 
     @rule(slot=SLOTS, lease=st.sampled_from(["", "lease=60"]))
     def claim(self, slot: str, lease: str) -> None:
         self.claims += 1
         self.pool.say(f"claim {slot} c{self.claims} {lease}")
 
-    @rule(slot=SLOTS, what=st.sampled_from(["begin", "report", "gone", "finish", "silent", "heard"]))
-    def holder(self, slot: str, what: str) -> None:
-        found = self.pool.engine.state.slots.get(slot)
-        if found is None or found.claim is None or not found.claim.holder:
+    @rule(slot=SLOTS, verb=st.sampled_from(["begin", "report", "gone", "finish", "silent", "heard"]))
+    def holder(self, slot: str, verb: str) -> None:
+        slot_state = self.pool.engine.state.slots.get(slot)
+        if slot_state is None or slot_state.claim is None or not slot_state.claim.holder:
             return
-        if what in ("report", "gone") and found.activation is None:
+        if verb in ("report", "gone") and slot_state.activation is None:
             return
-        self.pool.say(f"{what} {slot}" + (" 77.1 JobPrio=1" if what == "begin" else ""))
+        self.pool.say(f"{verb} {slot}" + (" 77.1 JobPrio=1" if verb == "begin" else ""))
 
     @rule(seconds=st.sampled_from([0.5, 5, 61, 400]))
     def passing(self, seconds: float) -> None:
         self.pool.say(f"run {seconds} s")
 
     def teardown(self) -> None:
-        """The judge finds nothing: it reads all of the log, and so it need not be asked after each step."""
+        """Check that there is no violation. This reads the whole log, so one check at the end is enough."""
         if hasattr(self, "pool"):
-            found = examine(self.pool.log.read()).violations
-            assert not found, "\n".join([f"{found[0].thing}: {found[0].words}", *found[0].story])
+            violations = examine(self.pool.log.read()).violations
+            assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
 
     @invariant()
     def one_client_runs_for_the_slots_in_backfill_and_no_job_beside_it(self) -> None:
@@ -101,11 +101,11 @@ class AnyPoint(RuleBasedStateMachine):
             return
         machine = self.pool.engine.state.machines.get("h")
         clients = [key for key, run in self.pool.engine.world._runs.items() if run.client]  # type: ignore[attr-defined]
-        known = [] if machine is None or machine.backfill is None else [machine.backfill.key]
-        assert clients == known or (not clients and not machine.backfill.pid)  # type: ignore[union-attr]
+        client_keys = [] if machine is None or machine.backfill is None else [machine.backfill.key]
+        assert clients == client_keys or (not clients and not machine.backfill.pid)  # type: ignore[union-attr]
         for slot in self.pool.engine.state.slots.values():
-            holds = slot.state_activity in ("Backfill/Busy", "Backfill/Killing")
-            assert not holds or (known and slot.claim is None and slot.activation is None)
+            in_backfill = slot.state_activity in ("Backfill/Busy", "Backfill/Killing")
+            assert not in_backfill or (client_keys and slot.claim is None and slot.activation is None)
 
 
 TestAnyPoint = AnyPoint.TestCase

@@ -1,4 +1,4 @@
-"""Property: the judge reads whatever events there are, in any order and with any values, and never gives up."""
+"""Property: the validator reads any events, in any order and with any values, to the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DRAINS = st.lists(
 ).map(tuple)
 CANCELS = st.lists(st.builds(e.DefragCancel, TEXTS, TEXTS, EVIDENCE, TEXTS), max_size=2).map(tuple)
 
-# The type of a field, as it is written in domain/events.py, and what may be in it.
+# The type of a field, as written in domain/events.py, and its possible values.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "str": TEXTS,
     "bool": st.booleans(),
@@ -89,8 +89,8 @@ def test_nonsense_is_judged_to_its_end(log: list[tuple[int, e.Event]]) -> None:
     ],
 )
 def test_a_number_of_a_cluster_that_was_never_given_out_is_told_and_not_counted_up_to(event: e.ClusterEvent) -> None:
-    """Of a number of thirty digits, those in between would fill any memory."""
-    violations = [(found.rule, found.words) for found in examine([(1, event)]).violations]
+    """With a number of thirty digits, the numbers below it would fill any memory."""
+    violations = [(violation.rule, violation.words) for violation in examine([(1, event)]).violations]
     assert ("reference", "its number was never given out: at most 10,000 follow on 1") in violations
 
 

@@ -1,4 +1,4 @@
-"""Property: what a job's own policy is said to have decided is held against its evidence, and against the policy."""
+"""Property: the recorded decision of a job's own policy is compared with its evidence, and with the policy."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ def rules(events: list[e.Event]) -> set[str]:
 
 
 def edited(kind: type[e.Event], **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
-    """The first event of a kind that has a row of the job's own policy says something else."""
+    """Change the first event of a kind that has a row of the job's own policy."""
 
     def edit(events: list[e.Event]) -> list[e.Event]:
         rows = ("complete", "requeue", "hold", "leave")
-        at = next(n for n, event in enumerate(events) if type(event) is kind and getattr(event, "row", "") in rows)
-        return [*events[:at], replace(events[at], **changes), *events[at + 1 :]]
+        index = next(n for n, event in enumerate(events) if type(event) is kind and getattr(event, "row", "") in rows)
+        return [*events[:index], replace(events[index], **changes), *events[index + 1 :]]
 
     return edit
 
 
 def noted(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
-    """The evidence of an expression says something else."""
+    """Change the evidence for the expression."""
 
     def edit(events: list[e.Event]) -> list[e.Event]:
-        at = next(n for n, event in enumerate(events) if isinstance(event, e.EvaluationRecorded) and event.name == name)
-        return [*events[:at], replace(events[at], **changes), *events[at + 1 :]]
+        index = next(
+            n for n, event in enumerate(events) if isinstance(event, e.EvaluationRecorded) and event.name == name
+        )
+        return [*events[:index], replace(events[index], **changes), *events[index + 1 :]]
 
     return edit
 
@@ -61,18 +63,18 @@ def test_what_the_pool_decides_is_sound(policy: dict[str, str], code: int) -> No
 @together(
     ("policy", "code", "edit", "rule"),
     [
-        # the row is another than the evidence says
+        # the row differs from the evidence
         (READS, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
         (READS, 3, edited(e.JobExited, row="complete", target="Completed"), "evidence"),
         (READS, 4, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
         (READS, 0, edited(e.JobExited, row="hold", target="Held"), "evidence"),
-        # the evidence is another than the expression's, or no evidence at all
+        # the evidence is for another expression, or missing
         (READS, 0, edited(e.JobExited, evidence=3), "evidence"),
         (READS, 3, noted("OnExitRemove", value="true"), "decision"),
         (READS, 3, noted("OnExitRemove", read={"MY.ExitCode": "0"}), "decision"),
         (READS, 3, noted("OnExitRemove", expression="ExitCode == 1"), "evidence"),
         (READS, 0, noted("LeaveJobInQueue", expression="Fetched is true", value="true"), "evidence"),
-        # nothing had to be read, and the policy says something else
+        # no evidence was needed, and the policy decides otherwise
         (CONSTANT, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
         (CONSTANT, 0, edited(e.JobExited, row="hold", target="Held"), "evidence"),
         ({}, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
@@ -92,6 +94,8 @@ def test_a_job_that_its_policy_keeps_does_not_leave() -> None:
     pool.submit(1, LeaveJobInQueue="true")
     pool.advance(1)
     events = pool.events()
-    left = e.JobsTransitioned(events[-1].at, "left_queue", "leave-x", 1, ((0, 0),), "leave", "Completed", "Left", {})
+    departure = e.JobsTransitioned(
+        events[-1].at, "left_queue", "leave-x", 1, ((0, 0),), "leave", "Completed", "Left", {}
+    )
     assert rules(events) == set()
-    assert rules([*events, left]) == {"evidence"}
+    assert rules([*events, departure]) == {"evidence"}

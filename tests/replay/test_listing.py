@@ -1,4 +1,4 @@
-"""Golden: the log as people read it, line by line, and what they may ask for."""
+"""Golden: the log as people read it, line by line, and the selections that they can request."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ HELD = e.JobsTransitioned(
 
 
 def test_each_member_of_a_set_event_has_a_line_and_a_position_of_its_own() -> None:
-    found = list(members(31, HELD))
-    assert [(member.number, member.thing, member.what) for member in found] == [
+    event_members = list(members(31, HELD))
+    assert [(member.number, member.thing, member.what) for member in event_members] == [
         ("31.0", "3.0", "hold"),
         ("31.1", "3.1", "hold"),
         ("31.2", "3.5", "hold"),
     ]
-    assert line(found[2]) == (
+    assert line(event_members[2]) == (
         "    31.2  2027-01-15 08:00:00  3.5              hold         Idle -> Held"
         '                             a user asked for it to be held (no "more", code 1) [hold-1]'
     )
@@ -52,24 +52,26 @@ def test_the_members_of_a_cluster_of_any_size_are_there_at_once() -> None:
     count = 10**12
     cluster = e.ClusterSubmitted(NOW, "submitted", "s", 1, "alice@example.org", {}, count, (), "Idle")
     assert [member.thing for member in islice(members(1, cluster), 2)] == ["1.0", "1.1"]
-    last = member_of(1, cluster, count - 1)
-    assert last is not None
-    assert (last.number, last.source, last.target) == (f"1.{count - 1}", "Unsubmitted", "Idle")
+    last_member = member_of(1, cluster, count - 1)
+    assert last_member is not None
+    assert (last_member.number, last_member.source, last_member.target) == (f"1.{count - 1}", "Unsubmitted", "Idle")
 
 
 def test_a_submission_says_whose_it_is_and_for_whom_it_counts() -> None:
-    said = []
+    descriptions = []
     for submitter in ("bob@h", "ishmael@h"):
         (member,) = members(
             7, e.ClusterSubmitted(NOW, "submitted", "s", 3, submitter, {"User": '"bob@h"'}, 1, (), "Idle")
         )
-        said.append(member.details)
-    assert said == ["by bob@h", "by bob@h, for ishmael@h"]
+        descriptions.append(member.details)
+    assert descriptions == ["by bob@h", "by bob@h, for ishmael@h"]
 
 
 def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
-    everyone = {int(member.thing.partition(".")[2]): member for member in members(31, HELD)}
-    assert {proc: member_of(31, HELD, proc) for proc in range(7)} == {proc: everyone.get(proc) for proc in range(7)}
+    members_by_proc = {int(member.thing.partition(".")[2]): member for member in members(31, HELD)}
+    assert {proc: member_of(31, HELD, proc) for proc in range(7)} == {
+        proc: members_by_proc.get(proc) for proc in range(7)
+    }
 
 
 @together(
@@ -161,7 +163,7 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
 
 
 @together(
-    ("text", "means"),
+    ("text", "expected"),
     [
         ("3.1", StreamFilter("cluster/3", 1)),
         ("3", StreamFilter("cluster/3")),
@@ -177,8 +179,8 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
         ("submitter/physics.bob@h", StreamFilter("submitter/physics.bob@h")),
     ],
 )
-def test_people_name_streams_as_they_speak(text: str, means: StreamFilter) -> None:
-    assert wanted(text) == means
+def test_people_name_streams_as_they_speak(text: str, expected: StreamFilter) -> None:
+    assert wanted(text) == expected
 
 
 @together("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
@@ -188,7 +190,7 @@ def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
 
 
 @together(
-    ("text", "means"),
+    ("text", "expected"),
     [
         ("90 s", NOW - 90 * 10**6),
         ("10 min", NOW - 600 * 10**6),
@@ -207,14 +209,14 @@ def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
         ("10:00:01", NOW - 86_399 * 10**6),
     ],
 )
-def test_since_is_a_time_of_the_zone_or_how_long_ago(text: str, means: int) -> None:
-    assert since(text, NOW, timezone(timedelta(hours=2))) == means
+def test_since_is_a_time_of_the_zone_or_how_long_ago(text: str, expected: int) -> None:
+    assert since(text, NOW, timezone(timedelta(hours=2))) == expected
 
 
-@pytest.mark.parametrize(("text", "later"), [("10:00", 0), ("10:30", 1800), ("9:59", 86_340)])
-def test_a_time_of_day_after_an_instant_is_the_first_one_from_there_on(text: str, later: int) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("10:00", 0), ("10:30", 1800), ("9:59", 86_340)])
+def test_a_time_of_day_after_an_instant_is_the_first_one_from_there_on(text: str, expected: int) -> None:
     zone = timezone(timedelta(hours=2))
-    assert since(text, NOW + 10**15, zone, NOW) == NOW + later * 10**6
+    assert since(text, NOW + 10**15, zone, NOW) == NOW + expected * 10**6
 
 
 @together("text", ["", "tomorrow", "25:00", "10", "10 moons", "2027-13-01"])
@@ -237,26 +239,32 @@ def test_a_whole_log_reads_as_it_does_in_the_example(pool: Pool) -> None:
 
 
 def test_the_log_of_one_thing_is_the_part_of_the_whole_that_speaks_of_it(pool: Pool) -> None:
-    whole = list(entries(pool.log))
+    all_entries = list(entries(pool.log))
     for text in ("1", "1.1", "slot1@h", "slot1_1@h", "machine/h", "requests", "negotiator", "evidence", "pool"):
-        what = wanted(text)
-        part = [m for m in whole if m.stream == what.stream and (what.proc is None or m.thing == text)]
-        assert list(entries(pool.log, what)) == part
-        assert part
+        selection = wanted(text)
+        expected = [
+            entry
+            for entry in all_entries
+            if entry.stream == selection.stream and (selection.proc is None or entry.thing == text)
+        ]
+        assert list(entries(pool.log, selection)) == expected
+        assert expected
 
 
 def test_the_log_since_an_instant_is_its_end(pool: Pool) -> None:
     begin = NOW + 10_000_000
-    whole = list(entries(pool.log))
-    assert list(entries(pool.log, begin=begin)) == [member for member in whole if member.at >= begin]
-    assert list(entries(pool.log, wanted("1.1"), begin)) == [m for m in whole if m.at >= begin and m.thing == "1.1"]
+    all_entries = list(entries(pool.log))
+    assert list(entries(pool.log, begin=begin)) == [member for member in all_entries if member.at >= begin]
+    assert list(entries(pool.log, wanted("1.1"), begin)) == [
+        entry for entry in all_entries if entry.at >= begin and entry.thing == "1.1"
+    ]
 
 
 def test_a_cycle_has_a_member_for_each_match_and_each_refusal() -> None:
     cycle = e.CycleHeld(
         NOW, "negotiated", "c", (e.Match("1.0", "slot1@h", 2.5),), (e.Unmatched("2.0", 3, 2, (e.Clause("x", 1, 1),)),)
     )
-    assert [(m.number, m.thing, m.what, m.details) for m in members(9, cycle)] == [
+    assert [(member.number, member.thing, member.what, member.details) for member in members(9, cycle)] == [
         ("9.0", "1.0", "match", "with slot1@h, rank 2.5"),
         ("9.1", "2.0", "no match", "3 jobs like it, 1 of 2 slots meet its Requirements"),
     ]

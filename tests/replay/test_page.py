@@ -1,4 +1,4 @@
-"""Golden: docs/why.md shows what the commands print, and the rules that `verify` checks."""
+"""Golden: docs/why.md shows the commands' output, and the rules that `verify` checks."""
 
 from __future__ import annotations
 

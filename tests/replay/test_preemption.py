@@ -1,4 +1,4 @@
-"""Golden: what a log may say of jobs that are given a slot which somebody has, and how it is explained."""
+"""Golden: what a log may record about jobs that are matched with a claimed slot, and how `why` explains it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .edits import Edit, broken, change, drop, repeat
 
 @cache
 def sound(dialect: str) -> tuple[e.Event, ...]:
-    """Bob's first job waits for alice's slot, and is held; then his second does, and gets it."""
+    """Bob's first job waits for alice's slot, and is held; then his second waits, and gets it."""
     pool = contested(dialect, Behaviour(70, grace=3), Behaviour(20), **RETIRES)
     give(pool, "2.0")
     pool.advance(3)
@@ -33,7 +33,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 
 
 def hand_made(**values: Any) -> Edit:
-    """The match of the first cycle made by hand, changed."""
+    """Change the first cycle's match that was recorded by hand."""
 
     def edit(log: list[e.Event]) -> None:
         place, event = next(
@@ -66,7 +66,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_history_that_is_edited_is_sound(dialect: str) -> None:
     assert examine(enumerate(sound(dialect), 1)).violations == []
-    assert {event.reason for held in sound(dialect) if isinstance(held, e.CycleHeld) for event in held.matches} == {
+    assert {event.reason for cycle in sound(dialect) if isinstance(cycle, e.CycleHeld) for event in cycle.matches} == {
         "", "rank", "priority"
     }  # fmt: skip
 
@@ -78,7 +78,7 @@ def test_a_fault_is_found_by_its_rule(dialect: str, fault: str, edit: Edit, rule
     assert violations and violations[0].rule == rule, violations[:3]
 
 
-# What is told
+# Explanations
 
 
 TOLD = {
@@ -113,27 +113,27 @@ TOLD = {
         "bob@example.org, for job 2.1, waits for it.",
     ],
 }
-"""How a job's life is told, and the begin of a slot's: by the beginnings of the sentences."""
+"""The life of each job, and the beginning of a slot's: how the sentences begin."""
 
 
 @pytest.mark.parametrize("thing", TOLD)
 def test_why_tells_for_whom_a_job_had_to_go_and_for_what_reason(thing: str) -> None:
     log = open_log("memory:", create=True)
     log.append(list(sound("manual")[: _last_begin()]))
-    told, wanted = [sentence.text for sentence in why(log, thing).life], TOLD[thing]
-    first = next(index for index, text in enumerate(told) if text.startswith(wanted[0]))
-    assert [text[: len(begin)] for text, begin in zip(told[first:], wanted, strict=thing != SLOT)] == wanted
+    texts, beginnings = [sentence.text for sentence in why(log, thing).life], TOLD[thing]
+    first = next(index for index, text in enumerate(texts) if text.startswith(beginnings[0]))
+    assert [text[: len(begin)] for text, begin in zip(texts[first:], beginnings, strict=thing != SLOT)] == beginnings
 
 
 def _last_begin() -> int:
-    """The length of the log up to where bob's job begins."""
+    """Return the length of the log up to the start of bob's job."""
     events = sound("manual")
     return max(index for index, event in enumerate(events) if isinstance(event, e.JobActivated)) + 1
 
 
 def test_the_listing_says_who_waits_and_by_which_right_a_slot_was_matched() -> None:
     lines = [line(member) for position, event in enumerate(sound("manual"), 1) for member in members(position, event)]
-    waited = [text for text in lines if "waited for" in text]
-    assert [text.count("(by bob@example.org, for job 2.") for text in waited] == [1, 1]
+    waits = [text for text in lines if "waited for" in text]
+    assert [text.count("(by bob@example.org, for job 2.") for text in waits] == [1, 1]
     assert sum("with slot1@h, rank 0, by rank" in text for text in lines) == 1
     assert sum("with slot1@h, rank 0, by priority" in text for text in lines) == 1

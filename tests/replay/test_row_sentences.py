@@ -1,7 +1,5 @@
 """Golden: the sentence of each row of slots and drains, for each cause in both dialects, and for what startds write.
-
-``row_sentences.txt`` has them all, to be read one by one. ``python -m tests.replay.test_row_sentences`` rewrites it.
-"""
+``row_sentences.txt`` has them all. ``python -m tests.replay.test_row_sentences`` rewrites it."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ CAUSES_OF_TRIGGERS: Final[dict[str, tuple[str, ...]]] = {
     "unowned": ("not_owner",),
     "revert": ("claim_failed",),
 }
-"""What the decisions that fire a trigger name as their cause."""
+"""The causes of the decisions that fire a trigger."""
 _CAUSES_OF_ACTIONS: Final[dict[str, tuple[str, ...]]] = {
     SlotRow.VACATE_IDLE: ("no_more_jobs", "execution_failed", "coalesced", "now_lost", "now_late", "now_unfit"),
     SlotRow.RETIRE: ("better_match", "draining", "retired_before"),
@@ -79,51 +77,54 @@ _CAUSES_OF_ACTIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The causes of rows that entry actions and the schedd fire."""
 _OF_JOBS: Final = ("user_vacate",)
-"""The causes for which a slot is vacated that runs a job, and no other."""
+"""The causes that vacate only a slot with a running job."""
 _RUNS_JOB: Final = ("Claimed/Busy", "Claimed/Suspended", "Claimed/Retiring", "Preempting/Vacating")
 JOB: Final = "job 1.0"
 
 
 @cache
 def causes(name: str) -> dict[tuple[str, str, str], tuple[str, ...]]:
-    """The causes of each step of a dialect's slots: (row, source, target) -> causes."""
+    """Return the causes of each step of a dialect's slots: (row, source, target) -> causes."""
     dialect = DIALECTS[name]
-    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    causes_by_step: dict[tuple[str, str, str], dict[str, None]] = {}
     rows = {row.number: row for row in dialect.slot_rows}
 
-    def add(row: TransitionRow, source: str, target: str, *named: str) -> None:
+    def add(row: TransitionRow, source: str, target: str, *step_causes: str) -> None:
         if (source, target) in row.steps:
-            found.setdefault((row.number, source, target), {}).update(dict.fromkeys(named))
+            causes_by_step.setdefault((row.number, source, target), {}).update(dict.fromkeys(step_causes))
 
     for source, rules in dialect.rules.items():
         for rule in filter(lambda rule: rule.row, rules):
-            evicted = (VACATING,) if source == "Claimed/Idle" else (VACATING, KILLING)
-            targets = evicted if rule.target == EVICTED else rows[rule.row].targets
+            evicting = (VACATING,) if source == "Claimed/Idle" else (VACATING, KILLING)
+            targets = evicting if rule.target == EVICTED else rows[rule.row].targets
             for number in filter(None, (rule.row, rule.killing)):
                 for target in targets:
                     add(rows[number], source, target, rule.cause)
-    for trigger, places in dialect.triggers.items():
-        if trigger == "merge":  # an event of its own records it
+    for trigger, states in dialect.triggers.items():
+        if trigger == "merge":  # a separate event records it
             continue
-        for source, steps in places.items():
-            place = source
+        for source, steps in states.items():
+            state = source
             for step in steps:
                 for target in (step.target,) if step.target else rows[step.row].targets:
-                    named = CAUSES_OF_TRIGGERS[trigger] + (_OF_JOBS if trigger in ("retire", "kill") else ())
-                    wrong = {*(() if "Backfill" in source else ("carved",)), *(() if source in _RUNS_JOB else _OF_JOBS)}
-                    add(rows[step.row], place, target, *(cause for cause in named if cause not in wrong))
-                place = step.target or rows[step.row].targets[0]
-    for number, named in _CAUSES_OF_ACTIONS.items():
+                    trigger_causes = CAUSES_OF_TRIGGERS[trigger] + (_OF_JOBS if trigger in ("retire", "kill") else ())
+                    excluded = {
+                        *(() if "Backfill" in source else ("carved",)),
+                        *(() if source in _RUNS_JOB else _OF_JOBS),
+                    }
+                    add(rows[step.row], state, target, *(cause for cause in trigger_causes if cause not in excluded))
+                state = step.target or rows[step.row].targets[0]
+    for number, trigger_causes in _CAUSES_OF_ACTIONS.items():
         for source, target in rows[number].steps:
-            if number != SlotRow.VACATE_IDLE or "released" in found.get((number, source, target), ()):
-                add(rows[number], source, target, *named)
-    retired = found.get((SlotRow.RETIRE_IDLE, "Claimed/Idle", "Claimed/Retiring"), {})
+            if number != SlotRow.VACATE_IDLE or "released" in causes_by_step.get((number, source, target), ()):
+                add(rows[number], source, target, *trigger_causes)
+    retired = causes_by_step.get((SlotRow.RETIRE_IDLE, "Claimed/Idle", "Claimed/Retiring"), {})
     add(rows[SlotRow.VACATE], "Claimed/Retiring", VACATING, *retired)
-    return {step: tuple(named) for step, named in found.items()}
+    return {step: tuple(trigger_causes) for step, trigger_causes in causes_by_step.items()}
 
 
 def sentence(row: str, target: str, cause: str, why: str, job: str) -> str:
-    """The sentence of a row as `why` has it, without evidence."""
+    """Return the sentence of a row as `why` writes it, without evidence."""
     code = row_code(row, target, cause, job)
     return fill(WORDS[code], {"job": job or "its job", "why": why, "target": target})
 
@@ -142,24 +143,24 @@ def _own(dialect: Dialect) -> Iterator[str]:
 
 
 def _retired_without_job(dialect: Dialect, row: str, target: str, cause: str) -> bool:
-    """Whether a claim retires without a job (10a), and so ends at once (18)."""
+    """Return True if a claim retires without a job (10a), and so ends immediately (18)."""
     retired = causes(dialect.name).get((SlotRow.RETIRE_IDLE, "Claimed/Idle", "Claimed/Retiring"), ())
     return row == SlotRow.VACATE and target == VACATING and cause in retired
 
 
 @cache
 def imported() -> dict[tuple[str, str, str, str, str], None]:
-    """Each step that a real startd logged, with what it wrote: (row, source, target, reason, job)."""
-    found: dict[tuple[str, str, str, str, str], None] = {}
-    last: dict[str, str] = {}
+    """Return each step that a real startd logged, with its text: (row, source, target, reason, job)."""
+    steps: dict[tuple[str, str, str, str, str], None] = {}
+    last_states: dict[str, str] = {}
     for folder in FOLDERS:
         for _, event in single_entries(recorded(folder)[0].read()):
             if isinstance(event, e.SlotTransitioned):
                 reason = re.sub(r"Got activate_claim .*", "Got activate_claim request", event.reason)
-                idle = event.source not in _RUNS_JOB or last.get(event.slot) == SlotRow.RETIRE_IDLE
-                found[event.row, event.source, event.target, reason.rstrip("."), "" if idle else JOB] = None
-                last[event.slot] = event.row
-    return found
+                idle = event.source not in _RUNS_JOB or last_states.get(event.slot) == SlotRow.RETIRE_IDLE
+                steps[event.row, event.source, event.target, reason.rstrip("."), "" if idle else JOB] = None
+                last_states[event.slot] = event.row
+    return steps
 
 
 def _order(number: str) -> tuple[int, str]:
@@ -184,10 +185,10 @@ def _drains() -> Iterator[str]:
 
 
 def table() -> str:
-    """Every sentence, by dialect and row."""
-    parts = {name: _own(dialect) for name, dialect in DIALECTS.items()}
-    parts |= {"what startds of HTCondor 25 wrote": _imported(), "drains": _drains()}
-    return "\n".join(f"== {head} ==\n" + "".join(f"{line}\n" for line in lines) for head, lines in parts.items())
+    """Return every sentence, by dialect and row."""
+    sections = {name: _own(dialect) for name, dialect in DIALECTS.items()}
+    sections |= {"what startds of HTCondor 25 wrote": _imported(), "drains": _drains()}
+    return "\n".join(f"== {head} ==\n" + "".join(f"{line}\n" for line in lines) for head, lines in sections.items())
 
 
 def test_each_row_is_worded_as_the_golden_has_it() -> None:
@@ -227,8 +228,10 @@ def test_the_golden_has_every_cause_that_a_pool_names(path: Path) -> None:
 @pytest.mark.parametrize("folder", some(FOLDERS, 20), ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_no_short_answer_of_a_slot_contradicts_itself(folder: Path) -> None:
     log = recorded(folder)[0]
-    moved = {(event.slot, event.at) for _, event in single_entries(log.read()) if isinstance(event, e.SlotTransitioned)}
-    for slot, at in spread(sorted(moved), 40):
+    transitions = {
+        (event.slot, event.at) for _, event in single_entries(log.read()) if isinstance(event, e.SlotTransitioned)
+    }
+    for slot, at in spread(sorted(transitions), 40):
         does_not_contradict_itself(why(log, slot, at).texts)
 
 

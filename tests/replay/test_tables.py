@@ -1,4 +1,4 @@
-"""Golden and property: a real schedd's queue at its instants, and through the compactions of its log."""
+"""Golden and property: a real schedd's queue at several instants, and through the compactions of its log."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NAMES = {1: "job_queue.log.1.gz", 2: "job_queue.log.2.gz", 3: "job_queue.log.3.g
 SECOND = 1_000_000
 
 IN_MEMORY = frozenset({"autoclusterattrs", "autoclusterid", "firstjobmatchdate"})
-"""What the schedd writes down when it compacts its log, not when it changes, and may have forgotten by then."""
+"""Attributes that the schedd writes when it compacts its log, not when they change, and may have lost."""
 
 
 class Sample(NamedTuple):
-    """An instant at which condor_q was asked: how long which file was then, and the time in seconds."""
+    """A recorded condor_q: how long each file was then, and the time in seconds."""
 
     number: int
     file: int
@@ -54,7 +54,7 @@ def samples() -> list[Sample]:
 
 
 def written(file: int, size: int | None = None) -> list[TableWritten]:
-    """The transactions of a file, or of its first bytes."""
+    """Return the transactions of a file, or of its first bytes."""
     events = read(TableReader, "queue", content(SPOOL / NAMES[file])[:size])[0]
     assert all(isinstance(event, TableWritten) for event in events)
     return [event for event in events if isinstance(event, TableWritten)]
@@ -66,34 +66,37 @@ def log_of_the_spool() -> EventStore:
 
 
 def value(text: str) -> float | str:
-    """Numbers are compared as such: the schedd writes 2.000000 and shows 2.0."""
+    """Return a value with numbers as floats: the schedd writes 2.000000 and shows 2.0."""
     try:
         return float(text)
     except ValueError:
         return text
 
 
-def alike(one: dict[str, str], other: dict[str, str]) -> bool:
-    names = {name for name in {*one, *other} if name not in IN_MEMORY or (name in one and name in other)}
-    return all(name in one and name in other and value(one[name]) == value(other[name]) for name in names)
+def alike(ad: dict[str, str], other_ad: dict[str, str]) -> bool:
+    names = {name for name in {*ad, *other_ad} if name not in IN_MEMORY or (name in ad and name in other_ad)}
+    return all(name in ad and name in other_ad and value(ad[name]) == value(other_ad[name]) for name in names)
 
 
-def all_alike(ours: list[Ad], theirs: list[dict[str, str]]) -> bool:
-    lowered = [{name.lower(): text for name, text in ad.items()} for ad in ours]
-    return len(ours) == len(theirs) and all(map(alike, lowered, theirs))
+def all_alike(ads: list[Ad], other_ads: list[dict[str, str]]) -> bool:
+    lower_case_ads = [{name.lower(): text for name, text in ad.items()} for ad in ads]
+    return len(ads) == len(other_ads) and all(map(alike, lower_case_ads, other_ads))
 
 
 @together("sample", samples())
 def test_the_queue_after_a_transaction_is_what_condor_q_said(sample: Sample) -> None:
-    """The schedd was ahead of its file, by transactions that the file got later: one of the states from the file's on
-    until the next sample is the one that condor_q saw."""
-    later = [other.bytes for other in samples() if other.file == sample.file and other.bytes > sample.bytes]
-    known, until = len(written(sample.file, sample.bytes)), len(written(sample.file, later[0] if later else None))
-    table, found = DaemonTable("queue"), False
+    """The schedd was ahead of its file by transactions that it wrote later: condor_q saw one of the states between the
+    file's and the next sample's."""
+    later_sizes = [other.bytes for other in samples() if other.file == sample.file and other.bytes > sample.bytes]
+    first_position, last_position = (
+        len(written(sample.file, sample.bytes)),
+        len(written(sample.file, later_sizes[0] if later_sizes else None)),
+    )
+    table, matched = DaemonTable("queue"), False
     for number, event in enumerate(written(sample.file), 1):
         table.take(event)
-        found = found or (known <= number <= until and all_alike(jobs_of(table), sample.jobs))
-    assert found
+        matched = matched or (first_position <= number <= last_position and all_alike(jobs_of(table), sample.jobs))
+    assert matched
 
 
 def test_samples_of_a_quiet_schedd_are_what_the_file_held() -> None:
@@ -108,25 +111,30 @@ def test_samples_of_a_quiet_schedd_are_what_the_file_held() -> None:
 
 @pytest.mark.parametrize(("before", "after"), list(pairwise(NAMES)))
 def test_a_compaction_changes_nothing(before: int, after: int) -> None:
-    old, new = DaemonTable("queue"), DaemonTable("queue")
+    old_table, new_table = DaemonTable("queue"), DaemonTable("queue")
     for event in written(before):
-        old.take(event)
+        old_table.take(event)
     for event in written(after):
-        if not new.reaches(event, 0):
+        if not new_table.reaches(event, 0):
             break
-        new.take(event)
-    # The schedd moves a status that all jobs of a cluster share to the cluster's ad: what a job has is the same.
-    assert all_alike(jobs_of(new), [{name.lower(): text for name, text in ad.items()} for ad in jobs_of(old)])
-    assert new.held.keys() == old.held.keys()
-    others = [key for key in old.held if key.startswith("0.")]
-    assert len(others) >= 3
-    told = ([{name: text for name, (_, text) in table.held[key].items()} for key in others] for table in (new, old))
-    assert next(told) == next(told)
-    assert (new.sequence, new.born) == (old.sequence + 1, old.born)
+        new_table.take(event)
+    # The schedd moves a status that all jobs of a cluster share to the cluster's ad: each job keeps its value.
+    assert all_alike(
+        jobs_of(new_table), [{name.lower(): text for name, text in ad.items()} for ad in jobs_of(old_table)]
+    )
+    assert new_table.held.keys() == old_table.held.keys()
+    header_keys = [key for key in old_table.held if key.startswith("0.")]
+    assert len(header_keys) >= 3
+    headers = (
+        [{name: text for name, (_, text) in table.held[key].items()} for key in header_keys]
+        for table in (new_table, old_table)
+    )
+    assert next(headers) == next(headers)
+    assert (new_table.sequence, new_table.born) == (old_table.sequence + 1, old_table.born)
 
 
 def jobs_at(second: int) -> dict[str, str]:
-    """The jobs and their status numbers, so many seconds after the table's beginning."""
+    """Return the jobs and their status numbers, so many seconds after the table's beginning."""
     ads = queue(log_of_the_spool(), (1_795_269_929 + second) * SECOND).jobs
     return {f"{ad['ClusterId']}.{ad['ProcId']}": ad["JobStatus"] for ad in ads}
 
@@ -160,7 +168,7 @@ def test_it_does_not_matter_in_which_order_files_were_imported(tmp_path: Path) -
         write(tmp_path / folder / "spool" / "job_queue.log", content(SPOOL / names))
     log, _ = imported(tmp_path / "a")
     imported(tmp_path / "b", log=log)
-    assert len(tables(log, "queue")) == 2  # two folders, two schedds
+    assert len(tables(log, "queue")) == 2  # two directories, two schedds
     alone, _ = imported(tmp_path / "a" / "spool")
     write(tmp_path / "a" / "spool" / "job_queue.log", content(SPOOL / NAMES[2]))
     imported(tmp_path / "a" / "spool", log=alone)
@@ -173,13 +181,13 @@ def test_without_the_schedds_log_the_queue_is_what_condor_q_said_last(tmp_path: 
         text = content(QUEUE / f"q-{number}.ads.gz")
         write(tmp_path / f"q-{number}.ads", text)
     log, _ = imported(tmp_path)
-    chosen = {sample.number: sample for sample in samples()}
-    for sample in (chosen[2], chosen[14], chosen[24]):
+    samples_by_number = {sample.number: sample for sample in samples()}
+    for sample in (samples_by_number[2], samples_by_number[14], samples_by_number[24]):
         assert all_alike([dict(ad, ServerTime="") for ad in queue(log, (sample.time + 5) * SECOND).jobs], [
             ad | {"servertime": ""} for ad in sample.jobs
         ])  # fmt: skip
     with pytest.raises(NotKnown):
-        queue(log, (chosen[2].time - 5) * SECOND)
+        queue(log, (samples_by_number[2].time - 5) * SECOND)
 
 
 def test_a_log_that_tells_of_no_queue_says_so(tmp_path: Path) -> None:
@@ -190,10 +198,10 @@ def test_a_log_that_tells_of_no_queue_says_so(tmp_path: Path) -> None:
 
 
 COMPACTED = [
-    # a recorded run whose schedd compacted its queue when it stopped; an instant before, and a job that it had then
+    # a recorded run whose schedd compacted its queue when it stopped; an earlier instant, and a job in the queue then
     ("02-owner-return", "2026-11-20T22:40:20Z"),
     ("09b-quota-hier-surplus", "2026-11-20T22:42:30Z"),
-    # One job is left in it, of 22:38:46; until 22:38:52 there were three more.
+    # The compacted queue has one job, of 22:38:46; until 22:38:52 there were three more.
     ("05-prio-preempt", "2026-11-20T22:38:50Z"),
 ]
 
@@ -208,24 +216,24 @@ def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
     log.close()
     with pytest.raises(
         ToolError, match=r"is unknown before .*, because job_queue.log was found then, compacted"
-    ) as refused:
+    ) as error:
         queries.queue(["-log", path, "-at", instant])
-    assert refused.value.exit_code == 1
+    assert error.value.exit_code == 1
     assert capsys.readouterr().out == ""
-    queries.queue(["-log", path, "-totals"])  # as the file was left, the queue is known
+    queries.queue(["-log", path, "-totals"])  # in the file's final state, the queue is known
     assert "Total for query: " in capsys.readouterr().out
 
 
 def compacted(number: int, *lines: str) -> str:
-    """A file of a schedd's queue that begins with a job of 12:00:00 on 2026-11-20."""
-    head = f"107 {number} CreationTimestamp 1795170000"
+    """Return a queue file of a schedd that begins with a job of 12:00:00 on 2026-11-20."""
+    header = f"107 {number} CreationTimestamp 1795170000"
     job = ("101 01.-1 Job Machine", "101 1.0 Job Machine", "103 1.0 QDate 1795176000")
-    return "".join(f"{line}\n" for line in (head, *job, *lines))
+    return "".join(f"{line}\n" for line in (header, *job, *lines))
 
 
 CHANGES = ("105 ", "103 1.0 LastMatchTime 1795176060", "106 ")
 INSTANTS = [
-    # the numbers and the changes of the files; the seconds behind 12:00:00 from which on the queue is known
+    # the files' numbers and changes; the second after 12:00:00 from which the queue is known
     ({1: ()}, 0),
     ({2: ()}, None),
     ({2: CHANGES}, 60),
@@ -243,20 +251,20 @@ def test_the_queue_is_known_from_where_a_compaction_hides_nothing(
     for number, lines in files.items():
         write(tmp_path / f"job_queue.log.{number}", compacted(number, *lines))
     log, _ = imported(tmp_path)
-    found = next(event.at for _, event in log.read_stream("source/1") if isinstance(event, SourceFound))
-    known = found if second is None else (1_795_176_000 + second) * SECOND
-    assert len(queue(log, known).jobs) == 1
+    found_at = next(event.at for _, event in log.read_stream("source/1") if isinstance(event, SourceFound))
+    known_from = found_at if second is None else (1_795_176_000 + second) * SECOND
+    assert len(queue(log, known_from).jobs) == 1
     with pytest.raises(NotKnown) as error:
-        queue(log, known - 1)
-    assert error.value.since == known
+        queue(log, known_from - 1)
+    assert error.value.since == known_from
 
 
 def test_until_its_compaction_the_file_before_tells(tmp_path: Path) -> None:
-    left = ("105 ", "103 2.0 CompletionDate 1795176100", "102 2.0", "106 ")
-    write(tmp_path / "job_queue.log.1", compacted(1, "101 2.0 Job Machine", *left))
+    completion = ("105 ", "103 2.0 CompletionDate 1795176100", "102 2.0", "106 ")
+    write(tmp_path / "job_queue.log.1", compacted(1, "101 2.0 Job Machine", *completion))
     write(tmp_path / "job_queue.log", compacted(2))
     log, _ = imported(tmp_path)
-    jobs = {at: len(queue(log, (1_795_176_000 + at) * SECOND).jobs) for at in (50, 100)}
+    jobs = {second: len(queue(log, (1_795_176_000 + second) * SECOND).jobs) for second in (50, 100)}
     assert jobs == {50: 2, 100: 1}
 
 
@@ -271,7 +279,7 @@ def fold(*lines: str, kind: str = "queue") -> DaemonTable:
 HEAD = "107 1 CreationTimestamp 1795214023"
 CLUSTER = (HEAD, "101 02.-1 Job Machine", '103 02.-1 Cmd "a"', "103 02.-1 JobStatus 1", "101 2.0 Job Machine")
 RULES = [
-    # what is written, and the job that it leaves, without what every job has
+    # the lines of the file, and the resulting job, without the attributes that every job has
     ((), {"Cmd": '"a"', "JobStatus": "1"}),
     (('103 2.0 cmd "b"',), {"Cmd": '"b"', "JobStatus": "1"}),
     (('103 2.0 Cmd "b"', "104 2.0 CMD"), {"Cmd": "undefined", "JobStatus": "1"}),
@@ -283,10 +291,10 @@ RULES = [
 ]  # fmt: skip
 
 
-@together(("lines", "left"), RULES)
-def test_a_job_has_what_its_cluster_has_and_it_does_not(lines: tuple[str, ...], left: dict[str, str]) -> None:
+@together(("lines", "expected"), RULES)
+def test_a_job_has_what_its_cluster_has_and_it_does_not(lines: tuple[str, ...], expected: dict[str, str]) -> None:
     (job,) = jobs_of(fold(*CLUSTER, *lines))
-    assert job == left | {"MyType": '"Job"', "TargetType": '"Machine"', "ClusterId": "2", "ProcId": "0"}
+    assert job == expected | {"MyType": '"Job"', "TargetType": '"Machine"', "ClusterId": "2", "ProcId": "0"}
 
 
 def test_jobs_stand_by_cluster_and_proc_and_go_with_their_record() -> None:
@@ -297,9 +305,9 @@ def test_jobs_stand_by_cluster_and_proc_and_go_with_their_record() -> None:
 
 def test_what_lacks_its_beginning_is_there_only_where_something_was_cut_out(tmp_path: Path) -> None:
     lines = "103 Customer.a@h Priority 0.5\n105 \n106 \n"
-    head = f"{HEAD}\n101 Accountant. * *\n"
-    write(tmp_path / "whole" / "Accountantnew.log", head + lines)
-    write(tmp_path / "cut" / "Accountantnew.log", f"{head}...... trimmed ......\n{lines}")
+    header = f"{HEAD}\n101 Accountant. * *\n"
+    write(tmp_path / "whole" / "Accountantnew.log", header + lines)
+    write(tmp_path / "cut" / "Accountantnew.log", f"{header}...... trimmed ......\n{lines}")
     accounts = {name: tables(imported(tmp_path / name)[0], "accountant")[0].ads() for name in ("whole", "cut")}
     assert accounts["whole"].keys() == {"Accountant."}
     assert accounts["cut"]["Customer.a@h"] == {"Priority": "0.5"}
@@ -319,10 +327,10 @@ OPERATIONS = st.lists(
 @given(OPERATIONS)
 def test_a_table_that_is_written_down_anew_is_the_same(operations: list[str]) -> None:
     table = fold(HEAD, *operations)
-    again = [HEAD]
+    rewritten = [HEAD]
     for key, ad in table.ads().items():
-        again += [f"101 {key} (empty) (empty)", *(f"103 {key} {name} {text}" for name, text in ad.items())]
-    assert fold(*again).ads() == table.ads()
+        rewritten += [f"101 {key} (empty) (empty)", *(f"103 {key} {name} {text}" for name, text in ad.items())]
+    assert fold(*rewritten).ads() == table.ads()
 
 
 @given(
@@ -352,29 +360,29 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 ASKED = [
-    # the options of poolbook q, what it prints
+    # the options of poolbook q, its output
     (("-at", "2026-11-21T14:05:38Z"), "1.0 2\n1.1 1\n1.2 2\n2.0 1\n2.1 5\n"),
     (("-at", "2026-11-21T15:05:38+01:00", "bob"), "2.0 1\n2.1 5\n"),
     (("-at", "2026-11-21T14:05:38Z", "-hold"), "2.1 5\n"),
     (("-at", "2026-11-21T14:05:38Z", "-constraint", "JobStatus == 1", "-limit", "1"), "1.1 1\n"),
     (("-at", "2026-11-21T14:06:30Z", "5.1"), "5.1 1\n"),
-    (("-at", "14:06:30", "5.1"), "5.1 1\n"),  # as of the day on which the records end
+    (("-at", "14:06:30", "5.1"), "5.1 1\n"),  # at the end of the day on which the records end
     ((), "2.0 1\n"),
 ]
 
 
-@pytest.mark.parametrize(("options", "printed"), ASKED)
+@pytest.mark.parametrize(("options", "expected"), ASKED)
 def test_q_of_an_imported_log_shows_everybodys_jobs_of_the_instant(
     audit: str,
     options: tuple[str, ...],
-    printed: str,
+    expected: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     assert queries.queue([*options, "-log", audit, "-af:j", "JobStatus"]) == 0
-    assert capsys.readouterr().out == printed
+    assert capsys.readouterr().out == expected
 
 
 def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.CaptureFixture[str]) -> None:

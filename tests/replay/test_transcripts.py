@@ -1,8 +1,6 @@
-"""Golden: what people are told, in transcripts: lines of commands, each with what it answers.
-
-Answers stand in codes: the instant, the code of the sentence, its cause in brackets, its facts (rows, expressions and
-values among them). ``sentences.txt`` pins the words, a sentence for each code and cause: a better sentence changes it
-alone.
+"""Golden: what `why` and `log` answer, in transcripts: lines of commands, each with its answer. Answers are written as
+codes: the instant, the sentence's code, its cause in brackets, its facts (including rows, expressions and values).
+``sentences.txt`` pins the words, with a sentence for each code and cause: rewording a sentence changes only that file.
 """
 
 from __future__ import annotations
@@ -25,66 +23,66 @@ SIGN = "> "
 
 
 class Session:
-    """A person before a pool."""
+    """A user with a pool."""
 
-    def __init__(self, *, words: bool = False) -> None:
-        self.words = words
+    def __init__(self, *, as_text: bool = False) -> None:
+        self.words = as_text
         self.pool = PointPool()
         self.told: list[Sentence] = []
 
     def answer(self, command: str) -> list[str]:
-        verb, *words = command.split()
+        verb, *arguments = command.split()
         if verb == "new":
-            self.pool = PointPool(*words)
+            self.pool = PointPool(*arguments)
             return []
         if verb == "why":
-            return self._why(words[-1], "-verbose" in words)
+            return self._why(arguments[-1], "-verbose" in arguments)
         if verb == "log":
-            found = entries(self.pool.log, wanted(words[0]))
-            return [line(member if self.words else evolve(member, cause=f"[{member.cause}]")) for member in found]
-        said = self.pool.say(command)
-        return [f"refused: {said.refusal}"] if said is not None and said.refusal else []
+            log_entries = entries(self.pool.log, wanted(arguments[0]))
+            return [line(member if self.words else evolve(member, cause=f"[{member.cause}]")) for member in log_entries]
+        answer = self.pool.say(command)
+        return [f"refused: {answer.refusal}"] if answer is not None and answer.refusal else []
 
     def _why(self, thing: str, verbose: bool) -> list[str]:
-        """The answer; asked of the streams that it needs and of the whole log, it is the same."""
-        what = wanted(thing)
-        everything = self.pool.events()
-        kind, _, name = what.stream.partition("/")
+        """Return the answer, after checking that it is the same from the thing's streams as from the whole log."""
+        selection = wanted(thing)
+        all_events = self.pool.events()
+        kind, _, name = selection.stream.partition("/")
         try:
-            found = why(self.pool.log, thing)
+            answer = why(self.pool.log, thing)
         except UnknownThingError as error:
             return [f"unknown: {error}"]
         if kind == "slot":
-            assert found == why_slot(everything, name)
+            assert answer == why_slot(all_events, name)
         else:
-            assert found == why_job(everything, int(name), what.proc or 0)
-        self.told += [*found.lines, *found.life]
+            assert answer == why_job(all_events, int(name), selection.proc or 0)
+        self.told += [*answer.lines, *answer.life]
         if self.words:
-            return [*found.texts, *([tell(one) for one in found.life] if verbose else [])]
-        return coded(found, verbose)
+            return [*answer.texts, *([tell(sentence) for sentence in answer.life] if verbose else [])]
+        return coded(answer, verbose)
 
 
-def coded(found: Answer, verbose: bool) -> list[str]:
-    """The lines of an answer, each with a sign, and with ``verbose`` the life behind them."""
-    lines = [f"| {_code(line)}" for line in found.lines]
-    return lines + [f"{instant(one.at)}  {_code(one)}" for one in found.life if verbose]
+def coded(answer: Answer, verbose: bool) -> list[str]:
+    """Return the lines of an answer, each with a sign, and with ``verbose`` the life that follows them."""
+    lines = [f"| {_code(line)}" for line in answer.lines]
+    return lines + [f"{instant(sentence.at)}  {_code(sentence)}" for sentence in answer.life if verbose]
 
 
 def _code(sentence: Sentence) -> str:
-    """A sentence without its words; those of its cause are pinned with the cause."""
+    """Return a sentence as codes; the cause's text is pinned with the cause."""
     facts = [f"{name}={text}" for name, text in sentence.facts.items() if text and name not in ("why", "named")]
     return f"{sentence.code} [{sentence.cause}] {'; '.join(facts)}".rstrip()
 
 
-def replayed(text: str, *, words: bool = False) -> str:
-    """The transcript as it comes out now: comments and commands as they are, answers anew, in codes or in words."""
-    session, out = Session(words=words), []
+def replayed(text: str, *, as_text: bool = False) -> str:
+    """Return the transcript as it comes out now: comments and commands unchanged, new answers, as codes or as text."""
+    session, output = Session(as_text=as_text), []
     for entry in text.splitlines():
         if entry.startswith(SIGN):
-            out += [entry, *session.answer(entry.removeprefix(SIGN))]
+            output += [entry, *session.answer(entry.removeprefix(SIGN))]
         elif not entry or entry.startswith("#"):
-            out.append(entry)
-    return "\n".join(out) + "\n"
+            output.append(entry)
+    return "\n".join(output) + "\n"
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
@@ -94,16 +92,16 @@ def test_people_are_told_what_the_transcript_says(path: Path) -> None:
 
 
 def sentences() -> str:
-    """The first sentence of each code and cause in all transcripts, with its evidence."""
-    found: dict[tuple[str, str], str] = {}
+    """Return the first sentence of each code and cause in all transcripts, with its evidence."""
+    texts: dict[tuple[str, str], str] = {}
     for path in TRANSCRIPTS:
         session = Session()
         for entry in path.read_text(encoding="utf-8").splitlines():
             if entry.startswith(SIGN):
                 session.answer(entry.removeprefix(SIGN))
-        for one in session.told:
-            found.setdefault((one.code, one.cause), one.full)
-    return "".join(f"{code} [{cause}]\n    {text}\n" for (code, cause), text in sorted(found.items()))
+        for sentence in session.told:
+            texts.setdefault((sentence.code, sentence.cause), sentence.full)
+    return "".join(f"{code} [{cause}]\n    {text}\n" for (code, cause), text in sorted(texts.items()))
 
 
 def test_each_sentence_is_worded_as_the_golden_has_it() -> None:

@@ -1,4 +1,5 @@
-"""Property: every job and slot of any log has an answer, of its streams as of the whole log, now and at any instant."""
+"""Property: `why` answers for every job and slot of any log, the same from its streams as from the whole log, now and
+at any instant."""
 
 from __future__ import annotations
 
@@ -50,29 +51,29 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
     pool.say("machine h Cpus=2 Memory=2048")
     for command in commands:
         pool.say(command)
-    everything, state = pool.events(), pool.engine.state
+    all_events, state = pool.events(), pool.engine.state
     at = pool.engine.world.now() - back * SECOND
     for number in range(1, state.next_cluster):
-        of_streams = job_events(pool.log, number)
+        stream_events = job_events(pool.log, number)
         for proc in (0, 1):
-            found = _job(everything, number, proc)
-            assert found == _job(of_streams, number, proc)
-            assert _job(everything, number, proc, at) == _job(of_streams, number, proc, at)
-            _agrees(state, number, proc, found)
-    for name in {event.slot for _, event in everything if isinstance(event, SlotCreated)}:
-        answer = why_slot(everything, name)
+            answers = _job(all_events, number, proc)
+            assert answers == _job(stream_events, number, proc)
+            assert _job(all_events, number, proc, at) == _job(stream_events, number, proc, at)
+            _agrees(state, number, proc, answers)
+    for name in {event.slot for _, event in all_events if isinstance(event, SlotCreated)}:
+        answer = why_slot(all_events, name)
         assert answer == why_slot(slot_events(pool.log, name), name)
         slot = state.slots.get(name)
         assert (f"{name} has been {slot.state_activity} since" if slot else f"{name} has been gone") in answer.texts[0]
         assert len(answer.lines) <= MOST_LINES
-        assert [s.position for s in answer.life] == sorted(s.position for s in answer.life)
+        assert [sentence.position for sentence in answer.life] == sorted(sentence.position for sentence in answer.life)
 
 
 def _job(events: list[tuple[int, Event]], number: int, proc: int, at: int | None = None) -> list[str]:
     try:
-        found = why_job(events, number, proc, at)
-        assert len(found.lines) <= MOST_LINES
-        return [*found.texts, *map(tell, found.life)]
+        answer = why_job(events, number, proc, at)
+        assert len(answer.lines) <= MOST_LINES
+        return [*answer.texts, *map(tell, answer.life)]
     except UnknownThingError:
         return []
 
@@ -86,13 +87,13 @@ _SAID = {
 }
 
 
-def _agrees(state: State, number: int, proc: int, found: list[str]) -> None:
-    """The answer's first words are the job's status in the pool."""
+def _agrees(state: State, number: int, proc: int, answer: list[str]) -> None:
+    """Check that the answer begins with the job's status in the pool."""
     cluster = state.clusters.get(number)
     if cluster is not None and proc in cluster:
-        assert f"Job {number}.{proc} {_SAID[cluster.status_of(proc)]} " in found[0]
-    elif found:
-        assert f"Job {number}.{proc} completed at" in found[0] or f"Job {number}.{proc} was removed at" in found[0]
+        assert f"Job {number}.{proc} {_SAID[cluster.status_of(proc)]} " in answer[0]
+    elif answer:
+        assert f"Job {number}.{proc} completed at" in answer[0] or f"Job {number}.{proc} was removed at" in answer[0]
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +152,8 @@ def test_a_slot_of_the_past_is_told_as_it_was(pool: Pool) -> None:
 def test_times_are_those_of_the_zone_that_is_asked_for(pool: Pool) -> None:
     zone = timezone(timedelta(hours=1))
     sentence = why_job(pool.events(), 1, 0, EPOCH, zone).lines[0]
-    said = "Job 1.0 has been running on slot1_1@h since 2027-01-15 09:00:00."
-    assert tell(sentence, zone) == f"2027-01-15 09:00:00  {said}"
+    expected = "Job 1.0 has been running on slot1_1@h since 2027-01-15 09:00:00."
+    assert tell(sentence, zone) == f"2027-01-15 09:00:00  {expected}"
 
 
 def test_a_sentence_is_a_plain_dict_for_json(pool: Pool) -> None:

@@ -1,4 +1,5 @@
-"""Property: whatever a real pool wrote, each answer of ``why`` is short, begins with the thing, and says what to do."""
+"""Property: for any records of a real pool, each answer of ``why`` is short, begins with the thing, and says what to
+do."""
 
 from __future__ import annotations
 
@@ -30,18 +31,18 @@ FOLDERS = [
 
 
 MOST = 10
-"""So many of the things of a folder are asked for."""
+"""How many of a folder's things are checked."""
 
 
 def things(log: EventStore) -> Iterator[str]:
-    """Each job, cluster and slot of which a log tells."""
-    found: set[str] = set()
+    """Return each job, cluster and slot that a log mentions."""
+    names: set[str] = set()
     for _, event in single_entries(log.read()):
         if isinstance(event, e.JobLogged | e.JobReported) and event.cluster > 0 <= event.proc:
-            found |= {f"{event.cluster}.{event.proc}", str(event.cluster)}
+            names |= {f"{event.cluster}.{event.proc}", str(event.cluster)}
         elif isinstance(event, e.SlotTransitioned):
-            found.add(event.slot)
-    yield from sorted(found)
+            names.add(event.slot)
+    yield from sorted(names)
 
 
 @pytest.mark.parametrize("folder", some(FOLDERS, 16), ids=lambda folder: f"{folder.parent.name}-{folder.name}")
@@ -53,11 +54,11 @@ def test_each_answer_of_a_real_pools_records_can_be_read_aloud(folder: Path) -> 
 
 
 def test_each_sentence_has_its_facts_once_and_ends() -> None:
-    for code, words in WORDS.items():
-        full = fill(words, dict.fromkeys(re.findall(r"\{(\w+)\}", words), "x"), verbose=True)
-        assert full.endswith("."), code
-        assert not re.search(r"[\[\]{}]|<<|>>", full), code
-        assert not re.search(r"[\[\]{}]|<<|>>", fill(words, {})), code
+    for code, template in WORDS.items():
+        sentence = fill(template, dict.fromkeys(re.findall(r"\{(\w+)\}", template), "x"), verbose=True)
+        assert sentence.endswith("."), code
+        assert not re.search(r"[\[\]{}]|<<|>>", sentence), code
+        assert not re.search(r"[\[\]{}]|<<|>>", fill(template, {})), code
 
 
 NOTED = [
@@ -72,10 +73,10 @@ NOTED = [
 ]  # fmt: skip
 
 
-@together(("expression", "read", "said"), NOTED)
+@together(("expression", "read", "expected"), NOTED)
 def test_of_an_expression_the_values_and_their_limits_are_told(
-    expression: str, read: dict[str, str], said: str
+    expression: str, read: dict[str, str], expected: str
 ) -> None:
-    note = e.EvaluationRecorded(1_800_000_305_000_000, "evaluated", "x", "SUSPEND", expression, "true", read)
-    assert values(note) == said
-    assert in_full(note).startswith(f"SUSPEND = {expression} was true, with ")
+    evidence = e.EvaluationRecorded(1_800_000_305_000_000, "evaluated", "x", "SUSPEND", expression, "true", read)
+    assert values(evidence) == expected
+    assert in_full(evidence).startswith(f"SUSPEND = {expression} was true, with ")

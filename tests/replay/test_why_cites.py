@@ -1,4 +1,4 @@
-"""Property: of jobs and slots of real pools, each sentence of ``why`` says what the records say that it cites."""
+"""Property: each sentence of ``why`` about jobs and slots of real pools says what the records that it cites say."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .cited_records import Cited, faults
 from .test_why_answers import FOLDERS, things
 
 MOST = 3
-"""So many jobs and slots of a folder are asked for: of half of the folders more than 50."""
+"""How many of a folder's jobs and slots are checked; half of the folders have more than 50."""
 RECORDINGS = sorted(folder for folder in (TRACES.parent / "recordings").iterdir() if folder.is_dir())
 
 
 def told_wrongly(log: EventStore, most: int) -> list[str]:
-    """What is wrong with the sentences on so many of a log's jobs and slots."""
-    cited = Cited(log)
+    """Return the wrong statements in the sentences about so many of a log's jobs and slots."""
+    records = Cited(log)
     names = [name for name in things(log) if "." in name or "@" in name]
     return [
         f"{name}: {tell(sentence)}: {fault}"
         for name in spread(names, most)
         for life in [why(log, name).life]
         for number, sentence in enumerate(life)
-        for fault in (*faults(name, sentence, cited), *wrong(name, number, life, cited))
+        for fault in (*faults(name, sentence, records), *wrong(name, number, life, records))
     ]
 
 
@@ -54,7 +54,7 @@ def test_each_sentence_on_a_pool_with_faults_says_what_its_records_say(recording
 
 def test_a_sentence_that_says_more_than_its_records_or_cites_a_later_one_is_found() -> None:
     log = recorded(TRACES / "04-retirement")[0]
-    cited, life = Cited(log), list(why(log, "1.0").life)
+    records, life = Cited(log), list(why(log, "1.0").life)
     for number, sentence in enumerate(life):
         for name, value, words in (
             ("slot", "slot9@localhost", "slot9"),
@@ -63,23 +63,28 @@ def test_a_sentence_that_says_more_than_its_records_or_cites_a_later_one_is_foun
         ):
             if f"{{{name}}}" in WORDS[sentence.code] and name in sentence.facts:
                 life[number] = evolve(sentence, facts=sentence.facts | {name: value})
-                assert words in "".join(wrong("1.0", number, life, cited)), sentence.full
+                assert words in "".join(wrong("1.0", number, life, records)), sentence.full
         life[number] = evolve(sentence, at=sentence.at - 1_000_000)
-        assert "is later" in "".join(wrong("1.0", number, life, cited)), sentence.full
+        assert "is later" in "".join(wrong("1.0", number, life, records)), sentence.full
         life[number] = sentence
 
 
 def test_a_sentence_that_cites_a_record_of_something_else_is_found() -> None:
     log = recorded(TRACES / "04-retirement")[0]
-    cited, life = Cited(log), why(log, "1.0").life
-    others = {sentence.code: sentence.places[0] for sentence in why(log, "5.0").life}
+    records, life = Cited(log), why(log, "1.0").life
+    places_of_other = {sentence.code: sentence.places[0] for sentence in why(log, "5.0").life}
     for sentence in life:
-        assert not list(faults("1.0", sentence, cited))
-        wrong = [evolve(sentence, at=sentence.at + 1_000_000), evolve(sentence, places=(others["submitted"],))]
+        assert not list(faults("1.0", sentence, records))
+        wrong_sentences = [
+            evolve(sentence, at=sentence.at + 1_000_000),
+            evolve(sentence, places=(places_of_other["submitted"],)),
+        ]
         if "slot" in sentence.facts and sentence.code not in ("evicted", "requeued"):
-            wrong.append(evolve(sentence, facts=sentence.facts | {"slot": "slot9@localhost"}))
-        assert [bool(list(faults("1.0", one, cited))) for one in wrong] == [True] * len(wrong), sentence.full
-        assert sentence.code == "later_next" or list(faults("2.0", sentence, cited))  # it is about the slot
+            wrong_sentences.append(evolve(sentence, facts=sentence.facts | {"slot": "slot9@localhost"}))
+        assert [bool(list(faults("1.0", wrong_sentence, records))) for wrong_sentence in wrong_sentences] == [
+            True
+        ] * len(wrong_sentences), sentence.full
+        assert sentence.code == "later_next" or list(faults("2.0", sentence, records))  # it is about the slot
 
 
 BEFORE = {
@@ -91,16 +96,16 @@ BEFORE = {
     "row 10/Killing job_ended": {"log_reported"},
     "row 12c released": {"log_reported"},
 }
-"""Effects -> their causes. Of a second in which there is one effect of the kind, its causes stand before it."""
+"""Effects -> their causes. If a second has one effect of a kind, its causes precede it."""
 
 OVER = ("evicted", "requeued", "exited")
 
 
 def is_late(sentence: Sentence, effect: Sentence, run: str) -> bool:
-    """Whether a sentence tells of what must have been before the effect above it."""
+    """Return True if a sentence reports something that must have preceded the effect above it."""
     if sentence.code == "log_reported":
         return is_given_back(sentence) and was_given_back(effect)
-    if effect.code == "shadow_did_not_find":  # the shadow that looks for the job, and not the next
+    if effect.code == "shadow_did_not_find":  # the shadow that searches for the job, not the next one
         return sentence.code == "shadow_began" and not sentence.facts["slot"]
     return sentence.code in BEFORE[effect.code] and not run
 
@@ -117,20 +122,24 @@ def was_given_back(sentence: Sentence) -> bool:
 def test_no_effect_stands_before_its_cause(folder: Path) -> None:
     log = recorded(folder)[0]
     names = [name for name in things(log) if "." in name or "@" in name]
-    found = []
+    misplaced = []
     for name in spread(names, MOST):
         run = ""
         life = why(log, name).life
         for number, effect in enumerate(life):
-            later = [one for one in life[number + 1 :] if one.at == effect.at]
-            if effect.code == "started":  # what follows the end of its run belongs to the next one
-                later = [*takewhile(lambda one: one.code not in OVER, later)]
+            simultaneous = [sentence for sentence in life[number + 1 :] if sentence.at == effect.at]
+            if effect.code == "started":  # anything after the end of the run belongs to the next one
+                simultaneous = [*takewhile(lambda one: one.code not in OVER, simultaneous)]
             if effect.code in BEFORE:
-                found += [f"{name}: {one.full} < {effect.full}" for one in later if is_late(one, effect, run)]
-            if is_given_back(effect) and any(map(was_given_back, later)) and not was_given_back(later[0]):
-                found.append(f"{name}: {effect.full} < {later[0].full}")
+                misplaced += [
+                    f"{name}: {sentence.full} < {effect.full}"
+                    for sentence in simultaneous
+                    if is_late(sentence, effect, run)
+                ]
+            if is_given_back(effect) and any(map(was_given_back, simultaneous)) and not was_given_back(simultaneous[0]):
+                misplaced.append(f"{name}: {effect.full} < {simultaneous[0].full}")
             if effect.code == "started":
                 run = effect.facts["slot"]
             elif effect.code in OVER:
                 run = ""
-    assert not found
+    assert not misplaced

@@ -1,4 +1,4 @@
-"""Golden: how a cluster's jobs fared, in the pool's own logs and in what real pools left behind."""
+"""Golden: summaries of a cluster's jobs, in the pool's own logs and in the records of real pools."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ STORIES: list[tuple[tuple[str, ...], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("story", "said"), STORIES)
-def test_a_cluster_is_summed_up_by_how_its_jobs_fared(story: tuple[str, ...], said: list[str]) -> None:
+@pytest.mark.parametrize(("story", "beginnings"), STORIES)
+def test_a_cluster_is_summed_up_by_how_its_jobs_fared(story: tuple[str, ...], beginnings: list[str]) -> None:
     pool = Pool()
     for command in ("machine h Cpus=4 Memory=2048", *story):
         pool.say(command)
-    told = [text for text in why(pool.log, "1").texts if text.startswith(("Cluster", "Job 1."))]
-    assert [text[: len(begin)] for text, begin in zip(told, said, strict=False)] == said
+    texts = [text for text in why(pool.log, "1").texts if text.startswith(("Cluster", "Job 1."))]
+    assert [text[: len(begin)] for text, begin in zip(texts, beginnings, strict=False)] == beginnings
     assert len(why(pool.log, "1").lines) <= 5
 
 
@@ -66,7 +66,7 @@ def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("pool", "pool is not a job, cluster or slot: `poolbook log pool` prints its events; why is told"),
         ("machine/h", "`poolbook log machine/h` prints its events"),
@@ -76,11 +76,11 @@ def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
         ),
     ],
 )
-def test_what_has_no_why_is_told_where_it_stands(name: str, said: str) -> None:
+def test_what_has_no_why_is_told_where_it_stands(name: str, expected: str) -> None:
     pool = Pool()
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError) as error:
         why(pool.log, name)
-    assert said in str(raised.value)
+    assert expected in str(error.value)
 
 
 def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known() -> None:
@@ -90,8 +90,8 @@ def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known()
     assert missing.startswith(
         "Records are missing from 2026-11-20 22:52:52 to 2026-11-20 22:55:08: the ends of 14 jobs are not known. ["
     )
-    before = why(log, "1", 1_795_215_160 * SECOND)  # 22:52:40
-    assert not any("missing" in text for text in before.texts)
+    earlier = why(log, "1", 1_795_215_160 * SECOND)  # 22:52:40
+    assert not any("missing" in text for text in earlier.texts)
 
 
 def test_a_slot_that_alone_has_its_name_needs_no_machine() -> None:

@@ -1,4 +1,4 @@
-"""Table: what is told of a job that cycles refused or matched, from what they wrote, whatever has changed since."""
+"""Table: how `why` explains a job that cycles rejected or matched, from their records, whatever has changed since."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ REFUSED = [
 
 
 def _refused(pool: Pool, job: str, seconds: int | None = None) -> tuple[str, str]:
-    """What stood in the way in short, and what its cycle said, with the evidence."""
+    """Return the short reason for a rejection, and its cycle's explanation with the evidence."""
     answer = why(pool.log, job, None if seconds is None else EPOCH + seconds * SECOND)
-    found = {line.code: line for line in (*answer.lines, *answer.life)}
-    return found["waits_because"].text, found["refused"].full
+    lines_by_code = {line.code: line for line in (*answer.lines, *answer.life)}
+    return lines_by_code["waits_because"].text, lines_by_code["refused"].full
 
 
-@pytest.mark.parametrize(("job", "seconds", "short", "said"), REFUSED)
+@pytest.mark.parametrize(("job", "seconds", "short", "explanation"), REFUSED)
 def test_a_job_that_waits_is_told_what_stood_in_its_way(
-    pool: Pool, job: str, seconds: int, short: str, said: str
+    pool: Pool, job: str, seconds: int, short: str, explanation: str
 ) -> None:
     short_line, cycle = _refused(pool, job, seconds)
     assert short_line.lower() == f"{short}.".lower()
     assert cycle.startswith("The negotiation cycle at 2027-01-15 08:")
-    assert said in cycle
+    assert explanation in cycle
 
 
 @pytest.mark.parametrize("slots", ["", " kind=static slots=4"])
 @pytest.mark.parametrize(
-    ("others", "said"),
+    ("others", "expected"),
     [
         ([], "every slot that it fits on is in use"),
         (["submit bob 4 seconds=900"], "the fair share of alice@example.org is used up"),
     ],
 )
-def test_a_share_is_of_several_submitters(slots: str, others: list[str], said: str) -> None:
+def test_a_share_is_of_several_submitters(slots: str, others: list[str], expected: str) -> None:
     pool = Pool()
     for command in ("submit alice 6 seconds=900", *others, f"machine h Cpus=4 Memory=2048{slots}", "run 3 min"):
         pool.say(command)
-    assert _refused(pool, "1.5")[0].lower() == f"{said}.".lower()
+    assert _refused(pool, "1.5")[0].lower() == f"{expected}.".lower()
 
 
 MATCHED = [
@@ -90,17 +90,23 @@ MATCHED = [
 ]
 
 
-@pytest.mark.parametrize(("job", "seconds", "said"), MATCHED)
+@pytest.mark.parametrize(("job", "seconds", "expected"), MATCHED)
 def test_a_job_that_was_matched_is_told_by_which_ranks_and_who_had_to_go(
-    pool: Pool, job: str, seconds: int, said: str
+    pool: Pool, job: str, seconds: int, expected: str
 ) -> None:
-    told = [one.full for one in why(pool.log, job, EPOCH + seconds * SECOND).life if one.cause == "negotiated"]
-    assert any(said in text for text in told), told
+    texts = [
+        sentence.full
+        for sentence in why(pool.log, job, EPOCH + seconds * SECOND).life
+        if sentence.cause == "negotiated"
+    ]
+    assert any(expected in text for text in texts), texts
 
 
 def test_a_slot_is_told_who_had_to_go_for_its_match(pool: Pool) -> None:
-    told = [one.text for one in why(pool.log, "slot1@a", EPOCH + 600 * SECOND).life]
-    assert "The negotiator matched it with job 4.0: the slot's RANK prefers it to the job of alice@example.org." in told
+    texts = [sentence.text for sentence in why(pool.log, "slot1@a", EPOCH + 600 * SECOND).life]
+    assert (
+        "The negotiator matched it with job 4.0: the slot's RANK prefers it to the job of alice@example.org." in texts
+    )
 
 
 def test_a_ceiling_is_told_with_its_cores() -> None:
@@ -158,5 +164,5 @@ def _ad(pool: Pool) -> dict[str, str]:
 
 def test_the_streams_that_are_gathered_tell_as_much_as_the_whole_log(pool: Pool) -> None:
     for number in range(1, 7):
-        of_streams = job_events(pool.log, number)
-        assert why_job(of_streams, number, 0) == why_job(pool.events(), number, 0)
+        stream_events = job_events(pool.log, number)
+        assert why_job(stream_events, number, 0) == why_job(pool.events(), number, 0)

@@ -33,20 +33,20 @@ def of_job(number: int, second: str, text: str, job: str = "002.000") -> str:
 
 
 def event_log(*entries: tuple[int, str, str]) -> str:
-    begun = [
+    starts = [
         (0, "22:46:40", f"Job submitted from host: {HOST.format('schedd')}"),
         (1, "22:46:45", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost"),
     ]
-    return "".join(of_job(*entry) for entry in (*begun, *entries))
+    return "".join(of_job(*entry) for entry in (*starts, *entries))
 
 
 def daemon_log(daemon: str, *lines: tuple[str, str], pid: bool = False) -> str:
-    """Lines as a daemon writes them; BEGAN and ENDED stand for what it says when it begins and ends."""
-    found = []
+    """Return lines as a daemon writes them; BEGAN and ENDED stand in for its banners at the start and end."""
+    lines_written = []
     for second, text in lines:
-        texts = [text]
+        messages = [text]
         if text == "BEGAN":
-            texts = [
+            messages = [
                 "******************************************************",
                 f"** condor_{daemon} (CONDOR_{daemon.upper()}) STARTING UP",
                 "** $CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $",
@@ -54,9 +54,9 @@ def daemon_log(daemon: str, *lines: tuple[str, str], pid: bool = False) -> str:
                 f"DaemonCore: command socket at {HOST.format(daemon)}",
             ]
         elif text == "ENDED":
-            texts = [f"**** condor_{daemon} (condor_{daemon.upper()}) pid 4711 EXITING WITH STATUS 0"]
-        found += [f"11/20/26 {second} {'(pid:4711) ' * pid}{one}\n" for one in texts]
-    return "".join(found)
+            messages = [f"**** condor_{daemon} (condor_{daemon.upper()}) pid 4711 EXITING WITH STATUS 0"]
+        lines_written += [f"11/20/26 {second} {'(pid:4711) ' * pid}{message}\n" for message in messages]
+    return "".join(lines_written)
 
 
 RUN = (
@@ -85,7 +85,7 @@ BY_STARTD = "the startd of localhost died between 2026-11-20 22:46:45 and 2026-1
 BY_SCHEDD = "the schedd of localhost died between 2026-11-20 22:46:44 and 2026-11-20 22:47:05, when it started again"
 BY_SHADOW = "the shadow died at 2026-11-20 22:47:01 (signal 9 (Killed))"
 
-# What died -> the startd's log, the schedd's, and what is said of it.
+# What died -> the startd's log, the schedd's, and the explanation.
 DEATHS: dict[str, tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]], str, str]] = {
     "startd": ((*RUN, *ANEW), SCHEDD, BY_STARTD, "StartLog:17"),
     "schedd": (RUN, SCHEDD_ANEW, BY_SCHEDD, "SchedLog:8"),
@@ -103,14 +103,14 @@ def pool(folder: Path, startd: Sequence[tuple[str, str]], schedd: Sequence[tuple
 
 
 def texts_of(log: EventStore, job: str = "2.0", at: int | None = None) -> list[str]:
-    """The answer's lines as one text, and behind it the life."""
-    found = why(log, job, at, UTC)
-    return [" ".join(line.full for line in found.lines), *(sentence.full for sentence in found.life)]
+    """Return the answer's lines as one text, followed by the life."""
+    answer = why(log, job, at, UTC)
+    return [" ".join(line.full for line in answer.lines), *(sentence.full for sentence in answer.life)]
 
 
 @pytest.mark.parametrize("died", DEATHS)
 def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_place(died: str, tmp_path: Path) -> None:
-    startd, schedd, words, place = DEATHS[died]
+    startd, schedd, explanation, place = DEATHS[died]
     second, reason = ("22:47:05", SCHEDD_AGAIN) if died == "schedd" else ("22:47:02", SOCKET)
     ends = event_log(
         (22, second, LOST.format(reason, "startd").format("startd")),
@@ -121,10 +121,12 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
     assert answer.startswith(
         "Job 2.0 has been waiting (Idle) since 2026-11-20 22:47:08. Job 2.0 was evicted from slot1@localhost"
     )
-    assert (f": {words}; its log says: Job not found at execution machine (code 1008" in answer) == bool(words)
-    assert ("died" in answer) == bool(words)
+    assert (f": {explanation}; its log says: Job not found at execution machine (code 1008" in answer) == bool(
+        explanation
+    )
+    assert ("died" in answer) == bool(explanation)
     assert place in answer
-    assert words[1:] in " ".join(life)  # the death may be known later than the connection was lost
+    assert explanation[1:] in " ".join(life)  # the death may be known later than the lost connection
 
 
 def test_a_shadow_that_tells_of_a_lost_connection_has_a_schedd_that_dies_later(tmp_path: Path) -> None:
@@ -135,8 +137,10 @@ def test_a_shadow_that_tells_of_a_lost_connection_has_a_schedd_that_dies_later(t
 
 
 def test_a_run_without_an_end_is_ended_by_the_daemon_that_died(tmp_path: Path) -> None:
-    again = event_log((1, "22:47:20", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost"))
-    texts = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, again))
+    later_start = event_log(
+        (1, "22:47:20", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost")
+    )
+    texts = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, later_start))
     assert (
         f"No record shows the end of its run on slot1@localhost: {BY_SCHEDD}. [EventLog:6, SchedLog:6, SchedLog:8]"
         in texts
@@ -160,12 +164,12 @@ def test_what_the_slot_did_by_its_policy_is_no_deaths_doing(tmp_path: Path) -> N
 def test_nothing_is_told_of_a_death_behind_a_gap_or_before_the_instant_that_is_asked_for(tmp_path: Path) -> None:
     ends = event_log((22, "22:47:02", LOST.format(SOCKET, "startd").format("startd")))
     log = pool(tmp_path / "a", (*RUN, *ANEW), SCHEDD, ends)
-    then = 1_795_214_823 * 1_000_000  # 22:47:03
+    instant = 1_795_214_823 * 1_000_000  # 22:47:03
     assert BY_STARTD[1:] in texts_of(log)[-1]
-    assert "died" not in texts_of(log, at=then)[-1]
+    assert "died" not in texts_of(log, at=instant)[-1]
     write(tmp_path / "b" / "EventLog", ends)
-    cut = daemon_log("startd", *RUN) + "...... trimmed: 9 bytes in all ......\n" + daemon_log("startd", *ANEW)
-    write(tmp_path / "b" / "StartLog", cut)
+    log_with_gap = daemon_log("startd", *RUN) + "...... trimmed: 9 bytes in all ......\n" + daemon_log("startd", *ANEW)
+    write(tmp_path / "b" / "StartLog", log_with_gap)
     assert "died" not in texts_of(imported(tmp_path / "b")[0])[-1]
 
 
@@ -175,11 +179,11 @@ ENDED = (5, "22:46:58", "Job terminated.\n\t(1) Normal termination (return value
 BEGUN = (1, "22:46:58", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost")
 RELEASED = (13, "22:46:59", "Job was released.\n\tvia condor_release (by user alice)")
 
-# What the job's log has, what it has after its schedd began anew at 22:47:05, and what the schedd had forgotten.
+# The job's log, its lines after the schedd restarted at 22:47:05, and what the schedd had forgotten.
 FORGOTTEN = [
     ((HELD,), HELD, "held"),
     ((HELD,), BEGUN, "held"),
-    ((HELD, RELEASED), RELEASED, ""),  # this one is told as it is: a job that waits may have been released
+    ((HELD, RELEASED), RELEASED, ""),  # not explained: a waiting job may have been released
     ((HELD, RELEASED), BEGUN, ""),
     ((REMOVED,), REMOVED, "removed"),
     ((REMOVED,), BEGUN, "removed"),
@@ -189,26 +193,28 @@ FORGOTTEN = [
 ]
 
 
-@together(("known", "again", "status"), FORGOTTEN)
+@together(("known_entries", "repeated_entry", "status"), FORGOTTEN)
 def test_what_a_schedd_does_again_since_it_lost_the_end_of_its_table_is_told_so(
-    known: Sequence[tuple[int, str, str]], again: tuple[int, str, str], status: str, tmp_path: Path
+    known_entries: Sequence[tuple[int, str, str]], repeated_entry: tuple[int, str, str], status: str, tmp_path: Path
 ) -> None:
-    number, _, text = again
-    words = f"The access point had forgotten that it was {status}: {BY_SCHEDD}, and lost the end of its job_queue.log."
-    for second, schedd, told in (
+    number, _, text = repeated_entry
+    explanation = (
+        f"The access point had forgotten that it was {status}: {BY_SCHEDD}, and lost the end of its job_queue.log."
+    )
+    for second, schedd, is_explained in (
         ("22:47:06", SCHEDD_ANEW, bool(status)),
-        ("22:47:06", SCHEDD, False),  # nobody died
-        ("22:59:06", SCHEDD_ANEW, False),  # too late to come of that
+        ("22:47:06", SCHEDD, False),  # no daemon died
+        ("22:59:06", SCHEDD_ANEW, False),  # too late to be the consequence
     ):
         folder = tmp_path / f"{second}-{len(schedd)}"
-        _, *life = texts_of(pool(folder, RUN, schedd, event_log(*known, (number, second, text))))
-        assert [one for one in life if "forgotten" in one] == [
-            f"{words} [EventLog:{told_at(folder)}, SchedLog:6, SchedLog:8]"
-        ] * told
+        _, *life = texts_of(pool(folder, RUN, schedd, event_log(*known_entries, (number, second, text))))
+        assert [sentence for sentence in life if "forgotten" in sentence] == [
+            f"{explanation} [EventLog:{told_at(folder)}, SchedLog:6, SchedLog:8]"
+        ] * is_explained
 
 
 def told_at(folder: Path) -> int:
-    """The line of the last entry of a folder's EventLog."""
+    """Return the line of the last entry of a folder's EventLog."""
     lines = (folder / "EventLog").read_text(encoding="utf-8").split("...\n")
     return "...\n".join(lines[:-2]).count("\n") + 2
 
@@ -216,8 +222,8 @@ def told_at(folder: Path) -> int:
 def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> None:
     write(tmp_path / "EventLog", of_job(0, "22:46:40", f"Job submitted from host: {HOST.format('schedd')}"))
     cycle = ("22:46:41", "---------- Started Negotiation Cycle ----------")
-    done = ("22:46:42", "---------- Finished Negotiation Cycle ----------")
-    negotiator = daemon_log("negotiator", ("22:46:30", "BEGAN"), cycle, done, ("22:47:30", "BEGAN"))
+    cycle_end = ("22:46:42", "---------- Finished Negotiation Cycle ----------")
+    negotiator = daemon_log("negotiator", ("22:46:30", "BEGAN"), cycle, cycle_end, ("22:47:30", "BEGAN"))
     write(tmp_path / "NegotiatorLog", negotiator)
     answer, *_ = texts_of(imported(tmp_path)[0])
     assert answer.endswith(
@@ -228,19 +234,19 @@ def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> No
 
 
 def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None:
-    """The StartLog is a real one (``data/points/deaths``); the schedd's side of it is written as a schedd does."""
+    """The StartLog is from HTCondor (``data/points/deaths``); the schedd's records are synthetic."""
     write(tmp_path / "StartLog", gzip.decompress((DATA / "points" / "deaths" / "StartLog.gz").read_bytes()))
-    begun = f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1_1@localhost"
+    start = f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1_1@localhost"
     entries = [
         (0, "17:41:57", f"Job submitted from host: {HOST.format('schedd')}"),
-        (1, "17:42:01", begun),
+        (1, "17:42:01", start),
         (22, "17:42:08", LOST.format(SOCKET, "startd").format("startd").replace("slot1@", "slot1_1@")),
         (24, "17:42:09", FAILED.replace("slot1@", "slot1_1@")),
         (4, "17:42:09", EVICTED),
     ]
     text = "".join(of_job(*entry) for entry in entries).replace("2026-11-20", "2026-11-21")
     write(tmp_path / "EventLog", text)
-    answer, *_ = texts_of(imported(tmp_path)[0], at=1_795_282_932 * 1_000_000)  # 17:42:12: the StartLog goes on
+    answer, *_ = texts_of(imported(tmp_path)[0], at=1_795_282_932 * 1_000_000)  # 17:42:12: the StartLog continues
     assert (
         "evicted from slot1_1@localhost: the starter of slot1_1@localhost died at 2026-11-21 17:42:07 (signal 9)"
         in answer
@@ -248,7 +254,7 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
     assert "StartLog:97" in answer
 
 
-# What a real pool wrote of such deaths (``data/runs``)
+# Records of such deaths from HTCondor (``data/runs``)
 
 STATIC, DYNAMIC, MASTERS = "deaths", "deaths-of-dynamic-slots", "killed-daemons"
 REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it started again",
@@ -256,13 +262,13 @@ REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it s
 
 
 def told(run: str, job: str, clock: str = "") -> list[str]:
-    """What is answered, as of a time of that day; without the date, and with the logs' own names."""
+    """Return the answer as of a time of that day, without the date and with the logs' own names."""
     log, _ = recorded(DATA / "runs" / run)
     at = round(datetime.fromisoformat(f"2026-11-22T{clock}Z").timestamp() * 1_000_000) if clock else None
     return [text.replace("2026-11-22 ", "").replace(".gz:", ":") for text in texts_of(log, job, at)]
 
 
-# Run, job, the instant that is asked about, what was killed, and the answer's words of it with the place.
+# Run, job, the instant, what was killed, and the answer's words about it with the place.
 ASKED = [
     (STATIC, "1.0", "13:26:30", "evicted from slot2@localhost: the starter of slot2@localhost died at 13:26:27 (sig",
      "StartLog:91"),
@@ -285,7 +291,7 @@ ASKED = [
     (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {REAL[DYNAMIC].format('13:31:25')}", "StartLog:142"),
     (DYNAMIC, "1.1", "13:32:53", "lost the connection to slot1_2@localhost: the schedd of localhost died between "
      "13:32:36 and 13:32:53, when it started again: Local schedd and job shadow died", "SchedLog:603"),
-    # where the MasterLog is there, it tells when
+    # if there is a MasterLog, it has the time
     (MASTERS, "3.0", "22:13:10", "The collector of localhost died at 22:13:06 (signal 9 (Killed)).", "MasterLog:39"),
     (MASTERS, "3.0", "22:13:24", "The negotiator of localhost died at 22:13:20 (signal 9 (Killed)).", "MasterLog:48"),
     (MASTERS, "1.0", "22:13:50", "slot2@localhost: the startd of localhost died at 22:13:34 (signal 9 (Killed)): Sock",
@@ -298,17 +304,17 @@ ASKED = [
 ]  # fmt: skip
 
 
-@together(("run", "job", "clock", "words", "place"), ASKED)
+@together(("run", "job", "clock", "explanation", "place"), ASKED)
 def test_of_a_real_pool_the_answer_names_the_daemon_that_was_killed(
-    run: str, job: str, clock: str, words: str, place: str
+    run: str, job: str, clock: str, explanation: str, place: str
 ) -> None:
     answer, *life = told(run, job, clock)
-    assert words in answer
+    assert explanation in answer
     assert place in " ".join([answer, *life])
 
 
-# Run -> of a job that outlived its schedd's first death, and not the second: its slot, since when the schedd was heard
-# of it, when each began anew, and the lines of both beginnings in the SchedLog.
+# Run -> a job that outlived its schedd's first death but not the second: its slot, the schedd's last report before it,
+# when each schedd restarted, and the SchedLog's lines of both restarts.
 OUTLIVED = {
     STATIC: ("slot1@localhost", "13:28:01", "13:28:17", "13:29:44", 422, 508),
     DYNAMIC: ("slot1_1@localhost", "13:32:36", "13:32:53", "13:34:20", 603, 689),
@@ -317,20 +323,22 @@ OUTLIVED = {
 
 @pytest.mark.parametrize("run", OUTLIVED)
 def test_a_schedd_that_died_twice_is_named_each_time_for_what_came_of_it(run: str) -> None:
-    slot, began, first, second, line, other = OUTLIVED[run]
+    slot, started_at, first, second, line, other_line = OUTLIVED[run]
     died = "the schedd of localhost died between {} and {}, when it started again"
     _, *life = told(run, "1.0")
     lost, ended = [text for text in life if "chedd of" in text]
-    assert lost.startswith(f"Its shadow lost the connection to {slot}: {died.format(began, first)}: Local schedd and")
+    assert lost.startswith(
+        f"Its shadow lost the connection to {slot}: {died.format(started_at, first)}: Local schedd and"
+    )
     assert lost.endswith(f"SchedLog:{line}]")
-    assert ended.startswith(f"T{died.format(first, second)[1:]}. [SchedLog:{other}, SchedLog:")
+    assert ended.startswith(f"T{died.format(first, second)[1:]}. [SchedLog:{other_line}, SchedLog:")
 
 
 def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> None:
-    """In the second in which 13.0 began its schedd died, too."""
+    """The schedd also died in the second in which 13.0 began."""
     log, _ = recorded(DATA / "recordings" / "kill-schedd-again")
     killed = "the schedd of localhost died at {} (signal 9 (Killed))"
-    forgot = (
+    had_forgotten = (
         f"The access point had forgotten that it was {{}}: {killed}, and lost the end of its job_queue.log. [bob-job"
     )
     lost = f"Its shadow lost the connection to slot2@localhost: {killed}: Local schedd and job shadow died, schedd now"
@@ -339,21 +347,23 @@ def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> N
             lost.format("23:34:15"),
             lost.format("23:34:25"),
             lost.format("23:34:40"),
-            forgot.format("completed", "23:34:40"),
+            had_forgotten.format("completed", "23:34:40"),
         ],
-        "15.0": [forgot.format("removed", "23:34:25")],
+        "15.0": [had_forgotten.format("removed", "23:34:25")],
     }
     for job, sentences in expected.items():
         _, *life = [text.replace("2026-11-22 ", "") for text in texts_of(log, job)]
-        found = [text for text in life if "the schedd of" in text]
-        assert len(found) == len(sentences)
-        assert all(text.startswith(one) for text, one in zip(found, sentences, strict=True)), found
+        schedd_texts = [text for text in life if "the schedd of" in text]
+        assert len(schedd_texts) == len(sentences)
+        assert all(text.startswith(beginning) for text, beginning in zip(schedd_texts, sentences, strict=True)), (
+            schedd_texts
+        )
 
 
 def test_a_new_shadow_is_told_before_it_finds_its_job() -> None:
     texts = told(STATIC, "1.0")
-    found = texts.index("Its shadow found it again on slot1@localhost. [alice-job.log:142]")
-    assert texts[found - 1] == "The access point started a shadow for it (pid 34590). [SchedLog:464]"
+    reconnection = texts.index("Its shadow found it again on slot1@localhost. [alice-job.log:142]")
+    assert texts[reconnection - 1] == "The access point started a shadow for it (pid 34590). [SchedLog:464]"
 
 
 def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there_before() -> None:
@@ -366,9 +376,9 @@ def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there
 
 
 def test_of_what_a_job_lost_its_connection_by_each_death_is_told_once_and_in_its_place() -> None:
-    lost = [text for text in told(MASTERS, "1.0") if text.startswith("Its shadow lost the connection")]
-    died = [text.partition("slot2@localhost: ")[2].rpartition(": ")[0] for text in lost]
-    assert died == [
+    losses = [text for text in told(MASTERS, "1.0") if text.startswith("Its shadow lost the connection")]
+    deaths = [text.partition("slot2@localhost: ")[2].rpartition(": ")[0] for text in losses]
+    assert deaths == [
         "the startd of localhost died at 22:13:34 (signal 9 (Killed))",
         "the schedd of localhost died at 22:13:50 (signal 9 (Killed))",
         "the master of localhost died between 22:13:50 and 22:16:11, when its schedd found it gone",
@@ -377,12 +387,12 @@ def test_of_what_a_job_lost_its_connection_by_each_death_is_told_once_and_in_its
 
 @pytest.mark.parametrize("run", [STATIC, DYNAMIC, MASTERS, "alike"])
 def test_a_pool_whose_daemons_were_killed_is_not_accused(run: str) -> None:
-    found = examine(recorded(DATA / "runs" / run)[0])
-    assert found.sound
-    assert found.contradictions == []
+    audit = examine(recorded(DATA / "runs" / run)[0])
+    assert audit.sound
+    assert audit.contradictions == []
 
 
 def test_a_real_match_of_a_slot_that_somebody_else_was_given_says_whose_job_ran_there() -> None:
     (text,) = [text for text in told("alike", "1.1") if "slot3@localhost" in text]
-    words = "The negotiator matched it with slot3@localhost, where job 4.1 of bob@localhost ran."
-    assert text == f"{words} [MatchLog:7, StartLog:88]"
+    expected = "The negotiator matched it with slot3@localhost, where job 4.1 of bob@localhost ran."
+    assert text == f"{expected} [MatchLog:7, StartLog:88]"

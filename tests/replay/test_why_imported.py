@@ -1,4 +1,4 @@
-"""Golden and property: what is told of jobs and slots of a real pool, from records as its daemons write them."""
+"""Golden and property: how `why` explains jobs and slots of a real pool, from records as its daemons write them."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ SLOT = "slot1@node"
 
 def log_of(events: Sequence[e.Event]) -> EventStore:
     log = open_log("memory:", create=True)
-    founded = e.PoolFounded(BEGIN, "founded", "import", "node", "htcondor-25", "node", "0", {IMPORTED: "true"})
-    found = [
+    founding = e.PoolFounded(BEGIN, "founded", "import", "node", "htcondor-25", "node", "0", {IMPORTED: "true"})
+    sources_found = [
         e.SourceFound(BEGIN, "read", f"{number}:0", number, path, kind, "node", "UTC")
         for number, (path, kind) in SOURCES.items()
     ]
-    log.append([founded, *found])
-    log.append([each for event in map(kept, events) for each in (event, reached(event))])
+    log.append([founding, *sources_found])
+    log.append([logged for event in map(kept, events) for logged in (event, reached(event))])
     return log
 
 
 def reached(event: e.Event) -> e.Event:
-    """How far its source was read with an event."""
+    """Return how far the event's source was read with it."""
     number, line = map(int, event.stimulus.split(":"))
     return e.SourceRead(BEGIN, "read", f"{number}:0", number, SOURCES[number][0], line, line, 0, "", "", "", 0)
 
 
 def kept(event: e.Event) -> e.Event:
-    """An event as a log keeps it."""
+    """Return an event as a log stores it."""
     if not isinstance(event, e.JobLogged):
         return event
     source, line = map(int, event.stimulus.split(":"))
-    one = (event.at, line, event.proc, event.subproc, event.number, event.text)
-    return e.JobsLogged(event.at, event.cause, event.stimulus, event.cluster, source, (one,))
+    log_entry = (event.at, line, event.proc, event.subproc, event.number, event.text)
+    return e.JobsLogged(event.at, event.cause, event.stimulus, event.cluster, source, (log_entry,))
 
 
 def entry(seconds: int, line: int, number: int, text: str, *, source: int = USER, proc: int = 0) -> e.JobLogged:
@@ -76,10 +76,10 @@ def entry(seconds: int, line: int, number: int, text: str, *, source: int = USER
 
 
 def report(
-    seconds: int, line: int, said: str, *, source: int, proc: int = 0, cluster: int = 1, **facts: str
+    seconds: int, line: int, kind: str, *, source: int, proc: int = 0, cluster: int = 1, **facts: str
 ) -> e.Event:
     at = BEGIN + seconds * SECOND
-    return e.JobReported(at, "reported", f"{source}:{line}", cluster, proc, said, facts)
+    return e.JobReported(at, "reported", f"{source}:{line}", cluster, proc, kind, facts)
 
 
 def moved(seconds: int, line: int, row: str, source: str, target: str, reason: str = "") -> e.Event:
@@ -87,8 +87,8 @@ def moved(seconds: int, line: int, row: str, source: str, target: str, reason: s
     return e.SlotTransitioned(at, "reported", f"{STARTD}:{line}", SLOT, row, source, target, reason)
 
 
-def of_slot(seconds: int, line: int, said: str, slot: str = SLOT, **facts: str) -> e.Event:
-    return e.SlotReported(BEGIN + seconds * SECOND, "reported", f"{STARTD}:{line}", slot, said, facts)
+def of_slot(seconds: int, line: int, kind: str, slot: str = SLOT, **facts: str) -> e.Event:
+    return e.SlotReported(BEGIN + seconds * SECOND, "reported", f"{STARTD}:{line}", slot, kind, facts)
 
 
 SUBMIT = "Job submitted from host: <10.0.0.1:9618?addrs=10.0.0.1-9618&alias=access&noUDP>"
@@ -140,9 +140,9 @@ EVERYTHING = [*LOGGED, *REPORTED, *OF_SLOT]
 
 
 def told(log: EventStore, name: str, seconds: int | None = None) -> list[str]:
-    """The answer's lines as one text, and behind it the life."""
-    found = why(log, name, None if seconds is None else BEGIN + seconds * SECOND)
-    return [" ".join(line.full for line in found.lines), *(sentence.full for sentence in found.life)]
+    """Return the answer's lines as one text, followed by the life."""
+    answer = why(log, name, None if seconds is None else BEGIN + seconds * SECOND)
+    return [" ".join(line.full for line in answer.lines), *(sentence.full for sentence in answer.life)]
 
 
 def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
@@ -182,7 +182,7 @@ def test_the_answer_is_that_of_the_instant(seconds: int) -> None:
     assert told(log_of(EVERYTHING), "1.0", seconds)[0].startswith(ANSWERS[seconds])
 
 
-# How the slot's log ends the run, behind what it has of its beginning -> the answer, and the count of the cluster.
+# How the slot's log ends the run, after its lines about the beginning -> the answer, and the cluster's count.
 ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
     "its startd was shut down": (
         [
@@ -215,9 +215,12 @@ def test_the_end_of_a_run_of_which_the_slots_log_alone_tells_is_the_answer(how: 
 
 
 def test_what_two_logs_say_alike_is_told_once() -> None:
-    again = [e.JobLogged(i.at, i.cause, f"{GLOBAL}:{n}", 1, 0, 0, i.number, i.text) for n, i in enumerate(LOGGED, 1)]
-    assert told(log_of([*EVERYTHING, *again]), "1.0") == told(log_of(EVERYTHING), "1.0")
-    assert "[EventLog:6]" in told(log_of([*again]), "1.0")[0]
+    copies = [
+        e.JobLogged(original.at, original.cause, f"{GLOBAL}:{line_number}", 1, 0, 0, original.number, original.text)
+        for line_number, original in enumerate(LOGGED, 1)
+    ]
+    assert told(log_of([*EVERYTHING, *copies]), "1.0") == told(log_of(EVERYTHING), "1.0")
+    assert "[EventLog:6]" in told(log_of([*copies]), "1.0")[0]
 
 
 def test_where_sources_disagree_both_are_told() -> None:
@@ -257,11 +260,11 @@ def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
     ad |= {"HoldReason": '"no disk"'}
     operations = [(101, "3.1", "Job", "Machine"), *((103, "3.1", name, text) for name, text in ad.items())]
     header = ((107, "1", "CreationTimestamp", "1795214200"),)
-    written = [
+    transactions = [
         e.TableWritten(BEGIN, "reported", f"{QUEUE}:1", "queue", 1, header),
         e.TableWritten(BEGIN + 9 * SECOND, "reported", f"{QUEUE}:2", "queue", 2, tuple(operations)),
     ]
-    assert told(log_of(written), "3.1") == [
+    assert told(log_of(transactions), "3.1") == [
         "Job 3.1 has been held since 2026-11-20 22:36:49. It was on hold: no disk, by the schedd's table. "
         "[job_queue.log:2] In that pool, `condor_release 3.1` lets it wait for a slot again. Its records end at "
         "2026-11-20 22:36:49.",
@@ -279,8 +282,8 @@ def test_a_job_without_a_log_is_told_from_what_daemons_say() -> None:
 
 
 def test_a_number_that_was_used_again_is_the_last_job_unless_an_earlier_instant_is_asked_for() -> None:
-    again = [entry(5000, 60, 0, SUBMIT), entry(5010, 63, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")]
-    log = log_of([*EVERYTHING, *again])
+    later_job = [entry(5000, 60, 0, SUBMIT), entry(5010, 63, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")]
+    log = log_of([*EVERYTHING, *later_job])
     assert told(log, "1.0") == [
         "Job 1.0 was removed at 2026-11-21 00:00:10. alice removed job 1.0 (condor_rm). "
         "[job.log:63] `poolbook why -verbose 1.0` tells the whole life, with where each record stands.",
@@ -294,7 +297,7 @@ HELD = entry(60, 70, 12, "Job was held.\n\tplease stop (by user alice)\n\tCode 1
 KILLED = "Job terminated.\n\t(0) Abnormal termination (signal 11)\n\t(0) No core file"
 STARTED = entry(60, 70, 1, EXECUTE)
 STOPPED = entry(61, 75, 10, "Job was suspended.")
-# What the log's last entries are -> what the answer has.
+# The log's last entries -> part of the answer.
 ENDINGS = {
     "held": (
         [HELD],
@@ -315,9 +318,9 @@ ENDINGS = {
 
 @together("name", ENDINGS)
 def test_every_end_of_a_jobs_log_has_its_answer(name: str) -> None:
-    entries, words = ENDINGS[name]
+    entries, expected = ENDINGS[name]
     (answer, *life) = told(log_of([LOGGED[0], *entries]), "1.0")
-    assert words in answer
+    assert expected in answer
     assert len(life) == len(entries) + 1 + (name == "twice")
     assert (name == "twice") == any("No record shows the end of its run" in text for text in life)
 
@@ -331,8 +334,12 @@ def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_aft
 
 @together(("seconds", "told_of_slot"), [(11, False), (14, False), (15, False), (17, True), (26, True), (28, False)])
 def test_an_eviction_is_explained_by_a_transition_within_seconds_of_it(seconds: int, told_of_slot: bool) -> None:
-    evicted = entry(seconds, 9, 4, EVICTED)
-    (text,) = [t for t in told(log_of([*LOGGED[:2], evicted, *OF_SLOT]), "1.0") if t.startswith("Job 1.0 was evicted")]
+    eviction = entry(seconds, 9, 4, EVICTED)
+    (text,) = [
+        line
+        for line in told(log_of([*LOGGED[:2], eviction, *OF_SLOT]), "1.0")
+        if line.startswith("Job 1.0 was evicted")
+    ]
     assert ("StartLog:94" in text) == told_of_slot
 
 
@@ -347,13 +354,13 @@ def test_a_retirement_that_was_called_off_is_not_why_the_job_went_later() -> Non
 
 
 def test_a_shadow_that_begins_and_ends_within_a_second_ends_after_it_began_and_on_its_own_slot() -> None:
-    other = "slot9@node"
-    shadow = [
-        report(30, 60, "shadow_began", source=SCHEDD, slot=other, shadow="4712"),
+    other_slot = "slot9@node"
+    shadow_reports = [
+        report(30, 60, "shadow_began", source=SCHEDD, slot=other_slot, shadow="4712"),
         report(30, 61, "shadow_gone", source=SCHEDD, shadow="4712", status="108"),
     ]
-    assert told(log_of([*LOGGED[:3], *REPORTED[3:5], *shadow, *OF_SLOT]), "1.0")[-2:] == [
-        f"The access point started a shadow for it (pid 4712), for {other}. [SchedLog:60]",
+    assert told(log_of([*LOGGED[:3], *REPORTED[3:5], *shadow_reports, *OF_SLOT]), "1.0")[-2:] == [
+        f"The access point started a shadow for it (pid 4712), for {other_slot}. [SchedLog:60]",
         "Its shadow ended with status 108: the job could not be started. [SchedLog:61]",
     ]
 
@@ -385,9 +392,9 @@ def test_a_shadow_that_finds_its_job_again_leaves_it_on_its_slot() -> None:
         entry(10, 14, 10, "Job was suspended."),
         entry(12, 16, 11, "Job was unsuspended."),
     ]
-    again = report(9, 70, "shadow_began", source=SCHEDD, shadow="4712")
-    for before in (LOGGED[:2], LOGGED[:1]):  # where its beginning is missing, the entry names the slot
-        texts = told(log_of([*before, *logged, again]), "1.0")
+    new_shadow = report(9, 70, "shadow_began", source=SCHEDD, shadow="4712")
+    for earlier in (LOGGED[:2], LOGGED[:1]):  # if its beginning is missing, the entry names the slot
+        texts = told(log_of([*earlier, *logged, new_shadow]), "1.0")
         assert texts[0].startswith(
             f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:52. Job 1.0 was continued on {SLOT}. ["
         )
@@ -402,9 +409,9 @@ def test_an_eviction_is_from_the_slot_of_the_error_though_another_slot_was_given
         entry(17, 13, 4, "Job was evicted. Code 13 Subcode 2\n\t(0) CPU times\n\tReason: Transfer failed"),
         LOGGED[3],
     ]
-    for first in (7, 17):  # its shadow may begin in that second, too
+    for shadow_second in (7, 17):  # its shadow may begin in that second, too
         shadows = [
-            report(first, 40, "shadow_began", source=SCHEDD, slot="slot3@node", shadow="1"),
+            report(shadow_second, 40, "shadow_began", source=SCHEDD, slot="slot3@node", shadow="1"),
             report(17, 50, "shadow_began", source=SCHEDD, slot="slot2@node", shadow="2"),
         ]
         life = told(log_of([*logged, *shadows]), "1.0")
@@ -421,8 +428,8 @@ def test_an_exit_code_that_says_that_a_checkpoint_was_written_is_not_that_of_the
     answer, *life = told(packed("one-25-l-transfer-checkpoint"), "4.1")
     assert "with code 0 (memory" in answer and "but" not in answer
     assert [text.partition(". [")[0] for text in life if "code 85" in text] == [
-        f"It wrote a checkpoint on slot1@localhost after {ran}, and ended with code 85 to be started again"
-        for ran in ("3 s", "6 s")
+        f"It wrote a checkpoint on slot1@localhost after {run_time}, and ended with code 85 to be started again"
+        for run_time in ("3 s", "6 s")
     ]
 
 
@@ -430,10 +437,10 @@ def test_a_job_that_cools_down_is_said_to_wait_until_that_is_over() -> None:
     log = packed("fault-mixed-1")
     for job, until in (("2.0", "22:05:38"), ("3.0", "22:06:03")):
         answer, *life = told(log, job)
-        words = f"It cools down until 2026-11-26 {until}: no negotiation cycle considers it before then."
-        assert words in answer and "No record" not in answer
-        assert any(text.startswith(words) for text in life)
-    assert "cools down" not in told(log, "9.0")[0]  # it did so, and was considered since then
+        expected = f"It cools down until 2026-11-26 {until}: no negotiation cycle considers it before then."
+        assert expected in answer and "No record" not in answer
+        assert any(text.startswith(expected) for text in life)
+    assert "cools down" not in told(log, "9.0")[0]  # the cool-down is over, and the job was considered since then
 
 
 def test_a_run_that_ended_and_is_to_be_repeated_has_that_as_its_cause() -> None:
@@ -450,16 +457,16 @@ def test_only_one_access_points_job_of_a_number_is_told_of() -> None:
 def test_a_match_that_led_to_another_jobs_run_or_came_after_the_start_is_not_its_cause() -> None:
     matched = report(8, 10, "matched", source=NEGOTIATOR, proc=5, slot=SLOT)
     of_other = entry(9, 11, 1, EXECUTE, proc=5)
-    later = entry(20, 12, 1, EXECUTE, proc=3)
-    log = log_of([LOGGED[1], matched, of_other, later])
+    later_start = entry(20, 12, 1, EXECUTE, proc=3)
+    log = log_of([LOGGED[1], matched, of_other, later_start])
     assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3, 5)] == [False, False, True]
 
 
 def test_matches_by_which_jobs_like_it_ran_are_one_sentence_that_says_which() -> None:
-    matched = [report(20 + n, 10 + n, "matched", source=NEGOTIATOR, slot=SLOT) for n in range(9)]
-    started = [of_slot(21 + n, 300 + n, "activated", job=f"{5 + n // 5}.0") for n in range(9)]
+    matched = [report(20 + index, 10 + index, "matched", source=NEGOTIATOR, slot=SLOT) for index in range(9)]
+    activations = [of_slot(21 + index, 300 + index, "activated", job=f"{5 + index // 5}.0") for index in range(9)]
     rejected = report(24, 90, "rejected", source=NEGOTIATOR, user="alice@pool", words="no match found")
-    texts = told(log_of([LOGGED[0], *matched, rejected, *OF_SLOT[:2], *started]), "1.0")
+    texts = told(log_of([LOGGED[0], *matched, rejected, *OF_SLOT[:2], *activations]), "1.0")
     assert [text for text in texts if "gave" in text or "matched" in text] == [
         f"The negotiator gave {SLOT} for jobs like this one, 9 times until 2026-11-20 22:37:08; jobs 5.0, 6.0 ran "
         "there. [NegotiatorLog:18, NegotiatorLog:10, StartLog:300, StartLog:305]"
@@ -468,19 +475,19 @@ def test_matches_by_which_jobs_like_it_ran_are_one_sentence_that_says_which() ->
 
 def test_a_match_by_which_a_job_like_it_ran_on_a_slot_that_was_carved_from_it_says_which() -> None:
     matched = report(20, 10, "matched", source=NEGOTIATOR, slot=SLOT)
-    ran = [
+    activations = [
         of_slot(second, second, "activated", SLOT.replace("@", f"_{number}@"), job=job)
         for number, second, job in ((1, 24, "6.0"), (2, 21, "5.0"))
     ]
-    (text,) = [text for text in told(log_of([LOGGED[0], matched, *ran]), "1.0") if "gave" in text]
+    (text,) = [text for text in told(log_of([LOGGED[0], matched, *activations]), "1.0") if "gave" in text]
     assert (
         text == f"The negotiator gave {SLOT} for jobs like this one; job 5.0 ran there. [NegotiatorLog:10, StartLog:21]"
     )
 
 
 def test_a_shadow_that_had_another_job_before_took_this_one_when_that_had_ended() -> None:
-    switched = report(27, 60, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711", before="5.0")
-    texts = told(log_of([*LOGGED[:4], *REPORTED[2:5], switched]), "1.0")
+    new_job = report(27, 60, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711", before="5.0")
+    texts = told(log_of([*LOGGED[:4], *REPORTED[2:5], new_job]), "1.0")
     assert texts[-2] == (
         f"The access point reused a shadow for it on {SLOT}: that of job 5.0 (pid 4711), which had ended. [SchedLog:60]"
     )
@@ -501,12 +508,12 @@ GIVEN: dict[str, tuple[str, list[e.Event], bool]] = {
 
 @pytest.mark.parametrize("how", GIVEN)
 def test_a_run_by_a_match_that_names_another_cluster_of_the_autocluster_names_it_and_its_slot(how: str) -> None:
-    user, others, told_of = GIVEN[how]
+    user, other_events, expected = GIVEN[how]
     matched = report(6, 10, "matched", source=NEGOTIATOR, cluster=5, user=user, slot=SLOT, preempting="none")
-    shadow = report(7, 40, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711")
-    texts = told(log_of([*LOGGED[:2], matched, shadow, *others]), "1.0")
+    shadow_began = report(7, 40, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711")
+    texts = told(log_of([*LOGGED[:2], matched, shadow_began, *other_events]), "1.0")
     sentence = f"The negotiator matched job 1.0, as one like job 5.0, with {SLOT}. [NegotiatorLog:10]"
-    assert (sentence in texts) == told_of
+    assert (sentence in texts) == expected
 
 
 def test_a_slots_claim_by_a_match_that_names_another_cluster_of_its_holder_is_told_of() -> None:
@@ -523,7 +530,7 @@ OVER = [
     e.SlotTransitioned(BEGIN + (50 + n) * SECOND, "reported", f"{STARTD}:{202 + n}", "slot2@node", *row)
     for n, row in enumerate([("11", "Claimed/Idle", "Claimed/Busy"), ("12", "Claimed/Busy", "Claimed/Idle")])
 ]
-# What its slot's log has of a run behind the end of the job's own log -> the answer.
+# What the slot's log says about a run after the end of the job's own log -> the answer.
 BY_SLOT_ALONE: dict[str, tuple[list[e.Event], str]] = {
     "begun": (
         [*LATER_RUN],
@@ -543,9 +550,9 @@ BY_SLOT_ALONE: dict[str, tuple[list[e.Event], str]] = {
 
 @pytest.mark.parametrize("how", BY_SLOT_ALONE)
 def test_a_job_of_which_its_slots_log_alone_has_the_last_run_is_not_waiting(how: str) -> None:
-    of_run, words = BY_SLOT_ALONE[how]
-    log = log_of([*LOGGED[:3], *REPORTED[2:3], *OF_SLOT, *of_run])
-    assert told(log, "1.0")[0].startswith(f"Job 1.0 {words}")
+    run_events, expected = BY_SLOT_ALONE[how]
+    log = log_of([*LOGGED[:3], *REPORTED[2:3], *OF_SLOT, *run_events])
+    assert told(log, "1.0")[0].startswith(f"Job 1.0 {expected}")
 
 
 def test_the_slot_of_an_end_is_that_of_the_last_run_and_not_of_one_before() -> None:
@@ -558,11 +565,11 @@ def test_the_slot_of_an_end_is_that_of_the_last_run_and_not_of_one_before() -> N
     assert told(log_of([*LOGGED[:3], ends]), "1.0")[-1].startswith("Job 1.0 ended, with code 0")
 
 
-@pytest.mark.parametrize(("times", "words"), [(1, ""), (3, ", 3 times until 2026-11-20 22:37:02")])
-def test_matches_of_which_no_record_says_who_ran_are_one_sentence(times: int, words: str) -> None:
-    matched = [report(20 + n, 10 + n, "matched", source=NEGOTIATOR, slot=SLOT) for n in range(times)]
+@pytest.mark.parametrize(("times", "expected"), [(1, ""), (3, ", 3 times until 2026-11-20 22:37:02")])
+def test_matches_of_which_no_record_says_who_ran_are_one_sentence(times: int, expected: str) -> None:
+    matched = [report(20 + index, 10 + index, "matched", source=NEGOTIATOR, slot=SLOT) for index in range(times)]
     (text,) = [text for text in told(log_of([LOGGED[0], *matched]), "1.0") if "matched" in text]
-    assert text.startswith(f"The negotiator matched it with {SLOT}{words}; no record shows a run that followed. [")
+    assert text.startswith(f"The negotiator matched it with {SLOT}{expected}; no record shows a run that followed. [")
 
 
 def test_a_real_match_by_which_another_job_ran_names_it(tmp_path: Path) -> None:
@@ -573,18 +580,21 @@ def test_a_real_match_by_which_another_job_ran_names_it(tmp_path: Path) -> None:
 
 
 def test_a_match_of_which_two_logs_tell_leads_to_one_run() -> None:
-    matched = [report(6, 10 + n, "matched", source=n, slot=SLOT) for n in (NEGOTIATOR, SCHEDD)]
+    matched = [
+        report(6, 10 + source_number, "matched", source=source_number, slot=SLOT)
+        for source_number in (NEGOTIATOR, SCHEDD)
+    ]
     log = log_of([LOGGED[1], *matched, entry(20, 12, 1, EXECUTE, proc=3)])
     assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3)] == [True, False]
 
 
-@pytest.mark.parametrize(("later", "is_cause"), [(15, True), (60, False)])
+@pytest.mark.parametrize(("start_second", "is_cause"), [(15, True), (60, False)])
 def test_a_match_of_a_partitionable_slot_leads_to_the_runs_on_what_is_left_of_it_soon(
-    later: int, is_cause: bool
+    start_second: int, is_cause: bool
 ) -> None:
-    parts = [EXECUTE.replace(SLOT, f"slot1_{number}@node") for number in (1, 2)]
+    executions = [EXECUTE.replace(SLOT, f"slot1_{number}@node") for number in (1, 2)]
     matched = report(7, 10, "matched", source=NEGOTIATOR, slot=SLOT)
-    log = log_of([matched, entry(7, 3, 1, parts[0]), entry(7 + later, 12, 1, parts[1], proc=3)])
+    log = log_of([matched, entry(7, 3, 1, executions[0]), entry(7 + start_second, 12, 1, executions[1], proc=3)])
     assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3)] == [True, is_cause]
 
 
@@ -641,13 +651,13 @@ def test_a_slot_whose_startd_ended_is_no_more() -> None:
         BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", {"how": "fast", "pid": "7"}
     )
     (answer, *_) = told(log_of([*EVERYTHING, end]), SLOT)
-    ended = "The startd ended (fast, pid 7). [StartLog:200]"
-    assert answer.startswith(f"Slot {SLOT} has been gone since 2026-11-20 22:38:10. {ended}")
+    expected = "The startd ended (fast, pid 7). [StartLog:200]"
+    assert answer.startswith(f"Slot {SLOT} has been gone since 2026-11-20 22:38:10. {expected}")
 
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 HEADER = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\) \S+ (\d\d:\d\d:\d\d) ", re.MULTILINE)
-# The entry that a job's log has last, of those that say where it is -> how the answer begins.
+# The last entry of a job's log that shows where the job is -> how the answer begins.
 LAST = {
     1: "has been running", 4: "has been waiting", 5: "completed", 9: "was removed", 12: "has been held",
     13: "has been waiting", 10: "has been suspended",
@@ -655,13 +665,13 @@ LAST = {
 
 
 def entries_of(folder: Path) -> dict[str, list[tuple[str, int]]]:
-    """The entries of each job in a folder's job event logs, by a plain look at the headers: time of day and number."""
-    found: dict[str, set[tuple[str, int]]] = {}
+    """Return the entries of each job in a folder's job event logs, from the headers alone: time of day and number."""
+    entries_by_job: dict[str, set[tuple[str, int]]] = {}
     for path in [*folder.glob("EventLog*"), *folder.glob("*-job.log*")]:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         for number, cluster, proc, time in HEADER.findall(data.decode()):
-            found.setdefault(f"{int(cluster)}.{int(proc)}", set()).add((time, int(number)))
-    return {job: sorted(entries) for job, entries in found.items()}
+            entries_by_job.setdefault(f"{int(cluster)}.{int(proc)}", set()).add((time, int(number)))
+    return {job: sorted(entries) for job, entries in entries_by_job.items()}
 
 
 FARED = {
@@ -674,42 +684,46 @@ FARED = {
     "idle": "has been waiting",
     UNTOLD: "has no records after",
 }
-"""How a job's own answer says what its cluster's summary counts it as."""
+"""How a job's own answer words the outcome that its cluster's summary counts."""
 BY_SLOTS = {
     "05-prio-preempt": {"2.1": "was ended after 16 s: the startd was shut down"},
     "09a-quota-static-nosurplus": {f"3.{proc}": "was ended after 1" for proc in range(10)},
     "10-fairshare": {f"{job}": "ended after 5 s." for job in (1.7, 1.8, 2.7, 2.8, 3.7)},
 }
-"""Jobs whose logs end, or have a gap, while they run: what the StartLog has of the ends of their runs."""
+"""Jobs whose logs end, or have a gap, while they run: what the StartLog says about the ends of their runs."""
 
 
 @pytest.mark.parametrize("trace", some(sorted(path.name for path in TRACES.iterdir() if path.is_dir()), 9, BY_SLOTS))
 def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
     log, _ = recorded(TRACES / trace)
     jobs = sorted(entries_of(TRACES / trace).items())
-    fared = {cluster: outcomes(log, cluster) for cluster in {int(job.partition(".")[0]) for job, _ in jobs}}
-    for job, logged in spread(jobs, 12):  # of hundreds that are alike some are enough
-        found = why(log, job)
-        answer, life = found.texts[0], [sentence.text for sentence in found.life]
-        assert _is_in_order(found.life)
+    outcomes_by_cluster = {
+        cluster: outcomes(log, cluster) for cluster in {int(job.partition(".")[0]) for job, _ in jobs}
+    }
+    for job, logged in spread(jobs, 12):  # a few of hundreds of similar jobs are enough
+        answer_of_job = why(log, job)
+        answer, life = answer_of_job.texts[0], [sentence.text for sentence in answer_of_job.life]
+        assert _is_in_order(answer_of_job.life)
         cluster, _, proc = job.partition(".")
-        assert f"Job {job} {FARED[fared[int(cluster)].status[int(proc)]]} " in answer
+        assert f"Job {job} {FARED[outcomes_by_cluster[int(cluster)].status[int(proc)]]} " in answer
         for number, codes in ((1, ["started"]), (4, ["evicted", "requeued"]), (12, ["held", "held_by_user"])):
-            told_of = sum(sentence.code in codes for sentence in found.life)
+            told_of = sum(sentence.code in codes for sentence in answer_of_job.life)
             assert told_of == sum(entry[1] == number for entry in logged), job
         by_slot = BY_SLOTS.get(trace, {}).get(job)
         assert [f" {by_slot}" in text for text in life if text.startswith("Its run on ")] == [True] * bool(by_slot), job
         if by_slot:
             continue
-        known = [(time, LAST[number]) for time, number in logged if number in LAST]
-        of_last_second = [words for time, words in known if time == known[-1][0]]
-        assert not known or any(answer.startswith(f"Job {job} {words}") for words in of_last_second), answer
+        last_entries = [(time, LAST[number]) for time, number in logged if number in LAST]
+        possible_beginnings = [beginnings for time, beginnings in last_entries if time == last_entries[-1][0]]
+        assert not last_entries or any(
+            answer.startswith(f"Job {job} {beginnings}") for beginnings in possible_beginnings
+        ), answer
     for name in {event.slot for _, event in log.read() if isinstance(event, e.SlotTransitioned)}:
         answer, *life = told(log, name)
         assert answer.startswith(f"Slot {name} has been ") and life
 
 
-# What is asked for -> what the refusal has.
+# The thing -> part of the error.
 UNKNOWN = {
     "1.7": "the log has no job 1.7; of cluster 1 it has 1.0",
     "9.0": "the log has no job 9.0; it has jobs of clusters 1, 2",
@@ -720,31 +734,33 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_not_there_is_answered_with_what_is(name: str) -> None:
-    with pytest.raises(UnknownThingError) as refused:
+    with pytest.raises(UnknownThingError) as error:
         why(log_of([*EVERYTHING, report(3, 90, "rejected", source=NEGOTIATOR, cluster=0)]), name)
-    assert str(refused.value.args[0]) == UNKNOWN[name]
+    assert str(error.value.args[0]) == UNKNOWN[name]
 
 
 @given(
-    kept=st.lists(st.sampled_from(EVERYTHING), unique_by=id, max_size=len(EVERYTHING)).map(tuple),
+    records=st.lists(st.sampled_from(EVERYTHING), unique_by=id, max_size=len(EVERYTHING)).map(tuple),
     texts=st.lists(st.text(max_size=60), max_size=3),
     at=st.one_of(st.none(), st.integers(0, 60)),
 )
 @settings(max_examples=30, deadline=None)
 def test_whatever_of_the_records_is_there_in_whatever_order_there_is_an_answer(
-    kept: tuple[e.Event, ...], texts: list[str], at: int | None
+    records: tuple[e.Event, ...], texts: list[str], at: int | None
 ) -> None:
-    odd = [entry(30, 300 + n, number, text) for number, text in enumerate(texts, 3) for n in (number,)]
-    log = log_of([*kept, *odd])
+    odd_entries = [
+        entry(30, 300 + line_number, number, text) for number, text in enumerate(texts, 3) for line_number in (number,)
+    ]
+    log = log_of([*records, *odd_entries])
     for name in ("1.0", SLOT):
         try:
-            found = why(log, name, None if at is None else BEGIN + at * SECOND)
+            answer = why(log, name, None if at is None else BEGIN + at * SECOND)
         except UnknownThingError:
             continue
-        assert _is_in_order(found.life)
-        assert found.texts[0].startswith(("Job 1.0 ", f"Slot {SLOT} "))
-        assert len(found.lines) <= 5
-        assert at is None or all(sentence.at <= BEGIN + at * SECOND for sentence in (*found.lines, *found.life))
+        assert _is_in_order(answer.life)
+        assert answer.texts[0].startswith(("Job 1.0 ", f"Slot {SLOT} "))
+        assert len(answer.lines) <= 5
+        assert at is None or all(sentence.at <= BEGIN + at * SECOND for sentence in (*answer.lines, *answer.life))
 
 
 def _is_in_order(life: Sequence[Sentence]) -> bool:
@@ -757,12 +773,14 @@ def test_what_is_listed_has_the_place_of_its_record_and_the_reason_that_stands_t
     places = PlaceNames(log)
     lines = [line(member, UTC, places.name(member.stimulus)) for member in entries(log, wanted(SLOT))]
     assert len(lines) == len(OF_SLOT)
-    (found,) = [text for text in lines if " 13a " in text]
-    assert re.search(r"13a +H Claimed/Busy -> Preempting/Vacating +preempting claim based on user priority \[", found)
-    assert found.endswith("[StartLog:94]")
+    (listed_line,) = [text for text in lines if " 13a " in text]
+    assert re.search(
+        r"13a +H Claimed/Busy -> Preempting/Vacating +preempting claim based on user priority \[", listed_line
+    )
+    assert listed_line.endswith("[StartLog:94]")
 
 
-# Paths -> what their files are called.
+# Paths -> the short names of their files.
 NAMES = {
     ("/a/StartLog", "/a/EventLog"): ["StartLog", "EventLog"],
     ("/a/x/StartLog", "/a/y/StartLog", "/a/y/EventLog"): ["x/StartLog", "y/StartLog", "EventLog"],
@@ -773,20 +791,24 @@ NAMES = {
 
 @pytest.mark.parametrize("paths", NAMES)
 def test_a_file_is_called_by_as_much_of_its_path_as_tells_it_apart(paths: tuple[str, ...]) -> None:
-    found = shortest_tails(dict(enumerate(paths, 1)))
-    assert [found[number] for number in sorted(found)] == NAMES[paths]
+    short_names = shortest_tails(dict(enumerate(paths, 1)))
+    assert [short_names[number] for number in sorted(short_names)] == NAMES[paths]
 
 
 def test_a_job_of_whose_removal_the_schedds_table_alone_tells_does_not_run() -> None:
     ad = {"ClusterId": "1", "ProcId": "0", "QDate": "1795214202", "User": '"alice@pool"', "JobStatus": "2"}
-    made = [(101, "1.0", "Job", "Machine"), *((103, "1.0", name, text) for name, text in ad.items())]
-    gone = {"JobStatus": "3", "EnteredCurrentStatus": "1795214260", "RemoveReason": '"via condor_rm (by user eve)"'}
-    removed = [*((103, "1.0", name, text) for name, text in gone.items()), (102, "1.0", "", "")]
-    written = [
+    creation = [(101, "1.0", "Job", "Machine"), *((103, "1.0", name, text) for name, text in ad.items())]
+    removed_ad = {
+        "JobStatus": "3",
+        "EnteredCurrentStatus": "1795214260",
+        "RemoveReason": '"via condor_rm (by user eve)"',
+    }
+    removal = [*((103, "1.0", name, text) for name, text in removed_ad.items()), (102, "1.0", "", "")]
+    transactions = [
         e.TableWritten(BEGIN + at * SECOND, "reported", f"{QUEUE}:{line}", "queue", line, tuple(operations))
-        for at, line, operations in ((2, 1, made), (60, 2, removed))
+        for at, line, operations in ((2, 1, creation), (60, 2, removal))
     ]
-    log = log_of([*LOGGED[:2], *written])
+    log = log_of([*LOGGED[:2], *transactions])
     assert told(log, "1.0")[0].startswith(
         "Job 1.0 was removed at 2026-11-20 22:37:40. eve removed job 1.0 (condor_rm) after 1 run. [job_queue.log:2]"
     )
@@ -800,16 +822,16 @@ def test_a_job_that_only_an_older_part_of_the_queues_log_has_is_told_of() -> Non
 
     status = {"cluster": (103, "07.-1", "User", '"carol@node"'), "job": (103, "7.0", "JobStatus", "3")}
     date = (103, "7.0", "QDate", str(BEGIN // SECOND))
-    before = written(5, 1, (101, "07.-1", "Job", "Machine"), status["cluster"], (101, "7.0", "Job", "Machine"), date)
-    left = written(60, 2, status["job"], (102, "7.0", "", ""), (102, "07.-1", "", ""))
-    anew = written(90, 3, (107, "2", "CreationTimestamp", "1795214400"))
-    log = log_of([before, left, anew])
+    creation = written(5, 1, (101, "07.-1", "Job", "Machine"), status["cluster"], (101, "7.0", "Job", "Machine"), date)
+    departure = written(60, 2, status["job"], (102, "7.0", "", ""), (102, "07.-1", "", ""))
+    rotation = written(90, 3, (107, "2", "CreationTimestamp", "1795214400"))
+    log = log_of([creation, departure, rotation])
     answer, *life = told(log, "7.0")
     assert "Job 7.0 was removed" in answer
     assert "carol@node submitted job 7.0" in " ".join(life)
 
 
-# Trace and job -> how the sentences of its evictions go on without their evidence.
+# Trace and job -> the sentences of its evictions after the slot, without their evidence.
 CAUSES = {
     ("traces/02-owner-return", "1.0"): [
         "after 46 s: PREEMPT became true.",
@@ -826,14 +848,20 @@ CAUSES = {
 @pytest.mark.parametrize(("folder", "job"), CAUSES)
 def test_an_eviction_has_its_cause_and_not_the_words_of_the_protocol(folder: str, job: str) -> None:
     log, _ = recorded(TRACES.parent / folder)
-    evicted = [one for one in why(log, job).life if one.code == "evicted"]
-    assert [text.partition("@localhost ")[2] for text in (one.text for one in evicted)] == CAUSES[folder, job]
-    assert all("StartLog" in one.full for one in evicted if "RELEASE_CLAIM" in one.full or "PREEMPT" in one.text)
+    evictions = [sentence for sentence in why(log, job).life if sentence.code == "evicted"]
+    assert [text.partition("@localhost ")[2] for text in (sentence.text for sentence in evictions)] == CAUSES[
+        folder, job
+    ]
+    assert all(
+        "StartLog" in sentence.full
+        for sentence in evictions
+        if "RELEASE_CLAIM" in sentence.full or "PREEMPT" in sentence.text
+    )
 
 
 def test_who_is_continued_since_it_has_to_leave_is_told_so() -> None:
     log, _ = recorded(TRACES / "02-owner-return")
-    texts = [one.text for one in why(log, "1.0").life if one.code == "continued"]
+    texts = [sentence.text for sentence in why(log, "1.0").life if sentence.code == "continued"]
     assert [text.partition("@localhost")[2] for text in texts] == [
         ": CONTINUE became true.",
         ": PREEMPT became true.",
@@ -859,17 +887,17 @@ def test_a_startd_that_says_no_more_than_its_status_is_told_to_have_ended_with_i
 
 
 def evicted(times: int, codes: Sequence[int] = (1018,)) -> EventStore:
-    """A job that was evicted so many times, for reasons with these codes in turn, and then removed."""
+    """Return the log of a job that was evicted so many times, with these reason codes in turn, and then removed."""
     entries = [entry(1, 0, 0, SUBMIT)]
     for number in range(times):
-        which = number % len(codes)
-        text = f"Job was evicted. Code {codes[which]} Subcode 0\n\t(0) CPU times\n\tReason: reason {which}"
+        code_index = number % len(codes)
+        text = f"Job was evicted. Code {codes[code_index]} Subcode 0\n\t(0) CPU times\n\tReason: reason {code_index}"
         entries += [entry(10 * number + 2, 0, 1, EXECUTE), entry(10 * number + 7, 0, 4, text)]
     return log_of([*entries, entry(10 * times + 60, 0, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")])
 
 
 @pytest.mark.parametrize(
-    ("times", "codes", "said"),
+    ("times", "codes", "expected"),
     [
         (0, [1018], []),
         (1, [1018], ["once at 2026-11-20 22:36:47, because reason 0 (code 1018"]),
@@ -883,11 +911,11 @@ def evicted(times: int, codes: Sequence[int] = (1018,)) -> EventStore:
     ],
 )
 def test_the_answer_lists_the_evictions_with_their_times_and_causes(
-    times: int, codes: list[int], said: list[str]
+    times: int, codes: list[int], expected: list[str]
 ) -> None:
     text = told(evicted(times, codes), "1.0")[0]
-    assert [part for part in said if part not in text] == []
-    assert ("Job 1.0 was evicted" in text) is bool(said)
+    assert [phrase for phrase in expected if phrase not in text] == []
+    assert ("Job 1.0 was evicted" in text) is bool(expected)
 
 
 HONEST = TRACES.parent / "honest"

@@ -1,4 +1,4 @@
-"""Specification: `why` names the slot that a job would get but for the retirement time of the job there."""
+"""Specification: `why` names the slot that a job would get if the job there had no retirement time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAID = (
 
 
 @together(
-    ("rank", "retirement", "owner", "named"),
+    ("rank", "retirement", "owner", "is_explained"),
     [
         ("TARGET.Wanted is true", "600", "bob", True),
         ("TARGET.Wanted is true", "0", "bob", False),
@@ -25,7 +25,7 @@ SAID = (
     ],
 )
 def test_a_job_that_a_slot_prefers_waits_for_the_retirement_of_the_job_there(
-    rank: str, retirement: str, owner: str, named: bool
+    rank: str, retirement: str, owner: str, is_explained: bool
 ) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(3600, grace=None))
     pool.machine(static=1, cpus=1, Rank=rank, MaxJobRetirementTime=retirement)
@@ -35,5 +35,5 @@ def test_a_job_that_a_slot_prefers_waits_for_the_retirement_of_the_job_there(
     pool.advance(1)
     assert pool.status("1.0") == "Running"
     texts = why_job(pool.log.read(), 2, 0).texts
-    assert (SAID in texts) == named, texts
-    assert any("retirement time" in text for text in texts) == named
+    assert (SAID in texts) == is_explained, texts
+    assert any("retirement time" in text for text in texts) == is_explained

@@ -1,5 +1,5 @@
-"""A virtual pool whose execution points hear of more than jobs: of their owners, their administrators, and holders of
-claims outside of the pool. Its lines are those of ``virtual_pool``, and more."""
+"""A virtual pool whose execution points receive more than jobs: actions of their owners, their administrators, and
+claim holders outside the pool. It accepts the lines of ``virtual_pool``, and more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .virtual_pool import Pool
 
 HOLDER = "other.example.org"
 BACKFILL = "ENABLE_BACKFILL=true BACKFILL_SYSTEM=EXEC EXEC_Executable=/bin/burn EXEC_InitialDir=/var/tmp"
-"""What a machine's settings are for backfill."""
+"""A machine's settings for backfill."""
 
 
 def _words(words: tuple[str, ...]) -> dict[str, str]:
-    """lease=60 rank=5: what is said by name."""
+    """lease=60 rank=5: keyword arguments."""
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
@@ -33,43 +33,43 @@ class PointPool(Pool):
     # The owner and the sensors
 
     def _touch(self, machine: str) -> None:
-        """touch h: somebody presses a key."""
+        """touch h: press a key."""
         self._read(machine, last_input=self._world.now())
 
     def _load(self, machine: str, load: str) -> None:
-        """load h 1.5: the owner's own processes make this load."""
+        """load h 1.5: the owner's own processes cause this load."""
         self._read(machine, load=float(load))
 
-    def _read(self, machine: str, **said: object) -> None:
-        before = self._world.sense(machine)
-        self._world.set_readings(machine, evolve(before if before else NOTHING_READ, **said))  # type: ignore[arg-type]
+    def _read(self, machine: str, **readings: object) -> None:
+        previous = self._world.sense(machine)
+        self._world.set_readings(machine, evolve(previous if previous else NOTHING_READ, **readings))  # type: ignore[arg-type]
 
     def _benchmarked(self, slot: str, mips: str, kflops: str) -> StimulusResult:
         return self._handle(s.BenchmarksDone(self._id("benchmarks"), slot, int(mips), int(kflops)))
 
     def _configure(self, machine: str, *words: str) -> StimulusResult:
-        """configure h POLLING_INTERVAL=10 slot1@h.PREEMPT=false: the whole of the settings; of ads what changes."""
+        """configure h POLLING_INTERVAL=10 slot1@h.PREEMPT=false: all the settings; the changes of the ads."""
         settings = {name: text for name, text in _words(words).items() if "." not in name}
         slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine and not slot.parent]
         plans = []
         for slot in slots:
-            own = {
+            slot_settings = {
                 name.removeprefix(f"{slot.name}."): text
                 for name, text in _words(words).items()
                 if name.startswith(f"{slot.name}.")
             }
-            plans.append(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **own}))
+            plans.append(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **slot_settings}))
         return self._handle(s.Reconfigure(self._id("configure"), machine, settings, {}, tuple(plans)))
 
     # The backfill client
 
     def _client(self, machine: str, *words: str) -> None:
-        """client h seconds=30: what the next clients do; client h immortal: no signal ends them."""
+        """client h seconds=30: how the next clients behave; client h immortal: no signal ends them."""
         seconds = float(_words(words).get("seconds", CLIENT.seconds))
         self._world.clients[machine] = evolve(CLIENT, seconds=seconds, immortal="immortal" in words)
 
     def _exit(self, machine: str, code: str = "0") -> None:
-        """exit h 1: the client ends by itself."""
+        """exit h 1: the client exits."""
         self._world.client_exits(machine, int(code))
 
     # The administrator
@@ -90,16 +90,16 @@ class PointPool(Pool):
     def _thaw(self, slot: str) -> StimulusResult:
         return self._handle(s.ContinueClaim(self._id("thaw"), "root", slot))
 
-    # A holder outside of the pool
+    # A claim holder outside the pool
 
     def _notify(self, slot: str) -> StimulusResult:
         return self._handle(s.NotifyMatch(self._id("notify"), slot))
 
     def _claim(self, slot: str, claim: str, *words: str) -> StimulusResult:
-        """claim slot1@h c1 lease=60 Department=3: what has a capital is of the job."""
-        given = _words(words)
-        lease = int(given.pop("lease", "0"))
-        ad = {"Owner": quoted("carol"), "User": quoted("carol@example.org"), "RequestCpus": "1", **given}
+        """claim slot1@h c1 lease=60 Department=3: capitalized names are the job's attributes."""
+        options = _words(words)
+        lease = int(options.pop("lease", "0"))
+        ad = {"Owner": quoted("carol"), "User": quoted("carol@example.org"), "RequestCpus": "1", **options}
         job = f"77.{claim.removeprefix('c')}"
         return self._handle(s.RequestClaim(self._id("claim"), slot, claim, HOLDER, "carol@example.org", job, ad, lease))
 

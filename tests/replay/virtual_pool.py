@@ -27,7 +27,7 @@ JOB = {
     "Rank": "0.0",
     "JobPrio": "0",
 }
-# What a line's word sets in the job's ad.
+# What a word of a line sets in the job's ad.
 WORDS = {
     "seconds": "VirtualSeconds",
     "code": "VirtualCode",
@@ -47,15 +47,15 @@ UNITS = {"s": 1, "min": 60, "h": 3600}
 
 
 def behave(launch: Launch) -> Behaviour:
-    """As the ad says; with VirtualEnd a job fails to start, is lost, ends by a signal, or exceeds its memory."""
-    usual = sleeps(launch)
+    """Behave as the ad says; with VirtualEnd a job fails to start, is lost, ends by a signal, or exceeds its memory."""
+    behaviour = sleeps(launch)
     end = launch.job_ad.get("VirtualEnd", "")
-    never = usual.grace is not None and usual.grace < 0
+    ignores_signals = behaviour.grace is not None and behaviour.grace < 0
     return Behaviour(
-        seconds=usual.seconds,
-        code=usual.code,
+        seconds=behaviour.seconds,
+        code=behaviour.code,
         signal=11 if end == '"signal"' else None,
-        grace=None if never else usual.grace,
+        grace=None if ignores_signals else behaviour.grace,
         failure="Failed to execute '/bin/sleep': no such file" if end == '"failure"' else "",
         lost=end == '"lost"',
     )
@@ -76,9 +76,9 @@ class Pool:
         return list(self.log.read())
 
     def say(self, line: str) -> StimulusResult | None:
-        """Do what a line says; None for one that only lets time pass."""
-        command, *words = line.split()
-        return getattr(self, f"_{command}")(*words)  # type: ignore[no-any-return]
+        """Execute a line and return the answer; None for a line that only lets time pass."""
+        command, *arguments = line.split()
+        return getattr(self, f"_{command}")(*arguments)  # type: ignore[no-any-return]
 
     def _handle(self, stimulus: s.Stimulus) -> StimulusResult:
         return self.engine.handle([stimulus])[0]
@@ -89,11 +89,11 @@ class Pool:
 
     def _machine(self, name: str, *words: str) -> StimulusResult:
         """machine h Cpus=2 Memory=2048 [kind=static] [slots=2]"""
-        given = dict(word.split("=", 1) for word in words)
-        kind, slots = given.pop("kind", "partitionable"), int(given.pop("slots", "1"))
+        options = dict(word.split("=", 1) for word in words)
+        kind, slots = options.pop("kind", "partitionable"), int(options.pop("slots", "1"))
         ad = {**SLOT, "Machine": quoted(name)}
-        own = {"Cpus": "2", "Memory": "2048", "Disk": "100000", **given}
-        plans = tuple(s.SlotPlan(f"slot{number}@{name}", kind, own) for number in range(1, slots + 1))
+        resources = {"Cpus": "2", "Memory": "2048", "Disk": "100000", **options}
+        plans = tuple(s.SlotPlan(f"slot{number}@{name}", kind, resources) for number in range(1, slots + 1))
         return self._handle(s.AddMachine(self._id("machine"), name, ad, plans))
 
     def _leave(self, name: str) -> StimulusResult:
@@ -106,8 +106,8 @@ class Pool:
         for word in words:
             name, _, value = word.partition("=")
             if name == "hold":
-                held = {"JobStatus": "5", "HoldReason": '"submitted on hold at user\'s request"'}
-                ad |= {**held, "HoldReasonCode": "15", "HoldReasonSubCode": "0"}
+                held_ad = {"JobStatus": "5", "HoldReason": '"submitted on hold at user\'s request"'}
+                ad |= {**held_ad, "HoldReasonCode": "15", "HoldReasonSubCode": "0"}
             elif name == "differ":
                 columns = pack({"Args": [quoted(str(number)) for number in range(int(count))]})
             elif name == "end":
@@ -116,9 +116,9 @@ class Pool:
                 ad[WORDS.get(name, name)] = value
         return self._handle(s.Submit(self._id("submit"), user, 0, ad, int(count), columns))
 
-    def _act(self, action: str, user: str, what: str, *words: str) -> StimulusResult:
+    def _act(self, action: str, user: str, target: str, *words: str) -> StimulusResult:
         fast = "fast" in words
-        return self._handle(job_command(self._id(action), user, action, selection(what), fast=fast))
+        return self._handle(job_command(self._id(action), user, action, selection(target), fast=fast))
 
     def _hold(self, *words: str) -> StimulusResult:
         return self._act("hold", *words)
@@ -136,11 +136,11 @@ class Pool:
         return self._act("continue", *words)
 
     def _grant(self, submitter: str, name: str, value: str, *words: str) -> StimulusResult:
-        """grant alice@example.org factor 5 [60]: for so many seconds; grant alice@example.org factor back"""
-        what = (
+        """grant alice@example.org factor 5 [60]: for 60 seconds; grant alice@example.org factor back"""
+        change = (
             {"cancel": True} if value == "back" else {"value": float(value), "duration": int(words[0] if words else 0)}
         )
-        return self._handle(s.SetSubmitter(self._id("grant"), "root", submitter, name, **what))
+        return self._handle(s.SetSubmitter(self._id("grant"), "root", submitter, name, **change))
 
     def _reset(self, *submitters: str) -> StimulusResult:
         """reset alice@example.org; reset: all"""
@@ -150,21 +150,21 @@ class Pool:
         """forget alice@example.org"""
         return self._handle(s.DeleteSubmitter(self._id("forget"), "root", submitter))
 
-    def _vacate(self, user: str, what: str, *words: str) -> StimulusResult:
+    def _vacate(self, user: str, target: str, *words: str) -> StimulusResult:
         """vacate alice 1.0 [fast]; of a slot: vacate root slot1@h [fast]"""
-        if re.fullmatch(r"[\d.]+", what):
-            return self._act("vacate", user, what, *words)
-        return self._handle(s.VacateSlot(self._id("vacate"), user, what, "fast" in words))
+        if re.fullmatch(r"[\d.]+", target):
+            return self._act("vacate", user, target, *words)
+        return self._handle(s.VacateSlot(self._id("vacate"), user, target, "fast" in words))
 
     def _now(self, user: str, *jobs: str) -> StimulusResult:
-        """now alice 3.0 1.0 1.1: 3.0 is to run in place of the others"""
-        job, *victims = (selection(one).jobs[0] for one in jobs)
+        """now alice 3.0 1.0 1.1: run 3.0 in place of the others"""
+        job, *victims = (selection(job_id).jobs[0] for job_id in jobs)
         return self._handle(s.RunNow(self._id("now"), user, job, tuple(victims)))
 
-    def _edit(self, user: str, what: str, *words: str) -> StimulusResult:
+    def _edit(self, user: str, target: str, *words: str) -> StimulusResult:
         """edit alice 1 JobPrio=5"""
         changes = dict(word.split("=", 1) for word in words)
-        return self._handle(s.Edit(self._id("edit"), user, selection(what), changes))
+        return self._handle(s.Edit(self._id("edit"), user, selection(target), changes))
 
     def _measure(self, job: str, resident: str) -> StimulusResult:
         cluster, _, proc = job.partition(".")
@@ -174,7 +174,7 @@ class Pool:
         )
 
     def _exceed(self, job: str) -> StimulusResult:
-        """The job used more memory than it has, and was killed for it."""
+        """Report that the job used more memory than it has, and was killed."""
         cluster, _, proc = job.partition(".")
         key = self.engine.state.by_job[int(cluster), int(proc)].key
         reason = "Job has gone over cgroup memory limit of 128 megabytes."
@@ -182,7 +182,7 @@ class Pool:
         return self._handle(end)
 
     def _run(self, amount: str, unit: str) -> None:
-        """run 30 s: let so much time pass."""
+        """run 30 s: let this much time pass."""
         until = self.engine.world.now() + round(float(amount) * UNITS[unit] * SECOND)
         while self.engine.world.now() < until:
             self.engine.step(until)
@@ -190,13 +190,13 @@ class Pool:
             pass
 
 
-def selection(what: str) -> s.Selection:
-    """1 is a cluster, 1.0 a job, a name an owner, "all" everything."""
-    if what == "all":
+def selection(target: str) -> s.Selection:
+    """Parse 1 as a cluster, 1.0 as a job, a name as an owner, "all" as everything."""
+    if target == "all":
         return s.Selection(everything=True)
-    if re.fullmatch(r"\d+", what):
-        return s.Selection(clusters=(int(what),))
-    if re.fullmatch(r"\d+\.\d+", what):
-        cluster, proc = what.split(".")
+    if re.fullmatch(r"\d+", target):
+        return s.Selection(clusters=(int(target),))
+    if re.fullmatch(r"\d+\.\d+", target):
+        cluster, proc = target.split(".")
         return s.Selection(jobs=((int(cluster), int(proc)),))
-    return s.Selection(owners=(what,))
+    return s.Selection(owners=(target,))

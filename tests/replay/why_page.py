@@ -15,7 +15,7 @@ _TRANSCRIPT = re.compile(r"(?<=```transcript\n).*?(?=```)", re.DOTALL)
 
 
 def fill(page: str) -> str:
-    """Return docs/why.md with its transcript replayed and its table of rules generated again."""
-    page = _TRANSCRIPT.sub(lambda shown: replayed(shown[0], words=True), page)
+    """Return docs/why.md with its transcript replayed and its table of rules regenerated."""
+    page = _TRANSCRIPT.sub(lambda match: replayed(match[0], as_text=True), page)
     rows = ((f"`{name}`", meaning) for name, meaning in RULES.items())
     return markdown_tables.fill(page, {"rules": markdown_tables.table(("rule", "what must hold"), rows)})
