@@ -17,7 +17,7 @@ from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 
 from ..domain.pools import TestPool
-from ..replay.edits import found
+from ..replay.edits import violations_of
 from ..together import together
 
 ALICE, BOB, CAROL = "alice@example.org", "bob@example.org", "carol@x"
@@ -87,7 +87,7 @@ def _said(*changed: tuple[type[e.Event], int, dict[str, Any]]) -> list[tuple[str
     for kind, number, changes in changed:
         index = _nth(kind, number)
         events[index] = replace(events[index], **changes)
-    return [(violation.thing, violation.rule) for violation in found(list(enumerate(events, 1)))]
+    return [(violation.thing, violation.rule) for violation in violations_of(list(enumerate(events, 1)))]
 
 
 def test_what_the_pool_wrote_is_sound() -> None:
@@ -174,7 +174,7 @@ def test_what_was_edited_is_found(
 def test_settings_that_are_read_again_are_some_and_others_than_before(settings: dict[str, str], words: str) -> None:
     events = list(log())
     events.append(e.PoolConfigured(events[-1].at, "reconfigured", "again", settings))
-    said = [violation.words for violation in found(list(enumerate(events, 1)))]
+    said = [violation.words for violation in violations_of(list(enumerate(events, 1)))]
     assert len(said) == bool(words) and all(one.startswith(words) for one in said)
 
 
@@ -182,7 +182,7 @@ def test_from_when_the_half_life_is_another_priorities_age_by_that() -> None:
     events = list(log())
     index = _nth(e.PrioritiesUpdated, 1)
     events.insert(index, e.PoolConfigured(events[index].at, "reconfigured", "again", {"PRIORITY_HALFLIFE": "60"}))
-    assert (BOB, "priority") in [(one.thing, one.rule) for one in found(list(enumerate(events, 1)))]
+    assert (BOB, "priority") in [(one.thing, one.rule) for one in violations_of(list(enumerate(events, 1)))]
 
 
 @together(
@@ -198,5 +198,7 @@ def test_from_when_the_half_life_is_another_priorities_age_by_that() -> None:
 )
 def test_nonsense_is_found_and_stops_nobody(event: e.Event) -> None:
     later = e.PrioritiesUpdated(2**62 + 1, "accounted", "y", {ALICE: 1.0})
-    told = [(violation.position, violation.rule) for violation in found(list(enumerate([*log(), event, later], 1)))]
+    told = [
+        (violation.position, violation.rule) for violation in violations_of(list(enumerate([*log(), event, later], 1)))
+    ]
     assert {position for position, _ in told} >= {len(log()) + 1, len(log()) + 2}

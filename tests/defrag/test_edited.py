@@ -12,7 +12,7 @@ from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.validation import examine
 
-from ..replay.edits import others, unseen_twice, unseen_without
+from ..replay.edits import other_values, undetected_omissions, undetected_repeats
 from .pools import DefragPool
 
 
@@ -35,12 +35,12 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_a_poll_that_is_left_out_is_missed(dialect: str) -> None:
-    assert unseen_without(sound(dialect)) & set(OF_POLLS) == set()
+    assert undetected_omissions(sound(dialect)) & set(OF_POLLS) == set()
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_a_poll_that_stands_there_twice_is_noticed(dialect: str) -> None:
-    assert unseen_twice(sound(dialect)) & set(OF_POLLS) == {e.EvaluationRecorded}  # there may be any number
+    assert undetected_repeats(sound(dialect)) & set(OF_POLLS) == {e.EvaluationRecorded}  # there may be any number
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
@@ -49,7 +49,7 @@ def test_a_field_of_a_poll_that_is_changed_is_noticed(dialect: str) -> None:
     log = sound(dialect)
     for index, event in enumerate(log):
         for name in event.__struct_fields__ if isinstance(event, e.DefragPolled) else ():
-            for value in others(getattr(event, name)):
+            for value in other_values(getattr(event, name)):
                 if value == getattr(event, name):
                     continue
                 told = [*log]

@@ -17,7 +17,7 @@ from poolbook.domain.ports.log import EventStore
 from ..play.test_transcripts import scenario_of
 from ..pool.real import Folder
 from ..projections.pools import busy_pool
-from ..replay.contested_pool import contested
+from ..replay.contested_pool import contested_pool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Story = Callable[[Path], None]
@@ -110,7 +110,7 @@ STORIES: dict[str, Story] = {
         for dialect, names in PLAYED.items()
         for name in names.split()
     },
-    "negotiation": _of_events(lambda: contested("manual").log),
+    "negotiation": _of_events(lambda: contested_pool("manual").log),
     "queue": _of_events(lambda: busy_pool("htcondor-25").log),
     "run": _run,
     **{name: _import(*records) for name, records in IMPORTED.items()},

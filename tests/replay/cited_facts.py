@@ -12,13 +12,13 @@ from typing import Final
 
 from poolbook.replay.why import Sentence
 
-from .cited_records import SECOND, Cited, short
+from .cited_records import SECOND, Cited, slot_name
 
 _DATES: Final = (
     re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)"),
     re.compile(r"(?P<month>\d\d)/(?P<day>\d\d)(?:/(?P<year>\d\d))? (?P<clock>\d\d:\d\d:\d\d)"),
 )
-KEPT: Final = ("history", "epochs", "startd_history", "job_ads", "queue")
+UNDATED_KINDS: Final = ("history", "epochs", "startd_history", "job_ads", "queue")
 """Kinds of files whose records are written later than what they report, and have no time."""
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d)")
 _DERIVED: Final = (
@@ -56,23 +56,23 @@ def instant_of(text: str, near: int) -> int | None:
     return None
 
 
-def wrong(name: str, number: int, life: Sequence[Sentence], records: Cited) -> Iterator[str]:
+def wrong_statements(name: str, number: int, life: Sequence[Sentence], records: Cited) -> Iterator[str]:
     """Yield each forbidden statement in a sentence about a job or slot (``name``)."""
     sentence = life[number]
     texts = []
     for place in sentence.places:
         kind, text = records.record(place)
         texts.append(text)
-        recorded_at = None if kind in KEPT else instant_of(text, sentence.at)
+        recorded_at = None if kind in UNDATED_KINDS else instant_of(text, sentence.at)
         if recorded_at is not None and recorded_at > sentence.at // SECOND * SECOND:
             yield f"{place} is later"
     if sentence.code == "submitted" and len(sentence.places) == 1:  # daemons name the job's owner when there is no ad
         texts += records.users(name.partition(".")[0])
     if texts:
-        yield from _unfounded(name, sentence, life[:number], "\n".join(texts), records)
+        yield from _unfounded_tokens(name, sentence, life[:number], "\n".join(texts), records)
 
 
-def _unfounded(
+def _unfounded_tokens(
     name: str, sentence: Sentence, earlier: Sequence[Sentence], record_text: str, records: Cited
 ) -> Iterator[str]:
     statement = sentence.full
@@ -84,7 +84,7 @@ def _unfounded(
             yield f"{match[0]} is not in its records"
     run_time = _AFTER.search(statement)
     if run_time and not any(
-        _agree(sentence.at, start.at, run_time[1])
+        _duration_agrees(sentence.at, start.at, run_time[1])
         for start in (*earlier, sentence)
         if start.code in _BEGIN or start is sentence
     ):
@@ -113,15 +113,15 @@ def _is_in(token: str, text: str) -> bool:
     if re.fullmatch(r"\d+\.\d+", token):
         cluster, proc = map(int, token.split("."))
         return f"({cluster:03d}.{proc:03d}." in text or f"{cluster:05d}.{proc:05d}" in text
-    return "@" in token and bool(re.search(rf"\b{re.escape(short(token))}(: |\[)", text))
+    return "@" in token and bool(re.search(rf"\b{re.escape(slot_name(token))}(: |\[)", text))
 
 
 def _is_of_file(token: str, place: str) -> bool:
     """Return True if the starter's log is named after this slot."""
-    return f"StarterLog.{short(token)}:" in place
+    return f"StarterLog.{slot_name(token)}:" in place
 
 
-def _agree(at: int, started_at: int, run_time: str) -> bool:
+def _duration_agrees(at: int, started_at: int, run_time: str) -> bool:
     numbers = run_time.split()
     duration = sum(float(count) * _UNITS[unit] for count, unit in zip(numbers[::2], numbers[1::2], strict=True))
     unit = _UNITS[numbers[-1]] if len(numbers) > 2 else 1

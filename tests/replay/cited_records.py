@@ -15,11 +15,11 @@ from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.why import Sentence
 
 SECOND: Final = 1_000_000
-NEAR: Final = 60  #: how many seconds apart a sentence and a record that it cites besides its main record may be
-APART: Final = {"run_over": 60, "over_there": 60, "end_untold": 600, "jobs_like_it": 600, "others_ran": 600}
+NEAR_SECONDS: Final = 60  #: how many seconds apart a sentence and a record that it cites besides its main record may be
+LATER_SECONDS: Final = {"run_over": 60, "over_there": 60, "end_untold": 600, "jobs_like_it": 600, "others_ran": 600}
 """Codes of sentences -> how many seconds a sentence may be later than its main record: the end of a run has the time at
 which its slot became free, a match that at which the jobs on its slots began."""
-ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
+LAST_LINES: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
 """How the last line of a record begins, in files whose records have several lines."""
 
 _BEGUN: Final = (
@@ -32,11 +32,11 @@ _OVER: Final = (
     r"{alone}(\[{job}\])?: Received final job ClassAd|Starter pid \d+ (exited|died)|condor_startd .*STARTING UP"
     r"|Shadow pid \d+ (for job {job} exited|died)"
 )
-_GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
+_SCHEDD_GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 
 # A sentence's code -> what its main record must say. {job} and {slot} are those that the sentence names or is about,
 # {header} is the job as a job event log writes it, other names are the sentence's facts.
-SAYS: Final = {
+RECORD_PATTERNS: Final = {
     "submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
     "started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
     "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host|Started shadow for job {job} on "
@@ -96,7 +96,7 @@ REPORTED: Final = {
     "An access point asked": r"{short}: Received ClaimId from schedd",
     "Job {started} is started": r"{short}: State change: claim-activation protocol successful",
     "Its starter's last word on job": r"{short}\[{ended}\]: Received final job ClassAd update",
-    "Its starter ended": _GONE,
+    "Its starter ended": _SCHEDD_GONE,
     "The access point gave it back": r"RELEASE_CLAIM to startd {slot} |Match record \({slot} ",
     "{user} holds it": r"{short}: Remote owner is {user}$",
 }
@@ -123,7 +123,7 @@ class Cited:
             last_line = first_line + 12
         while kind == "job_ads" and lines[last_line + 1]:
             last_line += 1
-        while kind in ENDS and last_line + 1 < len(lines) and not lines[last_line].startswith(ENDS[kind]):
+        while kind in LAST_LINES and last_line + 1 < len(lines) and not lines[last_line].startswith(LAST_LINES[kind]):
             last_line += 1
         return kind, "\n".join(lines[first_line : last_line + 1])
 
@@ -191,25 +191,27 @@ def faults(name: str, sentence: Sentence, records: Cited) -> Iterator[str]:
         if str(sentence.at // SECOND) not in text and sentence.code != "shown":
             yield f"{main_place} has no such instant"
         return
-    pattern = expected(name, sentence)
+    pattern = record_pattern(name, sentence)
     if pattern is None:
         yield f"nobody says what {sentence.code} must cite"
     elif not re.search(pattern, records.with_slot(main_place, text), re.DOTALL | re.MULTILINE):
         yield f"{main_place} does not say {pattern}"
-    if "died" not in sentence.full + str(sentence.later) and apart(sentence.at, text) > APART.get(sentence.code, 0):
-        yield f"{main_place} is of another instant than {clock(sentence.at)}"
+    if "died" not in sentence.full + str(sentence.later) and seconds_between(sentence.at, text) > LATER_SECONDS.get(
+        sentence.code, 0
+    ):
+        yield f"{main_place} is of another instant than {clock_of(sentence.at)}"
     negotiation = records.before(main_place, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
     if negotiation and f"{int(negotiation[1])}.{int(negotiation[2])}" not in (sentence.full, name, *named_in(sentence)):
         yield f"{main_place} is of job {negotiation[0]}"
     if "Job {started}" in pattern_key(sentence) or sentence.code == "started_there":
-        start = records.before(main_place, rf"{short(sentence.facts.get('slot', name))}: Remote job ID is ([\d.]+)")
+        start = records.before(main_place, rf"{slot_name(sentence.facts.get('slot', name))}: Remote job ID is ([\d.]+)")
         if start is None or start[1] not in (sentence.facts.get("words", "").split(" ")[1:2] or [name]):
             yield f"{main_place} starts another job"
     for place in others:
-        yield from also_says(name, sentence, place, records)
+        yield from faults_of_others(name, sentence, place, records)
 
 
-def also_says(name: str, sentence: Sentence, place: str, records: Cited) -> Iterator[str]:
+def faults_of_others(name: str, sentence: Sentence, place: str, records: Cited) -> Iterator[str]:
     """Yield the same for the records that a sentence cites besides its main record."""
     kind, text = records.record(place)
     slot = sentence.facts.get("slot") or name
@@ -223,10 +225,10 @@ def also_says(name: str, sentence: Sentence, place: str, records: Cited) -> Iter
         return
     if kind == "startlog":
         daemon = re.search(r"condor_startd .* STARTING UP|Starter pid \d+ (died|exited)", text)
-        if not daemon and f" {short(slot)}: " not in text:
+        if not daemon and f" {slot_name(slot)}: " not in text:
             yield f"{place} is not of {slot}"
         if "next" in sentence.facts and place == sentence.places[-1] and "claim-activation" in text:
-            start = records.before(place, rf"{short(slot)}: Remote job ID is ([\d.]+)")
+            start = records.before(place, rf"{slot_name(slot)}: Remote job ID is ([\d.]+)")
             if start is None or f"job {start[1]}" not in sentence.facts["next"]:
                 yield f"{place} starts another job than {sentence.facts['next']}"
     elif kind == "schedlog":
@@ -238,20 +240,20 @@ def also_says(name: str, sentence: Sentence, place: str, records: Cited) -> Iter
     elif kind == "matchlog" and f" {name} " not in text:
         yield f"{place} is not of job {name}"
     if sentence.code not in ("nothing_for_it", "jobs_like_it", "others_ran", "nothing_ran"):
-        seconds = apart(sentence.at, text)
-        if seconds > NEAR:
-            yield f"{place} is {seconds} s from {clock(sentence.at)}"
+        seconds = seconds_between(sentence.at, text)
+        if seconds > NEAR_SECONDS:
+            yield f"{place} is {seconds} s from {clock_of(sentence.at)}"
 
 
-def expected(name: str, sentence: Sentence) -> str | None:
+def record_pattern(name: str, sentence: Sentence) -> str | None:
     """Return the pattern that a sentence's main record must match, or None if its code has none."""
     key = pattern_key(sentence)
-    pattern = REPORTED.get(key) or SAYS.get(sentence.code)
+    pattern = REPORTED.get(key) or RECORD_PATTERNS.get(sentence.code)
     if sentence.code == "log_reported" and key not in REPORTED:
         pattern = re.escape(sentence.facts["words"])[:60]
         return pattern
     if sentence.code.startswith("row "):
-        return moved(name, sentence)
+        return step_pattern(name, sentence)
     if pattern is None:
         return None
     facts = dict(sentence.facts)
@@ -261,7 +263,7 @@ def expected(name: str, sentence: Sentence) -> str | None:
         facts.setdefault("slot", "")
     else:
         facts["matched"] = facts.get("job", "")
-        facts |= {"slot": name, "short": short(name)}
+        facts |= {"slot": name, "short": slot_name(name)}
     sentence_words = facts.get("words", "")
     facts["named"] = next(iter(re.findall(r"\d+\.\d+", facts.get("other", ""))), facts.get("job", ""))
     facts["started"] = facts["ended"] = next(iter(re.findall(r"\d+\.\d+", sentence_words)), "")
@@ -280,24 +282,24 @@ def expected(name: str, sentence: Sentence) -> str | None:
         facts["reason"] = ""
     facts.setdefault("pid", "")
     patterns = {fact: re.escape(text).replace(r"\n", ".") for fact, text in facts.items()}
-    patterns["slot_or_whole"] = rf"({patterns.get('slot', '')}|{re.escape(whole(facts.get('slot', '')))})"
+    patterns["slot_or_whole"] = rf"({patterns.get('slot', '')}|{re.escape(partitionable_slot(facts.get('slot', '')))})"
     patterns["slots_any"] = "(" + "|".join(map(re.escape, facts.get("slots", "").split(" and ")[0].split(", "))) + ")"
-    patterns["alone"] = re.escape(short(facts.get("slot", "")))
+    patterns["alone"] = re.escape(slot_name(facts.get("slot", "")))
     return re.sub(r"\{(\w+)\}", lambda match: patterns.get(match[1], ""), pattern)
 
 
-def moved(name: str, sentence: Sentence) -> str:
+def step_pattern(name: str, sentence: Sentence) -> str:
     """Return what a startd writes for a move from one state and activity to another."""
     source, target = sentence.facts["source"].split("/"), sentence.facts["target"].split("/")
     if len(target) < 2:
-        return f"{short(name)}: "
+        return f"{slot_name(name)}: "
     steps = [
         rf"state: {source[0]} -> {target[0]}",
         rf"activity: {source[1]} -> {target[1]}",
         rf"activity: {source[0]}/{source[1]} -> {target[0]}/{target[1]}",
     ]
     # A startd that failed to claim a slot "reverts" it to its previous state (revert() in ResState.cpp).
-    return rf" {re.escape(short(name))}: (?:Changing|Reverting) (state |state and )?({'|'.join(steps)})"
+    return rf" {re.escape(slot_name(name))}: (?:Changing|Reverting) (state |state and )?({'|'.join(steps)})"
 
 
 def pattern_key(sentence: Sentence) -> str:
@@ -315,20 +317,20 @@ def named_in(sentence: Sentence) -> list[str]:
     return re.findall(r"\d+\.\d+", f"{sentence.facts.get('other', '')} {sentence.facts.get('job', '')}")
 
 
-def short(slot: str) -> str:
+def slot_name(slot: str) -> str:
     return slot.partition("@")[0]
 
 
-def whole(slot: str) -> str:
+def partitionable_slot(slot: str) -> str:
     """Return the slot from which a dynamic slot is carved."""
     return re.sub(r"_\d+@", "@", slot)
 
 
-def clock(at: int) -> str:
+def clock_of(at: int) -> str:
     return datetime.fromtimestamp(at // SECOND, UTC).strftime("%H:%M:%S")
 
 
-def apart(at: int, text: str) -> int:
+def seconds_between(at: int, text: str) -> int:
     """Return how many seconds lie between an instant and a record, on the clock."""
     clock_match = re.search(r"(\d\d):(\d\d):(\d\d)", text.split("\n")[0])
     if clock_match is None:

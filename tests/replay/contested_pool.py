@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-def contested(dialect: str = "manual") -> Pool:
+def contested_pool(dialect: str = "manual") -> Pool:
     """Return the pool at the end of its story: 40 jobs of four users on 12 cores."""
     pool = Pool(dialect, **SETTINGS)
     for line in STORY:

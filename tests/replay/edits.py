@@ -15,11 +15,11 @@ from poolbook.replay.validation import Violation, examine, validate
 from .. import sampling
 
 _KEYED = e.JobExited | e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
-After = list[tuple[int | None, e.Event]]
+EditedLog = list[tuple[int | None, e.Event]]
 """An edited log: each event with its original position, or None for a new one."""
 
 
-def edited(edited_log: After) -> Iterator[tuple[int, e.Event]]:
+def renumbered(edited_log: EditedLog) -> Iterator[tuple[int, e.Event]]:
     """Yield the log with its positions renumbered, as far as it is read."""
     keys = {
         str(original): str(new)
@@ -43,16 +43,16 @@ def edited(edited_log: After) -> Iterator[tuple[int, e.Event]]:
         yield position, event
 
 
-def found(edited_log: After) -> list[Violation]:
-    return examine(edited(edited_log)).violations
+def violations_of(edited_log: EditedLog) -> list[Violation]:
+    return examine(renumbered(edited_log)).violations
 
 
-def noticed(edited_log: After) -> bool:
+def is_detected(edited_log: EditedLog) -> bool:
     """Return True if there is any violation; stop at the first one."""
-    return next(validate(edited(edited_log)), None) is not None
+    return next(validate(renumbered(edited_log)), None) is not None
 
 
-def spread(log: Sequence[e.Event], most: int) -> list[tuple[int, e.Event]]:
+def spread_events(log: Sequence[e.Event], most: int) -> list[tuple[int, e.Event]]:
     """Return at most so many of the log's events of each kind, spread evenly, with their positions."""
     kinds: dict[type[e.Event], list[tuple[int, e.Event]]] = {}
     for index, event in enumerate(log):
@@ -60,35 +60,35 @@ def spread(log: Sequence[e.Event], most: int) -> list[tuple[int, e.Event]]:
     return sorted((pair for events in kinds.values() for pair in sampling.spread(events, most)), key=lambda one: one[0])
 
 
-def unseen_without(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
+def undetected_omissions(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
     """Return the kinds of event of which one can be omitted without a violation.
 
     :param most: how many events of each kind to omit, one at a time
     """
     undetected = set()
-    for index, event in spread(log, most):
-        if type(event) not in undetected and not noticed(
+    for index, event in spread_events(log, most):
+        if type(event) not in undetected and not is_detected(
             [(number, other) for number, other in enumerate(log, 1) if number != index + 1]
         ):
             undetected.add(type(event))
     return undetected
 
 
-def unseen_twice(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
+def undetected_repeats(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
     """Return the kinds of event of which one can be repeated without a violation.
 
     :param most: how many events of each kind to repeat, one at a time
     """
     undetected = set()
-    for index, event in spread(log, most):
-        edited_log: After = list(enumerate(log, 1))
+    for index, event in spread_events(log, most):
+        edited_log: EditedLog = list(enumerate(log, 1))
         edited_log.insert(index + 1, (None, event))
-        if type(event) not in undetected and not noticed(edited_log):
+        if type(event) not in undetected and not is_detected(edited_log):
             undetected.add(type(event))
     return undetected
 
 
-def unseen_changes(
+def undetected_changes(
     log: Sequence[e.Event], kinds: Iterable[type[e.Event]], most: int = sampling.ALL
 ) -> set[tuple[type[e.Event], str]]:
     """Return the fields of these kinds of event that can be changed somewhere without a violation.
@@ -101,17 +101,17 @@ def unseen_changes(
         if type(event) not in wanted_kinds or tried_counts[type(event)] > most:
             continue
         for name in event.__struct_fields__:
-            for value in others(getattr(event, name)):
+            for value in other_values(getattr(event, name)):
                 if (type(event), name) in undetected or getattr(event, name) == value:
                     continue
-                edited_log: After = list(enumerate(log, 1))
+                edited_log: EditedLog = list(enumerate(log, 1))
                 edited_log[index] = (index + 1, replace(event, **{name: value}))
-                if not noticed(edited_log):
+                if not is_detected(edited_log):
                     undetected.add((type(event), name))
     return undetected
 
 
-def others(value: Any) -> Iterator[Any]:
+def other_values(value: Any) -> Iterator[Any]:
     """Yield other values of the same type."""
     if isinstance(value, bool):
         yield not value
@@ -138,7 +138,7 @@ def others(value: Any) -> Iterator[Any]:
 Edit = Callable[[list[e.Event]], None]
 
 
-def the(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object) -> int:
+def index_of(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object) -> int:
     """Return the position of the nth event of a kind with these values."""
     places = [
         index
@@ -150,7 +150,7 @@ def the(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object)
 
 def change(kind: type[e.Event], nth: int = 0, **values: Any) -> Edit:
     def edit(log: list[e.Event]) -> None:
-        place = the(log, kind, nth)
+        place = index_of(log, kind, nth)
         log[place] = replace(log[place], **values)
 
     return edit
@@ -158,14 +158,14 @@ def change(kind: type[e.Event], nth: int = 0, **values: Any) -> Edit:
 
 def drop(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
     def edit(log: list[e.Event]) -> None:
-        del log[the(log, kind, nth, **values)]
+        del log[index_of(log, kind, nth, **values)]
 
     return edit
 
 
 def swap(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
     def edit(log: list[e.Event]) -> None:
-        place = the(log, kind, nth, **values)
+        place = index_of(log, kind, nth, **values)
         log[place], log[place + 1] = log[place + 1], log[place]
 
     return edit
@@ -173,15 +173,15 @@ def swap(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
 
 def repeat(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
     def edit(log: list[e.Event]) -> None:
-        place = the(log, kind, nth, **values)
+        place = index_of(log, kind, nth, **values)
         log.insert(place + 1, log[place])
 
     return edit
 
 
-def broken(sound: Sequence[e.Event], edit: Edit) -> list[Violation]:
+def violations_after(sound: Sequence[e.Event], edit: Edit) -> list[Violation]:
     """Return the violations in a sound log after an edit."""
     log = list(sound)
     edit(log)
     old_positions = {id(event): position for position, event in enumerate(sound, 1)}
-    return found([(old_positions.get(id(event)), event) for event in log])
+    return violations_of([(old_positions.get(id(event)), event) for event in log])

@@ -34,11 +34,11 @@ def check(name: str, answer: Answer) -> None:
         assert re.search(r"[^.](\.|\.{3})$", line), line  # three if a long text was shortened
         assert line.partition(": ")[0].rstrip(".") not in CAUSES.values(), f"a cause without its effect: {line}"
         assert not EXPRESSION.search(line), line
-    does_not_contradict_itself(lines)
+    check_consistency(lines)
     assert answer.lines[-1].code in ADVICE or lines[0].startswith("Cluster"), lines
 
 
-def does_not_contradict_itself(lines: list[str]) -> None:
+def check_consistency(lines: list[str]) -> None:
     """Check that no two sentences give one effect two causes, and that none reports what another says was undone."""
     effects = [line.partition(": ")[0] for line in lines]
     assert len(set(effects)) == len(effects), lines

@@ -11,12 +11,12 @@ from poolbook.domain.events import CAUSE_CODES, CLAIM_FLAG_CODES
 from poolbook.replay.narration import sentence_tables
 
 
-def test_each_cause_and_each_flag_has_words() -> None:
+def test_each_cause_and_each_flag_has_a_text() -> None:
     assert sentence_tables.CAUSES.keys() == CAUSE_CODES
     assert tuple(sentence_tables.CLAIM_FLAGS) == CLAIM_FLAG_CODES
 
 
-def test_programs_and_the_page_of_events_have_the_same_words() -> None:
+def test_the_page_of_events_has_the_texts_that_the_commands_print() -> None:
     assert events.CAUSES is sentence_tables.CAUSES
     assert events.CLAIM_FLAGS is sentence_tables.CLAIM_FLAGS
     page = Path("docs/events.md").read_text(encoding="utf-8")
@@ -34,5 +34,5 @@ def test_programs_and_the_page_of_events_have_the_same_words() -> None:
         ("of a later version", {}, "of a later version"),
     ],
 )
-def test_who_asked_is_named_where_that_is_known(cause: str, requester: dict[str, str], expected: str) -> None:
+def test_a_cause_names_the_requester_if_known(cause: str, requester: dict[str, str], expected: str) -> None:
     assert sentence_tables.cause_words(cause, **requester) == expected

@@ -20,8 +20,8 @@ from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import MOST, RecheckDifference, recheck
 
 from ..sampling import some
-from .contested_pool import contested
-from .edits import the
+from .contested_pool import contested_pool
+from .edits import index_of
 from .virtual_pool import Pool
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "0.1.0.db.gz"
@@ -54,7 +54,7 @@ COMMANDS = st.sampled_from(
 
 @given(commands=st.lists(COMMANDS, min_size=5, max_size=25), dialect=st.sampled_from(["manual", "htcondor-25"]))
 @settings(max_examples=10)
-def test_every_cycle_of_any_pool_comes_out_the_same(commands: list[str], dialect: str) -> None:
+def test_repeating_every_cycle_of_any_pool_gives_the_same_result(commands: list[str], dialect: str) -> None:
     pool = Pool(dialect, PREEMPTION_REQUIREMENTS="RemoteUserPrio > SubmitterUserPrio")
     pool.say("machine h Cpus=3 Memory=4096")
     for command in commands:
@@ -91,7 +91,7 @@ CROWD = st.sampled_from(
 
 @given(commands=st.lists(CROWD, min_size=5, max_size=20), dialect=st.sampled_from(["manual", "htcondor-25"]))
 @settings(max_examples=5)
-def test_every_cycle_in_which_many_wait_for_few_slots_comes_out_the_same(commands: list[str], dialect: str) -> None:
+def test_repeating_cycles_with_many_jobs_for_few_slots_gives_the_same_result(commands: list[str], dialect: str) -> None:
     pool = Pool(dialect, NEGOTIATOR_CONSIDER_PREEMPTION="false")
     pool.say("machine h kind=static slots=2 Cpus=1 Memory=512")
     for number in range(12):
@@ -140,7 +140,7 @@ KINDS = st.sampled_from(
     preempts=st.sampled_from(["true", "false"]),
 )
 @settings(max_examples=5)
-def test_every_cycle_of_a_queue_of_many_kinds_comes_out_the_same(
+def test_repeating_cycles_of_a_mixed_queue_gives_the_same_result(
     commands: list[str], dialect: str, preempts: str
 ) -> None:
     pool = Pool(dialect, NEGOTIATOR_CONSIDER_PREEMPTION=preempts)
@@ -158,24 +158,24 @@ def test_every_cycle_of_a_queue_of_many_kinds_comes_out_the_same(
 
 @pytest.fixture(scope="module")
 def story() -> list[e.Event]:
-    return [event for _, event in contested().events()]
+    return [event for _, event in contested_pool().events()]
 
 
-BEHIND = 40
+EVENTS_AFTER = 40
 """How many events after an alteration a cycle shows it."""
 
 
-def altered(story: list[e.Event], edit: Callable[[list[e.Event]], None]) -> list[RecheckDifference]:
+def differences_after(story: list[e.Event], edit: Callable[[list[e.Event]], None]) -> list[RecheckDifference]:
     """Return the differences in an altered story when its cycles are repeated until a while after the alteration."""
     log = list(story)
     edit(log)
     place = next(
         place for place, (event, original) in enumerate(zip(log, story, strict=False)) if event is not original
     )
-    return recheck(enumerate(log[: place + BEHIND], 1)).differences
+    return recheck(enumerate(log[: place + EVENTS_AFTER], 1)).differences
 
 
-def test_cycles_with_ranks_and_preemption_come_out_the_same(story: list[e.Event]) -> None:
+def test_repeating_cycles_with_ranks_and_preemption_gives_the_same_result(story: list[e.Event]) -> None:
     recheck_result = recheck(enumerate(story, 1))
     reasons = {match.reason for event in story if isinstance(event, e.CycleHeld) for match in event.matches}
     assert recheck_result.sound
@@ -183,7 +183,7 @@ def test_cycles_with_ranks_and_preemption_come_out_the_same(story: list[e.Event]
     assert recheck_result.taken > 50
 
 
-def cycle(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
+def change(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
     """Give the nth cycle that made more than one match, and rejected a job, other values."""
 
     def edit(log: list[e.Event]) -> None:
@@ -195,25 +195,25 @@ def cycle(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
     return edit
 
 
-def moved(cycle: e.CycleHeld) -> tuple[e.Match, ...]:
+def swap_matches(cycle: e.CycleHeld) -> tuple[e.Match, ...]:
     """Return the first two matches with their slots exchanged."""
     first_match, second_match, *others = cycle.matches
     return attrs.evolve(first_match, slot=second_match.slot), attrs.evolve(second_match, slot=first_match.slot), *others
 
 
-def first(changes: dict[str, Any]) -> Callable[[e.CycleHeld], tuple[e.Unmatched, ...]]:
+def change_first_match(changes: dict[str, Any]) -> Callable[[e.CycleHeld], tuple[e.Unmatched, ...]]:
     return lambda held: (attrs.evolve(held.unmatched[0], **changes), *held.unmatched[1:])
 
 
-def priority(log: list[e.Event]) -> None:
-    place = the(log, e.PrioritiesUpdated, 3)
+def change_priority(log: list[e.Event]) -> None:
+    place = index_of(log, e.PrioritiesUpdated, 3)
     event = log[place]
     assert isinstance(event, e.PrioritiesUpdated)
     name = next(iter(event.priorities))
     log[place] = replace(event, priorities=event.priorities | {name: event.priorities[name] + 1e-9})
 
 
-def without(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
+def omit(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
     """Omit an event of this kind from the first cycle that updated priorities and rejected a job."""
 
     def edit(log: list[e.Event]) -> None:
@@ -226,34 +226,34 @@ def without(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
 @pytest.mark.parametrize(
     ("edit", "difference"),
     some([
-        (cycle(0, matches=moved), "match 1, of job 4.0, slot"),
-        (cycle(0, matches=lambda held: held.matches[:-1]), "match 3"),
-        (cycle(0, matches=lambda held: held.matches[::-1]), "match 1"),
-        (cycle(1, matches=lambda held: (attrs.evolve(held.matches[0], rank=7.0), *held.matches[1:])), "rank"),
-        (cycle(1, matches=lambda held: (attrs.evolve(held.matches[0], reason="x"), *held.matches[1:])), "reason"),
-        (cycle(0, unmatched=lambda held: ()), "reason 1"),
-        (cycle(0, unmatched=first({"taken": 3})), "reason 1, of job 2.2, taken"),
-        (cycle(0, unmatched=first({"limit": "ceiling"})), "limit"),
-        (cycle(0, unmatched=first({"clauses": ()})), "clauses"),
-        (cycle(0, statistics=lambda held: held.statistics | {"PieSpins": 9.0}), "the statistic PieSpins"),
-        (cycle(0, statistics=lambda held: held.statistics | {"Other": 9.0}), "the statistic Other"),
-        (priority, "the priority of alice@example.org"),
-        (without(e.PrioritiesUpdated), "the priority of alice@example.org"),
-        (without(e.CycleHeld), "the cycle"),
+        (change(0, matches=swap_matches), "match 1, of job 4.0, slot"),
+        (change(0, matches=lambda held: held.matches[:-1]), "match 3"),
+        (change(0, matches=lambda held: held.matches[::-1]), "match 1"),
+        (change(1, matches=lambda cycle: (attrs.evolve(cycle.matches[0], rank=7.0), *cycle.matches[1:])), "rank"),
+        (change(1, matches=lambda cycle: (attrs.evolve(cycle.matches[0], reason="x"), *cycle.matches[1:])), "reason"),
+        (change(0, unmatched=lambda held: ()), "reason 1"),
+        (change(0, unmatched=change_first_match({"taken": 3})), "reason 1, of job 2.2, taken"),
+        (change(0, unmatched=change_first_match({"limit": "ceiling"})), "limit"),
+        (change(0, unmatched=change_first_match({"clauses": ()})), "clauses"),
+        (change(0, statistics=lambda held: held.statistics | {"PieSpins": 9.0}), "the statistic PieSpins"),
+        (change(0, statistics=lambda held: held.statistics | {"Other": 9.0}), "the statistic Other"),
+        (change_priority, "the priority of alice@example.org"),
+        (omit(e.PrioritiesUpdated), "the priority of alice@example.org"),
+        (omit(e.CycleHeld), "the cycle"),
     ], 7),
 )  # fmt: skip
-def test_what_was_altered_is_found(
+def test_an_alteration_is_detected(
     story: list[e.Event], edit: Callable[[list[e.Event]], None], difference: str
 ) -> None:
-    assert difference in altered(story, edit)[0].what
+    assert difference in differences_after(story, edit)[0].what
 
 
-def test_a_field_that_no_match_and_no_reason_has_is_compared(story: list[e.Event]) -> None:
-    differences = altered(story, cycle(0, regrouped=lambda held: ("9.9",)))
+def test_fields_other_than_matches_and_rejections_are_compared(story: list[e.Event]) -> None:
+    differences = differences_after(story, change(0, regrouped=lambda held: ("9.9",)))
     assert [difference.what for difference in differences] == ["the cycle regrouped"]
 
 
-def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -> None:
+def test_an_altered_setting_shows_in_the_decisions(story: list[e.Event]) -> None:
     founding = story[0]
     assert isinstance(founding, e.PoolFounded)
     changed = replace(founding, settings=founding.settings | {"PREEMPTION_REQUIREMENTS": "false"})
@@ -262,7 +262,7 @@ def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -
     assert len(recheck_result.differences) <= MOST
 
 
-def test_a_cycle_of_other_rules_is_counted_and_not_taken_again(story: list[e.Event]) -> None:
+def test_a_cycle_of_an_older_release_is_counted_and_not_repeated(story: list[e.Event]) -> None:
     log = [replace(event, rules=99) if isinstance(event, e.CycleHeld) else event for event in story]
     cycle_count = sum(isinstance(event, e.CycleHeld) for event in log)
     recheck_result = recheck(enumerate(log, 1))
@@ -270,7 +270,7 @@ def test_a_cycle_of_other_rules_is_counted_and_not_taken_again(story: list[e.Eve
     assert recheck_result.others == cycle_count
 
 
-def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
+def test_cycles_of_the_first_release_are_not_repeated(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress(GOLDEN.read_bytes()))
     log = open_log(str(path), create=False, read_only=True)
@@ -280,8 +280,8 @@ def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
     assert recheck_result.others > 0
 
 
-def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> None:
-    place = the(story, e.SlotCreated)
+def test_events_that_give_no_state_are_reported(story: list[e.Event]) -> None:
+    place = index_of(story, e.SlotCreated)
     log = [event for index, event in enumerate(story) if index != place]
     assert "no state can be made of the events from position" in recheck(enumerate(log, 1)).stopped
 
@@ -289,7 +289,7 @@ def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> 
 # The command
 
 
-def kept(path: Path, story: list[e.Event]) -> str:
+def write_log(path: Path, story: list[e.Event]) -> str:
     """Write a log of these events, with its own seal."""
     log = open_log(str(path / "pool.db"), create=True)
     log.append(story)
@@ -297,19 +297,19 @@ def kept(path: Path, story: list[e.Event]) -> str:
     return str(path / "pool.db")
 
 
-def test_the_command_tells_that_all_came_out_the_same(
+def test_the_command_reports_that_all_cycles_gave_the_same_result(
     story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["verify", "-decisions", "-log", kept(tmp_path, story)]) == 0
+    assert main(["verify", "-decisions", "-log", write_log(tmp_path, story)]) == 0
     assert "negotiation cycles were taken again, and decided the same" in capsys.readouterr().out
 
 
-def test_the_command_finds_what_the_seal_and_the_tables_cannot(
+def test_the_command_detects_what_the_seal_and_the_tables_cannot(
     story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = list(story)
-    cycle(0, unmatched=first({"taken": 3}))(log)
-    url = kept(tmp_path, log)
+    change(0, unmatched=change_first_match({"taken": 3}))(log)
+    url = write_log(tmp_path, log)
     assert main(["verify", "-log", url]) == 0
     assert main(["verify", "-decisions", "-log", url]) == 1
     output = capsys.readouterr().out

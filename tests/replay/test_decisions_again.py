@@ -41,12 +41,14 @@ AT = 1_800_000_000_000_000
         ("KeyboardIdle < 60", "yes?", {"MY.KeyboardIdle": "7"}, False),
     ],
 )  # fmt: skip
-def test_a_decision_is_taken_again(expression: str, value: str, read: dict[str, str], agrees: bool) -> None:
+def test_repeating_a_decision_compares_it_with_its_evidence(
+    expression: str, value: str, read: dict[str, str], agrees: bool
+) -> None:
     evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
     assert (redecided(evidence) == "") == agrees
 
 
-def test_what_differs_is_told() -> None:
+def test_the_difference_is_reported() -> None:
     read = {"MY.KeyboardIdle": "70"}
     evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
     assert redecided(evidence) == (

@@ -73,7 +73,7 @@ def last_line(folder: Path, name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("code", [1, 3, 6, 13, 16, 26, 34])
-def test_why_of_an_imported_job_advises_what_its_hold_code_calls_for(tmp_path: Path, code: int) -> None:
+def test_why_gives_the_advice_for_the_hold_code_of_an_imported_job(tmp_path: Path, code: int) -> None:
     advice = hold_advice(str(code), "condor", "1.0")[1:]
     for name, text in (("job_queue.log", QUEUE), ("EventLog", EVENT_LOG)):
         line = last_line(tmp_path / name, name, text.replace("CODE", str(code)))
@@ -81,7 +81,7 @@ def test_why_of_an_imported_job_advises_what_its_hold_code_calls_for(tmp_path: P
         assert advice in line
 
 
-def test_a_job_whose_input_is_being_spooled_is_not_to_be_released(tmp_path: Path) -> None:
+def test_why_advises_no_release_while_input_is_being_spooled(tmp_path: Path) -> None:
     line = last_line(tmp_path, "job_queue.log", QUEUE.replace("CODE", "16"))
     assert "condor_release" not in line
     assert line.startswith("In that pool, wait until its input files have arrived")
@@ -95,7 +95,7 @@ def held_job(*lines: str, **settings: str) -> str:
     return why(pool.log, "1.0").texts[-1]
 
 
-def test_why_of_a_pools_own_job_advises_what_its_hold_code_calls_for() -> None:
+def test_why_gives_the_advice_for_the_hold_code_of_the_pools_own_job() -> None:
     assert held_job("submit alice 1", "hold alice 1") == f"{hold_advice('1', 'poolbook', '1.0')}."
 
 

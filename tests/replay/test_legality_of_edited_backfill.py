@@ -12,8 +12,17 @@ from poolbook.replay.validation import RULES, examine
 
 from ..sampling import marked
 from ..together import together
-from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
-from .test_legality_of_edited_points import note
+from .edits import (
+    Edit,
+    change,
+    drop,
+    repeat,
+    undetected_changes,
+    undetected_omissions,
+    undetected_repeats,
+    violations_after,
+)
+from .test_legality_of_edited_points import change_evidence
 from .virtual_point import BACKFILL, PointPool
 
 OF_BACKFILL: frozenset[type[e.Event]] = frozenset(
@@ -59,7 +68,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_backfill(dialect: str) -> None:
+def test_the_unedited_history_is_sound_and_has_every_kind_of_backfill_event(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     assert {type(event) for event in log} >= OF_BACKFILL
@@ -67,41 +76,44 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_back
 
 # Every event in turn: omitted, or repeated; every field: another value
 
-SAID = "no event repeats it"
-NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+NOT_REPEATED = "no event repeats it"
+ANY_STIMULUS = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
 
-LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.BackfillExecuting: "a client may end before anybody saw it run",
     e.BackfillLeaving: "without a claim that waits a slot goes to Owner; one in Backfill/Idle may be matched as it is",
     e.PrioritiesUpdated: "the next one makes up for it",
     e.SlotAdChanged: "what changes by a configuration may be anything",
 }
-TWICE_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_REPEATS: dict[type[e.Event], str] = {
     e.EvaluationRecorded: "there may be any number",
     e.SlotAdChanged: "the values are those that it has",
 }
-CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
-    **{(e.BackfillExecuting, field): SAID for field in ("began", "pid")},
+UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
+    **{(e.BackfillExecuting, field): NOT_REPEATED for field in ("began", "pid")},
     (e.BackfillExecuting, "at"): "an instant may lie anywhere between its neighbours'",
-    **{(e.BackfillExited, field): SAID for field in ("code", "signal", "reason", "ended", "user_cpu", "system_cpu")},
-    **{(kind, "stimulus"): NAME for kind in (e.BackfillExecuting, e.BackfillLeaving, e.SlotTransitioned)},
+    **{
+        (e.BackfillExited, field): NOT_REPEATED
+        for field in ("code", "signal", "reason", "ended", "user_cpu", "system_cpu")
+    },
+    **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.BackfillExecuting, e.BackfillLeaving, e.SlotTransitioned)},
     (e.BackfillSignalled, "until"): "of a client that is gone by then",
 }
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
-    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
+def test_an_omitted_event_is_detected(dialect: str) -> None:
+    assert undetected_omissions(sound(dialect)) == set(UNDETECTED_OMISSIONS)
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
-    assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
+def test_a_repeated_event_is_detected(dialect: str) -> None:
+    assert undetected_repeats(sound(dialect)) == set(UNDETECTED_REPEATS)
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
-    assert unseen_changes(sound(dialect), {*OF_BACKFILL, e.SlotTransitioned}) == set(CHANGED_UNSEEN)
+def test_a_changed_field_is_detected(dialect: str) -> None:
+    assert undetected_changes(sound(dialect), {*OF_BACKFILL, e.SlotTransitioned}) == set(UNDETECTED_CHANGES)
 
 
 # Faults that a forger might plant: the rule that each breaks first
@@ -128,13 +140,13 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a slot leaves Backfill for where it goes", change(e.BackfillLeaving, destination="Owner"), "backfill"),
     ("a slot leaves Backfill for elsewhere", change(e.BackfillLeaving, destination="Claimed"), "backfill"),
     ("a slot that has no client leaves it", repeat(e.BackfillLeaving), "backfill"),
-    ("START_BACKFILL was not asked", note("START_BACKFILL", name="EVICT_BACKFILL"), "evidence"),
-    ("START_BACKFILL was false", note("START_BACKFILL", value="false"), "decision"),
+    ("START_BACKFILL was not asked", change_evidence("START_BACKFILL", name="EVICT_BACKFILL"), "evidence"),
+    ("START_BACKFILL was false", change_evidence("START_BACKFILL", value="false"), "decision"),
 ]
 
 
 @together(("fault", "edit", "rule"), FAULTS)
 def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
-    violations = broken(sound("manual"), edit)
+    violations = violations_after(sound("manual"), edit)
     assert violations and violations[0].rule == rule, violations[:3]
     assert {violation.rule for violation in violations} <= set(RULES)

@@ -14,7 +14,17 @@ from poolbook.replay.validation import RULES, examine
 
 from ..sampling import SHARE, marked
 from ..together import together
-from .edits import Edit, broken, change, drop, repeat, swap, unseen_changes, unseen_twice, unseen_without
+from .edits import (
+    Edit,
+    change,
+    drop,
+    repeat,
+    swap,
+    undetected_changes,
+    undetected_omissions,
+    undetected_repeats,
+    violations_after,
+)
 from .test_legality_of_edited_backfill import OF_BACKFILL
 from .test_legality_of_edited_points import OF_POINTS
 from .test_legality_of_edited_submissions import OF_POLICY
@@ -96,7 +106,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_queue(dialect: str) -> None:
+def test_the_unedited_history_is_sound_and_has_every_kind_of_queue_event(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY
@@ -106,12 +116,12 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_qu
 
 # Every event in turn: omitted, or repeated
 
-OF_A_KIND = 2
+EVENTS_OF_A_KIND = 2
 """How many events of each kind `make test` edits; the soak edits all."""
-THOROUGHLY = ["manual", "htcondor-25"] if SHARE == 1 else ["htcondor-25"]
+THOROUGH_DIALECTS = ["manual", "htcondor-25"] if SHARE == 1 else ["htcondor-25"]
 """The dialects in which all events are edited; a short soak uses one."""
 
-LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.SlotTransitioned: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is "
     "no less a place to be",
     e.SlotAdChanged: "of several at one instant the last holds",
@@ -126,7 +136,7 @@ LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     **dict.fromkeys((e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted), "only the answer repeats it, for people"),
     e.WriterBegan: "the last of all: a log that was cut off is a log",
 }
-TWICE_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_REPEATS: dict[type[e.Event], str] = {
     e.EvaluationRecorded: "there may be any number",
     e.SlotAdChanged: "the values are those that it has",
     e.CycleHeld: "without a match it changes nothing",
@@ -141,41 +151,41 @@ TWICE_UNSEEN: dict[type[e.Event], str] = {
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
-    assert unseen_without(sound(dialect), OF_A_KIND) <= set(LEFT_OUT_UNSEEN)
+def test_an_omitted_event_is_detected(dialect: str) -> None:
+    assert undetected_omissions(sound(dialect), EVENTS_OF_A_KIND) <= set(UNDETECTED_OMISSIONS)
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
-    assert unseen_twice(sound(dialect), OF_A_KIND) <= set(TWICE_UNSEEN)
+def test_a_repeated_event_is_detected(dialect: str) -> None:
+    assert undetected_repeats(sound(dialect), EVENTS_OF_A_KIND) <= set(UNDETECTED_REPEATS)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("dialect", THOROUGHLY)
-def test_whichever_event_is_left_out_or_stands_there_twice_it_is_noticed(dialect: str) -> None:
-    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
-    assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
+@pytest.mark.parametrize("dialect", THOROUGH_DIALECTS)
+def test_every_omitted_or_repeated_event_is_detected(dialect: str) -> None:
+    assert undetected_omissions(sound(dialect)) == set(UNDETECTED_OMISSIONS)
+    assert undetected_repeats(sound(dialect)) == set(UNDETECTED_REPEATS)
 
 
 # Every field of every event in turn: another value
 
-OF_OLD = "of jobs that do not come to their end with it, it says nothing"
-OLDER = "an older log's ads do not keep former reasons"
+OTHER_JOBS = "of jobs that do not come to their end with it, it says nothing"
+OLDER_ADS = "an older log's ads do not keep former reasons"
 NO_BOUND = "an instant may lie anywhere between its neighbours'"
-NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
-SAID = "no event repeats it"
-MEASURED = "what was measured may be anything"
-ADS = "no event repeats what an ad says, but for resources, and what a cluster's ad says of its event"
+ANY_STIMULUS = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+NOT_REPEATED = "no event repeats it"
+ANY_MEASUREMENT = "what was measured may be anything"
+AD_NOT_REPEATED = "no event repeats what an ad says, but for resources, and what a cluster's ad says of its event"
 
 TRANSFERS = (e.JobTransferBegan, e.JobTransferEnded)
 
-CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
+UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
     **{(kind, "at"): NO_BOUND for kind in (e.JobCooledDown, e.Mailed)},
-    (e.JobExited, "protocol"): SAID,
+    (e.JobExited, "protocol"): NOT_REPEATED,
     (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
     **{
-        (kind, "stimulus"): NAME
+        (kind, "stimulus"): ANY_STIMULUS
         for kind in (
             e.PoolFounded,
             e.WriterBegan,
@@ -186,70 +196,70 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
             e.SlotDestroyed,
         )
     },
-    **{(kind, "stimulus"): NAME for kind in (e.PrioritiesUpdated, e.CycleHeld, e.JobExecuting, e.JobMeasured)},
-    **{(kind, "stimulus"): NAME for kind in TRANSFERS},
-    **{(e.PoolFounded, field): SAID for field in ("name", "uid_domain", "version", "log")},
-    (e.WriterBegan, "writer"): SAID,
+    **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.PrioritiesUpdated, e.CycleHeld, e.JobExecuting, e.JobMeasured)},
+    **{(kind, "stimulus"): ANY_STIMULUS for kind in TRANSFERS},
+    **{(e.PoolFounded, field): NOT_REPEATED for field in ("name", "uid_domain", "version", "log")},
+    (e.WriterBegan, "writer"): NOT_REPEATED,
     **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
     (e.EvaluationRecorded, "name"): "a decision repeated would tell",
     (e.EvaluationRecorded, "read"): "what the value does not depend on",
-    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "lease", "rank")},
-    **dict.fromkeys(((e.JobSignalled, "until"), (e.JobActivated, "vacate")), SAID),
+    **{(e.ClaimMade, field): NOT_REPEATED for field in ("ad", "holder", "lease", "rank")},
+    **dict.fromkeys(((e.JobSignalled, "until"), (e.JobActivated, "vacate")), NOT_REPEATED),
     **{
         (e.CycleHeld, field): "a decision repeated would tell"
         for field in ("unmatched", "statistics", "offset", "rules")
     },
-    **{(e.SubmitterSet, field): SAID for field in ("submitter", "value", "until")},
-    (e.MachineJoined, "ad"): ADS,
-    (e.SlotCreated, "ad"): ADS,
-    (e.SlotAdChanged, "changes"): ADS,
-    (e.ClusterSubmitted, "ad"): ADS,
-    (e.JobsTransitioned, "changes"): ADS,
-    (e.JobsTransitioned, "stimulus"): NAME,
-    **{(kind, "left"): OF_OLD for kind in (e.JobsTransitioned, e.JobExited)},
-    **{(kind, "reasons_kept"): OLDER for kind in (e.JobsTransitioned, e.JobExited)},
-    (e.JobActivated, "ad"): ADS,
-    (e.JobActivated, "expanded"): ADS,
-    (e.JobsEdited, "changes"): ADS,
+    **{(e.SubmitterSet, field): NOT_REPEATED for field in ("submitter", "value", "until")},
+    (e.MachineJoined, "ad"): AD_NOT_REPEATED,
+    (e.SlotCreated, "ad"): AD_NOT_REPEATED,
+    (e.SlotAdChanged, "changes"): AD_NOT_REPEATED,
+    (e.ClusterSubmitted, "ad"): AD_NOT_REPEATED,
+    (e.JobsTransitioned, "changes"): AD_NOT_REPEATED,
+    (e.JobsTransitioned, "stimulus"): ANY_STIMULUS,
+    **{(kind, "left"): OTHER_JOBS for kind in (e.JobsTransitioned, e.JobExited)},
+    **{(kind, "reasons_kept"): OLDER_ADS for kind in (e.JobsTransitioned, e.JobExited)},
+    (e.JobActivated, "ad"): AD_NOT_REPEATED,
+    (e.JobActivated, "expanded"): AD_NOT_REPEATED,
+    (e.JobsEdited, "changes"): AD_NOT_REPEATED,
     (e.JobsDeferred, "until"): "until a job begins by it, no event repeats it",
-    **{(kind, "stimulus"): NAME for kind in (e.JobDue, e.JobCooledDown, e.MailDue, e.Mailed)},
-    **{(e.MailDue, field): SAID for field in ("to", "subject", "text")},
-    (e.Mailed, "failure"): SAID,
+    **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.JobDue, e.JobCooledDown, e.MailDue, e.Mailed)},
+    **{(e.MailDue, field): NOT_REPEATED for field in ("to", "subject", "text")},
+    (e.Mailed, "failure"): NOT_REPEATED,
     (
         e.JobsEdited,
         "stimulus",
     ): "what a job's own transform changes follows from its end; what users change is answered",
-    (e.JobsMaterialized, "stimulus"): NAME,
-    (e.FactoryTransitioned, "reason"): SAID,
-    **{(e.JobTransferEnded, f): MEASURED for f in ("files", "size", "listed", "failed", "ended")},
-    (e.JobTransferBegan, "began"): SAID,
-    (e.JobExecuting, "pid"): SAID,
-    (e.JobExecuting, "scratch"): SAID,
-    (e.JobExecuting, "began"): SAID,
-    **{(e.JobMeasured, f): MEASURED for f in ("image", "resident", "disk", "user_cpu", "system_cpu")},
+    (e.JobsMaterialized, "stimulus"): ANY_STIMULUS,
+    (e.FactoryTransitioned, "reason"): NOT_REPEATED,
+    **{(e.JobTransferEnded, f): ANY_MEASUREMENT for f in ("files", "size", "listed", "failed", "ended")},
+    (e.JobTransferBegan, "began"): NOT_REPEATED,
+    (e.JobExecuting, "pid"): NOT_REPEATED,
+    (e.JobExecuting, "scratch"): NOT_REPEATED,
+    (e.JobExecuting, "began"): NOT_REPEATED,
+    **{(e.JobMeasured, f): ANY_MEASUREMENT for f in ("image", "resident", "disk", "user_cpu", "system_cpu")},
     (e.JobMeasured, "proc"): "where another job runs, it may be measured as well",
-    **{(e.JobExited, f): MEASURED for f in ("user_cpu", "system_cpu", "resident", "disk", "ended")},
+    **{(e.JobExited, f): ANY_MEASUREMENT for f in ("user_cpu", "system_cpu", "resident", "disk", "ended")},
     (e.JobExited, "code"): "a job may end with any",
     (e.JobExited, "signal"): "a job may end by any",
-    (e.JobExited, "changes"): ADS,
+    (e.JobExited, "changes"): AD_NOT_REPEATED,
 }
 
 
-CHANGED = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS
+CHANGED_KINDS = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
-    assert unseen_changes(sound(dialect), CHANGED, 1) <= set(CHANGED_UNSEEN)
+def test_a_changed_field_is_detected(dialect: str) -> None:
+    assert undetected_changes(sound(dialect), CHANGED_KINDS, 1) <= set(UNDETECTED_CHANGES)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("dialect", THOROUGHLY)
-def test_wherever_a_field_is_changed_it_is_noticed(dialect: str) -> None:
-    assert unseen_changes(sound(dialect), CHANGED) == set(CHANGED_UNSEEN)
+@pytest.mark.parametrize("dialect", THOROUGH_DIALECTS)
+def test_every_changed_field_is_detected(dialect: str) -> None:
+    assert undetected_changes(sound(dialect), CHANGED_KINDS) == set(UNDETECTED_CHANGES)
 
 
-def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
+def test_a_violation_names_its_thing_and_rule_and_lists_the_story() -> None:
     log = list(sound("manual"))
     index, claim_end = next((i, event) for i, event in enumerate(log) if isinstance(event, e.ClaimEnded))
     log[index] = replace(claim_end, usage=7)
@@ -309,6 +319,6 @@ def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
     ],
 )
 def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
-    violations = broken(sound("manual"), edit)
+    violations = violations_after(sound("manual"), edit)
     assert violations and violations[0].rule == rule
     assert {violation.rule for violation in violations} <= set(RULES)

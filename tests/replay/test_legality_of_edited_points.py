@@ -14,7 +14,16 @@ from poolbook.replay.validation import RULES, examine
 
 from ..sampling import marked
 from ..together import together
-from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
+from .edits import (
+    Edit,
+    change,
+    drop,
+    repeat,
+    undetected_changes,
+    undetected_omissions,
+    undetected_repeats,
+    violations_after,
+)
 from .virtual_point import PointPool
 
 OF_POINTS: frozenset[type[e.Event]] = frozenset(
@@ -81,7 +90,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_point(dialect: str) -> None:
+def test_the_unedited_history_is_sound_and_has_every_kind_of_execution_point_event(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     assert {type(event) for event in log} >= OF_POINTS
@@ -89,69 +98,74 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_po
 
 # Every event in turn: omitted, or repeated; every field: another value
 
-SAID = "no event repeats it"
-NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
-INSTANT = "an instant may lie anywhere between its neighbours'"
+NOT_REPEATED = "no event repeats it"
+ANY_STIMULUS = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+ANY_INSTANT = "an instant may lie anywhere between its neighbours'"
 
 OF_A_CLAIM = ("ad", "holder", "job", "lease", "rank", "submitter")
 
-LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.CpuBusyChanged: "the last of a slot: it may be busy for ever",
     e.ClaimFlagged: "what a flag brings about may have other grounds",
     e.ClaimHolderSilent: "the last but one, that the holder is heard again: a lease's end may be late",
     e.ClaimWithdrawn: "a better match that waits makes room for one that is better still",
     e.DrainFinal: "nothing must follow",
-    e.MachineConfigured: SAID,
+    e.MachineConfigured: NOT_REPEATED,
     e.MachineLeft: "a machine may be without slots",
     e.PrioritiesUpdated: "the next one makes up for it",
     e.RequestAnswered: "that a job goes on is not always asked for",
     e.SlotAdChanged: "what changes by a configuration may be anything",
     e.SlotTransitioned: "transition 1 alone, as the last before a slot's death: Owner is no less a place to be",
 }
-TWICE_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_REPEATS: dict[type[e.Event], str] = {
     e.ClaimHolderSilent: "a holder may be silent longer than was thought",
     e.EvaluationRecorded: "there may be any number",
     e.SlotAdChanged: "the values are those that it has",
     e.StarterSignalled: "a job may be killed any number of times",
 }
-CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
-    **{(kind, "at"): INSTANT for kind in (e.CpuBusyChanged, e.ClaimHolderSilent, e.ClaimQueued, e.ClaimWithdrawn)},
-    **{(kind, "stimulus"): NAME for kind in (e.BenchmarksRan, e.CpuBusyChanged, e.ClaimFlagged, e.ClaimHolderSilent)},
-    **{(kind, "stimulus"): NAME for kind in (e.ClaimQueued, e.ClaimWithdrawn, e.DrainBadputAdded, e.DrainFinal)},
-    **{(kind, "stimulus"): NAME for kind in (e.DrainTransitioned, e.MachineConfigured, e.SlotTransitioned)},
+UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
+    **{(kind, "at"): ANY_INSTANT for kind in (e.CpuBusyChanged, e.ClaimHolderSilent, e.ClaimQueued, e.ClaimWithdrawn)},
+    **{
+        (kind, "stimulus"): ANY_STIMULUS
+        for kind in (e.BenchmarksRan, e.CpuBusyChanged, e.ClaimFlagged, e.ClaimHolderSilent)
+    },
+    **{
+        (kind, "stimulus"): ANY_STIMULUS for kind in (e.ClaimQueued, e.ClaimWithdrawn, e.DrainBadputAdded, e.DrainFinal)
+    },
+    **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.DrainTransitioned, e.MachineConfigured, e.SlotTransitioned)},
     **{(e.BenchmarksRan, field): "a machine may be as fast as it is" for field in ("mips", "kflops", "published")},
-    **{(e.ClaimActivated, field): SAID for field in ("ad", "vacate")},
-    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
+    **{(e.ClaimActivated, field): NOT_REPEATED for field in ("ad", "vacate")},
+    **{(e.ClaimMade, field): NOT_REPEATED for field in ("ad", "holder", "job", "lease", "rank")},
     **{(e.ClaimQueued, field): "until it is made, nothing repeats it" for field in OF_A_CLAIM},
-    **{(e.ClaimFlagged, field): SAID for field in ("code", "flags", "reason", "subcode")},
+    **{(e.ClaimFlagged, field): NOT_REPEATED for field in ("code", "flags", "reason", "subcode")},
     (e.ClaimHolderSilent, "until"): "of one that is heard again in time",
-    **{(e.DrainBegan, field): SAID for field in ("reason", "start")},
+    **{(e.DrainBegan, field): NOT_REPEATED for field in ("reason", "start")},
     (e.EvaluationRecorded, "read"): "what the value does not depend on",
-    (e.MachineConfigured, "settings"): SAID,
+    (e.MachineConfigured, "settings"): NOT_REPEATED,
     (e.StarterSignalled, "until"): "of a job that is gone by then",
 }
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
-    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
+def test_an_omitted_event_is_detected(dialect: str) -> None:
+    assert undetected_omissions(sound(dialect)) == set(UNDETECTED_OMISSIONS)
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
-    assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
+def test_a_repeated_event_is_detected(dialect: str) -> None:
+    assert undetected_repeats(sound(dialect)) == set(UNDETECTED_REPEATS)
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
-def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
+def test_a_changed_field_is_detected(dialect: str) -> None:
     kinds: set[type[e.Event]] = {*OF_POINTS, e.SlotTransitioned, e.ClaimMade, e.EvaluationRecorded}
-    assert unseen_changes(sound(dialect), kinds) == set(CHANGED_UNSEEN)
+    assert undetected_changes(sound(dialect), kinds) == set(UNDETECTED_CHANGES)
 
 
 # Faults that a forger might plant: the rule that each breaks first
 
 
-def move(nth: int, row: str, **values: Any) -> Edit:
+def change_transition(nth: int, row: str, **values: Any) -> Edit:
     """Change the nth transition by a row."""
 
     def edit(log: list[e.Event]) -> None:
@@ -163,7 +177,7 @@ def move(nth: int, row: str, **values: Any) -> Edit:
     return edit
 
 
-def note(expression_name: str, **values: Any) -> Edit:
+def change_evidence(expression_name: str, **values: Any) -> Edit:
     """Change the first evidence for an expression."""
 
     def edit(log: list[e.Event]) -> None:
@@ -230,22 +244,22 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a job is told to go before it is told", change(e.StarterSignalled, until=1), "end"),
     ("a job retires for less than it may", change(e.SlotCreated, 1, ad={"MaxJobRetirementTime": "999"}), "retirement"),
     # decisions by expressions
-    ("a transition names no evidence", move(0, "14", evidence=0), "evidence"),
-    ("a transition names the evidence of another decision", move(0, "14", evidence=5), "evidence"),
-    ("a transition names evidence that is none", move(0, "14", evidence=1), "evidence"),
-    ("a transition rests on another expression", note("SUSPEND", name="CONTINUE"), "evidence"),
-    ("a transition rests on an expression that was false", note("SUSPEND", value="false"), "decision"),
-    ("an expression was not so", note("IS_OWNER", value="true"), "decision"),
-    ("an expression read something else", note("SUSPEND", read={"MY.KeyboardIdle": "99"}), "decision"),
-    ("an expression read nothing", note("SUSPEND", read={}), "decision"),
-    ("an expression is none", note("SUSPEND", expression="KeyboardIdle <"), "decision"),
-    ("an expression is not the slot's", note("SUSPEND", expression="KeyboardIdle < 16"), "evidence"),
-    ("a transition has another cause than its expression", move(0, "14", cause="kill"), "evidence"),
+    ("a transition names no evidence", change_transition(0, "14", evidence=0), "evidence"),
+    ("a transition names the evidence of another decision", change_transition(0, "14", evidence=5), "evidence"),
+    ("a transition names evidence that is none", change_transition(0, "14", evidence=1), "evidence"),
+    ("a transition rests on another expression", change_evidence("SUSPEND", name="CONTINUE"), "evidence"),
+    ("a transition rests on an expression that was false", change_evidence("SUSPEND", value="false"), "decision"),
+    ("an expression was not so", change_evidence("IS_OWNER", value="true"), "decision"),
+    ("an expression read something else", change_evidence("SUSPEND", read={"MY.KeyboardIdle": "99"}), "decision"),
+    ("an expression read nothing", change_evidence("SUSPEND", read={}), "decision"),
+    ("an expression is none", change_evidence("SUSPEND", expression="KeyboardIdle <"), "decision"),
+    ("an expression is not the slot's", change_evidence("SUSPEND", expression="KeyboardIdle < 16"), "evidence"),
+    ("a transition has another cause than its expression", change_transition(0, "14", cause="kill"), "evidence"),
 ]  # fmt: skip
 
 
 @together(("fault", "edit", "rule"), FAULTS)
 def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
-    violations = broken(sound("manual"), edit)
+    violations = violations_after(sound("manual"), edit)
     assert violations and violations[0].rule == rule, violations[:3]
     assert {violation.rule for violation in violations} <= set(RULES)

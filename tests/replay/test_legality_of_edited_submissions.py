@@ -12,7 +12,7 @@ from poolbook.replay.validation import examine
 
 from ..schedd.policy_pool import PolicyPool
 from ..together import together
-from .edits import Edit, broken, change, drop, unseen_changes, unseen_twice, unseen_without
+from .edits import Edit, change, drop, undetected_changes, undetected_omissions, undetected_repeats, violations_after
 
 OF_POLICY: frozenset[type[e.Event]] = frozenset({e.JobsTransformed, e.SubmissionRefused})
 """The kinds of event that only a schedd with a policy writes."""
@@ -49,38 +49,38 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_policy(dialect: str) -> None:
+def test_the_unedited_history_is_sound_and_has_every_kind_of_policy_event(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     assert {type(event) for event in log} >= OF_POLICY
 
 
-SAID = "no event repeats it"
-LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+NOT_REPEATED = "no event repeats it"
+UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.CycleHeld: "without a match it changes nothing",
     e.JobsTransformed: "a transform may change what it is for: what it has made needs it no more",
 }
-TWICE_UNSEEN: dict[type[e.Event], str] = {
+UNDETECTED_REPEATS: dict[type[e.Event], str] = {
     e.EvaluationRecorded: "there may be any number",
     e.CycleHeld: "without a match it changes nothing",
 }
-CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
-    (e.JobsTransformed, "before"): SAID,
+UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
+    (e.JobsTransformed, "before"): NOT_REPEATED,
     (e.JobsTransformed, "evidence"): "a transform may have evaluated several expressions",
-    **{(e.SubmissionRefused, field): SAID for field in ("job", "reason", "user")},
+    **{(e.SubmissionRefused, field): NOT_REPEATED for field in ("job", "reason", "user")},
 }
 
 
-def test_an_event_that_is_left_out_is_missed() -> None:
-    assert unseen_without(sound("manual")) == set(LEFT_OUT_UNSEEN)
+def test_an_omitted_event_is_detected() -> None:
+    assert undetected_omissions(sound("manual")) == set(UNDETECTED_OMISSIONS)
 
 
-def test_an_event_that_stands_there_twice_is_noticed() -> None:
-    assert unseen_twice(sound("manual")) == set(TWICE_UNSEEN)
+def test_a_repeated_event_is_detected() -> None:
+    assert undetected_repeats(sound("manual")) == set(UNDETECTED_REPEATS)
 
 
-def test_a_field_that_is_changed_is_noticed() -> None:
-    assert unseen_changes(sound("manual"), OF_POLICY) == set(CHANGED_UNSEEN)
+def test_a_changed_field_is_detected() -> None:
+    assert undetected_changes(sound("manual"), OF_POLICY) == set(UNDETECTED_CHANGES)
 
 
 FAULTS: list[tuple[str, Edit, str]] = [
@@ -91,5 +91,5 @@ FAULTS: list[tuple[str, Edit, str]] = [
 
 
 @together(("fault", "edit", "rule"), FAULTS)
-def test_a_fault_that_somebody_plants_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
-    assert broken(sound("manual"), edit)[0].rule == rule
+def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
+    assert violations_after(sound("manual"), edit)[0].rule == rule

@@ -17,7 +17,7 @@ USERS = st.sampled_from(["alice", "bob"])
 CLUSTERS = st.integers(1, 4)
 PROCS = st.integers(0, 3)
 JOBS = st.one_of(st.builds("{}.{}".format, CLUSTERS, PROCS), st.builds(str, CLUSTERS))
-WHAT = st.one_of(JOBS, st.sampled_from(["alice", "bob", "all"]))
+THINGS = st.one_of(JOBS, st.sampled_from(["alice", "bob", "all"]))
 ENDS = st.sampled_from(["", "end=signal", "end=failure", "end=lost"])
 GRACES = st.sampled_from(["0", "5", "700", "-1"])
 
@@ -45,7 +45,9 @@ class AnyHistory(RuleBasedStateMachine):
         self.pool.say(f"submit {user} {count} seconds={seconds} grace={grace} prio={prio} {end} {options}")
 
     @rule(
-        user=USERS, thing=WHAT, action=st.sampled_from(["hold", "release", "release", "remove", "suspend", "continue"])
+        user=USERS,
+        thing=THINGS,
+        action=st.sampled_from(["hold", "release", "release", "remove", "suspend", "continue"]),
     )
     def act(self, user: str, thing: str, action: str) -> None:
         self.pool.say(f"{action} {user} {thing}")
@@ -60,13 +62,13 @@ class AnyHistory(RuleBasedStateMachine):
     def vacate_slot(self, slot: str, fast: str) -> None:
         self.pool.say(f"vacate root {slot} {fast}")
 
-    @rule(user=USERS, thing=WHAT, prio=st.integers(0, 3))
+    @rule(user=USERS, thing=THINGS, prio=st.integers(0, 3))
     def edit(self, user: str, thing: str, prio: int) -> None:
         self.pool.say(f"edit {user} {thing} JobPrio={prio}")
 
     @precondition(lambda self: self.pool.engine.state.by_job)
     @rule(index=st.integers(0, 9), exceeds=st.booleans())
-    def use(self, index: int, exceeds: bool) -> None:
+    def change_memory_use(self, index: int, exceeds: bool) -> None:
         running = sorted(self.pool.engine.state.by_job)
         cluster, proc = running[index % len(running)]
         if not exceeds:
@@ -75,7 +77,7 @@ class AnyHistory(RuleBasedStateMachine):
             self.pool.say(f"exceed {cluster}.{proc}")
 
     @rule(command=st.sampled_from(["machine g slots=1", "machine h", "leave g", "leave h", "another writer"]))
-    def pool_itself(self, command: str) -> None:
+    def change_pool(self, command: str) -> None:
         if command != "another writer":
             self.pool.say(command)
             return
@@ -83,7 +85,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.pool.engine.load()
 
     @rule(seconds=st.sampled_from([0.5, 5, 61, 1300]))
-    def passing(self, seconds: float) -> None:
+    def pass_time(self, seconds: float) -> None:
         self.pool.say(f"run {seconds} s")
 
     def teardown(self) -> None:
@@ -91,10 +93,10 @@ class AnyHistory(RuleBasedStateMachine):
         if hasattr(self, "pool"):
             violations = examine(self.pool.log.read()).violations
             assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
-            counts_agree(self.pool)
+            check_counts(self.pool)
 
 
-def counts_agree(pool: Pool) -> None:
+def check_counts(pool: Pool) -> None:
     """Check that the verdict's counts equal independent counts of the log."""
     events = [event for _, event in pool.events()]
     verdict = examine(pool.log.read())

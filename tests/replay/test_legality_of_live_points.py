@@ -86,7 +86,7 @@ class AnyPoint(RuleBasedStateMachine):
         self.pool.say(f"{verb} {slot}" + (" 77.1 JobPrio=1" if verb == "begin" else ""))
 
     @rule(seconds=st.sampled_from([0.5, 5, 61, 400]))
-    def passing(self, seconds: float) -> None:
+    def pass_time(self, seconds: float) -> None:
         self.pool.say(f"run {seconds} s")
 
     def teardown(self) -> None:
@@ -96,7 +96,7 @@ class AnyPoint(RuleBasedStateMachine):
             assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
 
     @invariant()
-    def one_client_runs_for_the_slots_in_backfill_and_no_job_beside_it(self) -> None:
+    def one_client_runs_for_the_slots_in_backfill_without_jobs(self) -> None:
         if not hasattr(self, "pool"):
             return
         machine = self.pool.engine.state.machines.get("h")

@@ -74,7 +74,7 @@ EVENTS = st.one_of(*(any_of(kind) for kind in e.TOPICS.values()))
 
 @given(log=st.lists(st.tuples(NUMBERS, EVENTS), max_size=30))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_nonsense_is_judged_to_its_end(log: list[tuple[int, e.Event]]) -> None:
+def test_nonsense_is_validated_to_its_end(log: list[tuple[int, e.Event]]) -> None:
     verdict = examine(iter(log))
     assert {violation.rule for violation in verdict.violations} <= set(RULES)
     if log:
@@ -88,13 +88,13 @@ def test_nonsense_is_judged_to_its_end(log: list[tuple[int, e.Event]]) -> None:
         e.SubmissionRefused(1, "submitted", "1", 10_002, "alice", "MAX_JOBS_PER_OWNER", "10002.0", "too many"),
     ],
 )
-def test_a_number_of_a_cluster_that_was_never_given_out_is_told_and_not_counted_up_to(event: e.ClusterEvent) -> None:
+def test_an_unassigned_cluster_number_is_reported_without_counting_up_to_it(event: e.ClusterEvent) -> None:
     """With a number of thirty digits, the numbers below it would fill any memory."""
     violations = [(violation.rule, violation.words) for violation in examine([(1, event)]).violations]
     assert ("reference", "its number was never given out: at most 10,000 follow on 1") in violations
 
 
-def test_what_is_no_kind_of_event_is_told() -> None:
+def test_an_unknown_kind_of_event_is_reported() -> None:
     verdict = examine([(1, e.Event(1, "founded", "x"))])
     assert [(violation.rule, violation.words) for violation in verdict.violations] == [
         ("kind", "Event is not a kind of event"),

@@ -31,7 +31,7 @@ def rules(events: list[e.Event]) -> set[str]:
     return {violation.rule for violation in examine(enumerate(events, 1)).violations}
 
 
-def edited(kind: type[e.Event], **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
+def change_row(kind: type[e.Event], **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
     """Change the first event of a kind that has a row of the job's own policy."""
 
     def edit(events: list[e.Event]) -> list[e.Event]:
@@ -42,7 +42,7 @@ def edited(kind: type[e.Event], **changes: object) -> Callable[[list[e.Event]], 
     return edit
 
 
-def noted(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
+def change_evidence(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
     """Change the evidence for the expression."""
 
     def edit(events: list[e.Event]) -> list[e.Event]:
@@ -56,7 +56,7 @@ def noted(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Even
 
 @pytest.mark.parametrize("policy", [READS, CONSTANT, {}], ids=["reads", "constant", "none"])
 @pytest.mark.parametrize("code", [0, 3, 4])
-def test_what_the_pool_decides_is_sound(policy: dict[str, str], code: int) -> None:
+def test_the_pools_own_decisions_are_sound(policy: dict[str, str], code: int) -> None:
     assert rules(log_of(policy, code)) == set()
 
 
@@ -64,31 +64,31 @@ def test_what_the_pool_decides_is_sound(policy: dict[str, str], code: int) -> No
     ("policy", "code", "edit", "rule"),
     [
         # the row differs from the evidence
-        (READS, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
-        (READS, 3, edited(e.JobExited, row="complete", target="Completed"), "evidence"),
-        (READS, 4, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
-        (READS, 0, edited(e.JobExited, row="hold", target="Held"), "evidence"),
+        (READS, 0, change_row(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        (READS, 3, change_row(e.JobExited, row="complete", target="Completed"), "evidence"),
+        (READS, 4, change_row(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        (READS, 0, change_row(e.JobExited, row="hold", target="Held"), "evidence"),
         # the evidence is for another expression, or missing
-        (READS, 0, edited(e.JobExited, evidence=3), "evidence"),
-        (READS, 3, noted("OnExitRemove", value="true"), "decision"),
-        (READS, 3, noted("OnExitRemove", read={"MY.ExitCode": "0"}), "decision"),
-        (READS, 3, noted("OnExitRemove", expression="ExitCode == 1"), "evidence"),
-        (READS, 0, noted("LeaveJobInQueue", expression="Fetched is true", value="true"), "evidence"),
+        (READS, 0, change_row(e.JobExited, evidence=3), "evidence"),
+        (READS, 3, change_evidence("OnExitRemove", value="true"), "decision"),
+        (READS, 3, change_evidence("OnExitRemove", read={"MY.ExitCode": "0"}), "decision"),
+        (READS, 3, change_evidence("OnExitRemove", expression="ExitCode == 1"), "evidence"),
+        (READS, 0, change_evidence("LeaveJobInQueue", expression="Fetched is true", value="true"), "evidence"),
         # no evidence was needed, and the policy decides otherwise
-        (CONSTANT, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
-        (CONSTANT, 0, edited(e.JobExited, row="hold", target="Held"), "evidence"),
-        ({}, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
-        ({"OnExitRemove": "false"}, 0, edited(e.JobExited, row="complete", target="Completed"), "evidence"),
-        ({"LeaveJobInQueue": "false"}, 0, edited(e.JobExited, evidence=2), "evidence"),
+        (CONSTANT, 0, change_row(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        (CONSTANT, 0, change_row(e.JobExited, row="hold", target="Held"), "evidence"),
+        ({}, 0, change_row(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        ({"OnExitRemove": "false"}, 0, change_row(e.JobExited, row="complete", target="Completed"), "evidence"),
+        ({"LeaveJobInQueue": "false"}, 0, change_row(e.JobExited, evidence=2), "evidence"),
     ],
 )
-def test_what_the_policy_did_not_decide_is_found(
+def test_a_decision_that_the_policy_did_not_make_is_detected(
     policy: dict[str, str], code: int, edit: Callable[[list[e.Event]], list[e.Event]], rule: str
 ) -> None:
     assert rule in rules(edit(log_of(policy, code)))
 
 
-def test_a_job_that_its_policy_keeps_does_not_leave() -> None:
+def test_a_job_that_its_policy_keeps_may_not_leave() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(1))
     pool.machine(static=1, cpus=1)
     pool.submit(1, LeaveJobInQueue="true")

@@ -35,7 +35,7 @@ HELD = e.JobsTransitioned(
 )
 
 
-def test_each_member_of_a_set_event_has_a_line_and_a_position_of_its_own() -> None:
+def test_each_member_of_a_set_event_has_its_own_line_and_position() -> None:
     event_members = list(members(31, HELD))
     assert [(member.number, member.thing, member.what) for member in event_members] == [
         ("31.0", "3.0", "hold"),
@@ -48,7 +48,7 @@ def test_each_member_of_a_set_event_has_a_line_and_a_position_of_its_own() -> No
     )
 
 
-def test_the_members_of_a_cluster_of_any_size_are_there_at_once() -> None:
+def test_the_members_of_a_cluster_of_any_size_are_available_immediately() -> None:
     count = 10**12
     cluster = e.ClusterSubmitted(NOW, "submitted", "s", 1, "alice@example.org", {}, count, (), "Idle")
     assert [member.thing for member in islice(members(1, cluster), 2)] == ["1.0", "1.1"]
@@ -57,7 +57,7 @@ def test_the_members_of_a_cluster_of_any_size_are_there_at_once() -> None:
     assert (last_member.number, last_member.source, last_member.target) == (f"1.{count - 1}", "Unsubmitted", "Idle")
 
 
-def test_a_submission_says_whose_it_is_and_for_whom_it_counts() -> None:
+def test_a_submission_names_its_user_and_its_accounting_group() -> None:
     descriptions = []
     for submitter in ("bob@h", "ishmael@h"):
         (member,) = members(
@@ -67,7 +67,7 @@ def test_a_submission_says_whose_it_is_and_for_whom_it_counts() -> None:
     assert descriptions == ["by bob@h", "by bob@h, for ishmael@h"]
 
 
-def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
+def test_the_member_of_one_process_equals_that_in_the_members() -> None:
     members_by_proc = {int(member.thing.partition(".")[2]): member for member in members(31, HELD)}
     assert {proc: member_of(31, HELD, proc) for proc in range(7)} == {
         proc: members_by_proc.get(proc) for proc in range(7)
@@ -141,17 +141,17 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
          "h                left                                                  an unknown cause"),
     ],
 )  # fmt: skip
-def test_a_line_says_when_what_by_which_row_and_why(event: e.Event, text: str) -> None:
+def test_a_line_has_the_time_the_change_its_row_and_its_reason(event: e.Event, text: str) -> None:
     assert [line(member) for member in members(7, event)] == [f"       7  2027-01-15 08:00:00  {text} [hold-1]"]
 
 
-def test_a_line_tells_the_time_of_the_zone_that_is_asked_for() -> None:
+def test_a_line_shows_the_time_in_the_requested_zone() -> None:
     (member,) = members(7, e.MachineLeft(NOW + 500_000, "left", "x", "h"))
     assert line(member, timezone(timedelta(hours=-5))).split()[1:3] == ["2027-01-15", "03:00:00.500"]
     assert as_dict(member)["at"] == "2027-01-15T08:00:00.500000Z"
 
 
-def test_an_instant_that_no_calendar_has_is_told_as_a_number() -> None:
+def test_an_instant_outside_the_calendar_is_shown_as_a_number() -> None:
     (member,) = members(7, e.MachineLeft(10**30, "left", "x", "h"))
     assert f"{10**30} us" in line(member)
     assert as_dict(member)["at"] == str(10**30)
@@ -179,12 +179,12 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
         ("submitter/physics.bob@h", StreamFilter("submitter/physics.bob@h")),
     ],
 )
-def test_people_name_streams_as_they_speak(text: str, expected: StreamFilter) -> None:
+def test_a_selection_accepts_the_usual_names_of_streams(text: str, expected: StreamFilter) -> None:
     assert wanted(text) == expected
 
 
 @together("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
-def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
+def test_an_unknown_name_of_a_stream_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not the name of a stream: give a job \(3.1\)"):
         wanted(text)
 
@@ -209,18 +209,18 @@ def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
         ("10:00:01", NOW - 86_399 * 10**6),
     ],
 )
-def test_since_is_a_time_of_the_zone_or_how_long_ago(text: str, expected: int) -> None:
+def test_since_accepts_a_local_time_or_an_age(text: str, expected: int) -> None:
     assert since(text, NOW, timezone(timedelta(hours=2))) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("10:00", 0), ("10:30", 1800), ("9:59", 86_340)])
-def test_a_time_of_day_after_an_instant_is_the_first_one_from_there_on(text: str, expected: int) -> None:
+def test_a_time_of_day_after_an_instant_is_the_next_one(text: str, expected: int) -> None:
     zone = timezone(timedelta(hours=2))
     assert since(text, NOW + 10**15, zone, NOW) == NOW + expected * 10**6
 
 
 @together("text", ["", "tomorrow", "25:00", "10", "10 moons", "2027-13-01"])
-def test_what_is_no_time_is_refused_in_words(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time: give a date and time"):
         since(text, NOW)
 
@@ -233,12 +233,12 @@ def pool() -> Pool:
     return pool
 
 
-def test_a_whole_log_reads_as_it_does_in_the_example(pool: Pool) -> None:
+def test_a_whole_log_reads_like_the_example(pool: Pool) -> None:
     text = (Path(__file__).parent / "log.txt").read_text(encoding="utf-8")
     assert "".join(f"{line(member)}\n" for member in entries(pool.log)) == text
 
 
-def test_the_log_of_one_thing_is_the_part_of_the_whole_that_speaks_of_it(pool: Pool) -> None:
+def test_the_log_of_one_thing_has_exactly_its_lines(pool: Pool) -> None:
     all_entries = list(entries(pool.log))
     for text in ("1", "1.1", "slot1@h", "slot1_1@h", "machine/h", "requests", "negotiator", "evidence", "pool"):
         selection = wanted(text)
@@ -251,7 +251,7 @@ def test_the_log_of_one_thing_is_the_part_of_the_whole_that_speaks_of_it(pool: P
         assert expected
 
 
-def test_the_log_since_an_instant_is_its_end(pool: Pool) -> None:
+def test_the_log_since_an_instant_has_the_later_lines(pool: Pool) -> None:
     begin = NOW + 10_000_000
     all_entries = list(entries(pool.log))
     assert list(entries(pool.log, begin=begin)) == [member for member in all_entries if member.at >= begin]
@@ -260,7 +260,7 @@ def test_the_log_since_an_instant_is_its_end(pool: Pool) -> None:
     ]
 
 
-def test_a_cycle_has_a_member_for_each_match_and_each_refusal() -> None:
+def test_a_cycle_has_a_member_for_each_match_and_each_rejection() -> None:
     cycle = e.CycleHeld(
         NOW, "negotiated", "c", (e.Match("1.0", "slot1@h", 2.5),), (e.Unmatched("2.0", 3, 2, (e.Clause("x", 1, 1),)),)
     )

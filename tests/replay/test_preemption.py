@@ -17,7 +17,7 @@ from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
 from ..domain.preempting import DIALECTS, RETIRES, SLOT, contested, give
-from .edits import Edit, broken, change, drop, repeat
+from .edits import Edit, change, drop, repeat, violations_after
 
 
 @cache
@@ -32,7 +32,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
     return tuple(pool.events())
 
 
-def hand_made(**values: Any) -> Edit:
+def change_manual_match(**values: Any) -> Edit:
     """Change the first cycle's match that was recorded by hand."""
 
     def edit(log: list[e.Event]) -> None:
@@ -48,11 +48,11 @@ def hand_made(**values: Any) -> Edit:
 
 BY_RANK = e.Match("1.0", SLOT, 0.0, "rank")
 FAULTS: list[tuple[str, Edit, str]] = [
-    ("a slot that somebody has is matched for no reason", hand_made(reason=""), "match"),
-    ("a slot is matched for a reason that is none", hand_made(reason="pity"), "value"),
+    ("a slot that somebody has is matched for no reason", change_manual_match(reason=""), "match"),
+    ("a slot is matched for a reason that is none", change_manual_match(reason="pity"), "value"),
     ("a slot that nobody has is matched for a reason", change(e.CycleHeld, matches=(BY_RANK,)), "match"),
-    ("another job is matched than waits", hand_made(job="2.1"), "match"),
-    ("a job waits that was not matched", hand_made(slot="slot2@h"), "match"),
+    ("another job is matched than waits", change_manual_match(job="2.1"), "match"),
+    ("a job waits that was not matched", change_manual_match(slot="slot2@h"), "match"),
     ("a job waits for a slot that prefers the one that it has", change(e.ClaimQueued, rank=-1.0), "waiting"),
     ("a job waits in the name of another", change(e.ClaimQueued, job="1.0"), "match"),
     ("a job waits twice", repeat(e.ClaimQueued), "waiting"),
@@ -64,7 +64,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_history_that_is_edited_is_sound(dialect: str) -> None:
+def test_the_unedited_history_is_sound(dialect: str) -> None:
     assert examine(enumerate(sound(dialect), 1)).violations == []
     assert {event.reason for cycle in sound(dialect) if isinstance(cycle, e.CycleHeld) for event in cycle.matches} == {
         "", "rank", "priority"
@@ -73,15 +73,15 @@ def test_the_history_that_is_edited_is_sound(dialect: str) -> None:
 
 @pytest.mark.parametrize(("fault", "edit", "rule"), FAULTS, ids=[fault[0] for fault in FAULTS])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_fault_is_found_by_its_rule(dialect: str, fault: str, edit: Edit, rule: str) -> None:
-    violations = broken(sound(dialect), edit)
+def test_a_fault_breaks_its_rule(dialect: str, fault: str, edit: Edit, rule: str) -> None:
+    violations = violations_after(sound(dialect), edit)
     assert violations and violations[0].rule == rule, violations[:3]
 
 
 # Explanations
 
 
-TOLD = {
+BEGINNINGS = {
     "1.0": [
         "alice submitted job 1.0.",
         "The negotiator matched job 1.0 with slot1@h, which was free.",
@@ -116,11 +116,11 @@ TOLD = {
 """The life of each job, and the beginning of a slot's: how the sentences begin."""
 
 
-@pytest.mark.parametrize("thing", TOLD)
-def test_why_tells_for_whom_a_job_had_to_go_and_for_what_reason(thing: str) -> None:
+@pytest.mark.parametrize("thing", BEGINNINGS)
+def test_why_names_the_user_and_the_reason_of_a_preemption(thing: str) -> None:
     log = open_log("memory:", create=True)
     log.append(list(sound("manual")[: _last_begin()]))
-    texts, beginnings = [sentence.text for sentence in why(log, thing).life], TOLD[thing]
+    texts, beginnings = [sentence.text for sentence in why(log, thing).life], BEGINNINGS[thing]
     first = next(index for index, text in enumerate(texts) if text.startswith(beginnings[0]))
     assert [text[: len(begin)] for text, begin in zip(texts[first:], beginnings, strict=thing != SLOT)] == beginnings
 
@@ -131,7 +131,7 @@ def _last_begin() -> int:
     return max(index for index, event in enumerate(events) if isinstance(event, e.JobActivated)) + 1
 
 
-def test_the_listing_says_who_waits_and_by_which_right_a_slot_was_matched() -> None:
+def test_the_listing_shows_who_waits_and_what_kind_of_preemption_matched_the_slot() -> None:
     lines = [line(member) for position, event in enumerate(sound("manual"), 1) for member in members(position, event)]
     waits = [text for text in lines if "waited for" in text]
     assert [text.count("(by bob@example.org, for job 2.") for text in waits] == [1, 1]

@@ -26,7 +26,7 @@ from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
 from ..sampling import some, spread
-from .read_aloud import does_not_contradict_itself
+from .read_aloud import check_consistency
 from .test_transcripts import SIGN, TRANSCRIPTS, Session
 
 GOLDEN: Final = Path(__file__).parent / "row_sentences.txt"
@@ -129,7 +129,7 @@ def sentence(row: str, target: str, cause: str, why: str, job: str) -> str:
     return fill(WORDS[code], {"job": job or "its job", "why": why, "target": target})
 
 
-def _own(dialect: Dialect) -> Iterator[str]:
+def _rows_of(dialect: Dialect) -> Iterator[str]:
     of_rows = causes(dialect.name)
     for row in dialect.slot_rows:
         for source, target in row.steps:
@@ -163,14 +163,14 @@ def imported() -> dict[tuple[str, str, str, str, str], None]:
     return steps
 
 
-def _order(number: str) -> tuple[int, str]:
+def _row_order(number: str) -> tuple[int, str]:
     digits = number.rstrip("abc")
     return int(digits), number[len(digits) :]
 
 
 def _imported() -> Iterator[str]:
     head = ""
-    for row, source, target, reason, job in sorted(imported(), key=lambda one: (_order(one[0]), one[1:])):
+    for row, source, target, reason, job in sorted(imported(), key=lambda one: (_row_order(one[0]), one[1:])):
         if head != (head := f"{row}  {source} -> {target}"):
             yield head
         yield f"    [{reason}] {sentence(row, target, cause_of_move(reason), meaning(reason), job)}"
@@ -186,12 +186,12 @@ def _drains() -> Iterator[str]:
 
 def table() -> str:
     """Return every sentence, by dialect and row."""
-    sections = {name: _own(dialect) for name, dialect in DIALECTS.items()}
+    sections = {name: _rows_of(dialect) for name, dialect in DIALECTS.items()}
     sections |= {"what startds of HTCondor 25 wrote": _imported(), "drains": _drains()}
     return "\n".join(f"== {head} ==\n" + "".join(f"{line}\n" for line in lines) for head, lines in sections.items())
 
 
-def test_each_row_is_worded_as_the_golden_has_it() -> None:
+def test_each_rows_sentence_equals_the_golden() -> None:
     assert table() == GOLDEN.read_text(encoding="utf-8")
 
 
@@ -203,7 +203,7 @@ def test_each_row_of_both_dialects_has_a_sentence() -> None:
     assert {f"drain {row.number}" for row in DRAIN} - {"drain start"} <= WORDS.keys()
 
 
-def test_no_sentence_is_of_a_row_that_does_not_exist() -> None:
+def test_every_sentence_belongs_to_an_existing_row() -> None:
     numbers = {row.number for dialect in DIALECTS.values() for row in dialect.slot_rows} | {row.number for row in DRAIN}
     rows = {code.partition(" ")[2] for code in WORDS if code.startswith(("row ", "drain "))}
     assert {key.partition(" ")[0].partition("/")[0] for key in rows} <= numbers
@@ -212,7 +212,7 @@ def test_no_sentence_is_of_a_row_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_the_golden_has_every_cause_that_a_pool_names(path: Path) -> None:
+def test_the_golden_has_every_cause_in_a_pools_log(path: Path) -> None:
     session, dialect = Session(), "manual"
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith(SIGN):
@@ -232,10 +232,10 @@ def test_no_short_answer_of_a_slot_contradicts_itself(folder: Path) -> None:
         (event.slot, event.at) for _, event in single_entries(log.read()) if isinstance(event, e.SlotTransitioned)
     }
     for slot, at in spread(sorted(transitions), 40):
-        does_not_contradict_itself(why(log, slot, at).texts)
+        check_consistency(why(log, slot, at).texts)
 
 
-def test_a_drain_that_was_cancelled_while_a_slot_retired_is_told_in_one_sentence() -> None:
+def test_a_drain_cancelled_during_retirement_is_explained_in_one_sentence() -> None:
     log = recorded(TRACES / "07-drain")[0]
     at = next(
         event.at

@@ -53,7 +53,7 @@ def samples() -> list[Sample]:
     return [Sample(*map(int, row.split("\t")[:4])) for row in rows]
 
 
-def written(file: int, size: int | None = None) -> list[TableWritten]:
+def transactions(file: int, size: int | None = None) -> list[TableWritten]:
     """Return the transactions of a file, or of its first bytes."""
     events = read(TableReader, "queue", content(SPOOL / NAMES[file])[:size])[0]
     assert all(isinstance(event, TableWritten) for event in events)
@@ -65,7 +65,7 @@ def log_of_the_spool() -> EventStore:
     return imported(SPOOL)[0]
 
 
-def value(text: str) -> float | str:
+def comparable_value(text: str) -> float | str:
     """Return a value with numbers as floats: the schedd writes 2.000000 and shows 2.0."""
     try:
         return float(text)
@@ -73,53 +73,56 @@ def value(text: str) -> float | str:
         return text
 
 
-def alike(ad: dict[str, str], other_ad: dict[str, str]) -> bool:
+def equal_ads(ad: dict[str, str], other_ad: dict[str, str]) -> bool:
     names = {name for name in {*ad, *other_ad} if name not in IN_MEMORY or (name in ad and name in other_ad)}
-    return all(name in ad and name in other_ad and value(ad[name]) == value(other_ad[name]) for name in names)
+    return all(
+        name in ad and name in other_ad and comparable_value(ad[name]) == comparable_value(other_ad[name])
+        for name in names
+    )
 
 
-def all_alike(ads: list[Ad], other_ads: list[dict[str, str]]) -> bool:
+def equal_queues(ads: list[Ad], other_ads: list[dict[str, str]]) -> bool:
     lower_case_ads = [{name.lower(): text for name, text in ad.items()} for ad in ads]
-    return len(ads) == len(other_ads) and all(map(alike, lower_case_ads, other_ads))
+    return len(ads) == len(other_ads) and all(map(equal_ads, lower_case_ads, other_ads))
 
 
 @together("sample", samples())
-def test_the_queue_after_a_transaction_is_what_condor_q_said(sample: Sample) -> None:
+def test_the_queue_after_a_transaction_equals_condor_qs(sample: Sample) -> None:
     """The schedd was ahead of its file by transactions that it wrote later: condor_q saw one of the states between the
     file's and the next sample's."""
     later_sizes = [other.bytes for other in samples() if other.file == sample.file and other.bytes > sample.bytes]
     first_position, last_position = (
-        len(written(sample.file, sample.bytes)),
-        len(written(sample.file, later_sizes[0] if later_sizes else None)),
+        len(transactions(sample.file, sample.bytes)),
+        len(transactions(sample.file, later_sizes[0] if later_sizes else None)),
     )
     table, matched = DaemonTable("queue"), False
-    for number, event in enumerate(written(sample.file), 1):
+    for number, event in enumerate(transactions(sample.file), 1):
         table.take(event)
-        matched = matched or (first_position <= number <= last_position and all_alike(jobs_of(table), sample.jobs))
+        matched = matched or (first_position <= number <= last_position and equal_queues(jobs_of(table), sample.jobs))
     assert matched
 
 
-def test_samples_of_a_quiet_schedd_are_what_the_file_held() -> None:
+def test_samples_of_a_quiet_schedd_equal_the_files_state() -> None:
     equal = 0
     for sample in samples():
         table = DaemonTable("queue")
-        for event in written(sample.file, sample.bytes):
+        for event in transactions(sample.file, sample.bytes):
             table.take(event)
-        equal += all_alike(jobs_of(table), sample.jobs)
+        equal += equal_queues(jobs_of(table), sample.jobs)
     assert equal >= 18
 
 
 @pytest.mark.parametrize(("before", "after"), list(pairwise(NAMES)))
 def test_a_compaction_changes_nothing(before: int, after: int) -> None:
     old_table, new_table = DaemonTable("queue"), DaemonTable("queue")
-    for event in written(before):
+    for event in transactions(before):
         old_table.take(event)
-    for event in written(after):
+    for event in transactions(after):
         if not new_table.reaches(event, 0):
             break
         new_table.take(event)
     # The schedd moves a status that all jobs of a cluster share to the cluster's ad: each job keeps its value.
-    assert all_alike(
+    assert equal_queues(
         jobs_of(new_table), [{name.lower(): text for name, text in ad.items()} for ad in jobs_of(old_table)]
     )
     assert new_table.held.keys() == old_table.held.keys()
@@ -148,22 +151,22 @@ def test_the_queue_at_an_instant() -> None:
     assert queue(log_of_the_spool()).jobs == queue(log_of_the_spool(), 1 << 60).jobs
 
 
-def test_before_its_beginning_the_queue_is_not_known() -> None:
+def test_the_queue_is_unknown_before_the_log_begins() -> None:
     with pytest.raises(NotKnown) as error:
         queue(log_of_the_spool(), 1_795_269_000 * SECOND)
     assert error.value.since == 1_795_269_929 * SECOND
 
 
 def test_the_queue_of_each_transaction_is_that_of_its_file() -> None:
-    numbers = [len(written(1)), len(written(1)) + len(written(2))]
+    numbers = [len(transactions(1)), len(transactions(1)) + len(transactions(2))]
     for file, number in enumerate(numbers, 1):
         table = DaemonTable("queue")
-        for event in written(file):
+        for event in transactions(file):
             table.take(event)
         assert queue(log_of_the_spool(), number=number).jobs == jobs_of(table)
 
 
-def test_it_does_not_matter_in_which_order_files_were_imported(tmp_path: Path) -> None:
+def test_the_order_of_imports_does_not_matter(tmp_path: Path) -> None:
     for folder, names in {"a": NAMES[4], "b": NAMES[2]}.items():
         write(tmp_path / folder / "spool" / "job_queue.log", content(SPOOL / names))
     log, _ = imported(tmp_path / "a")
@@ -176,21 +179,21 @@ def test_it_does_not_matter_in_which_order_files_were_imported(tmp_path: Path) -
     assert (table.sequence, jobs_of(table)) == (4, queue(log_of_the_spool()).jobs)
 
 
-def test_without_the_schedds_log_the_queue_is_what_condor_q_said_last(tmp_path: Path) -> None:
+def test_without_the_schedds_log_the_queue_is_the_last_condor_qs(tmp_path: Path) -> None:
     for number in (2, 14, 24):
         text = content(QUEUE / f"q-{number}.ads.gz")
         write(tmp_path / f"q-{number}.ads", text)
     log, _ = imported(tmp_path)
     samples_by_number = {sample.number: sample for sample in samples()}
     for sample in (samples_by_number[2], samples_by_number[14], samples_by_number[24]):
-        assert all_alike([dict(ad, ServerTime="") for ad in queue(log, (sample.time + 5) * SECOND).jobs], [
+        assert equal_queues([dict(ad, ServerTime="") for ad in queue(log, (sample.time + 5) * SECOND).jobs], [
             ad | {"servertime": ""} for ad in sample.jobs
         ])  # fmt: skip
     with pytest.raises(NotKnown):
         queue(log, (samples_by_number[2].time - 5) * SECOND)
 
 
-def test_a_log_that_tells_of_no_queue_says_so(tmp_path: Path) -> None:
+def test_a_log_without_a_queue_says_so(tmp_path: Path) -> None:
     write(tmp_path / "NegotiatorLog", "11/20/26 12:00:00 ---------- Started Negotiation Cycle ----------\n")
     with pytest.raises(NotKnown) as error:
         queue(imported(tmp_path)[0])
@@ -207,7 +210,7 @@ COMPACTED = [
 
 
 @pytest.mark.parametrize(("run", "instant"), COMPACTED)
-def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
+def test_a_compaction_leaves_the_earlier_queue_unknown_and_not_empty(
     run: str, instant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "audit.db")
@@ -245,7 +248,7 @@ INSTANTS = [
 
 
 @pytest.mark.parametrize(("files", "second"), INSTANTS)
-def test_the_queue_is_known_from_where_a_compaction_hides_nothing(
+def test_the_queue_is_known_from_the_instant_at_which_no_compaction_hides_jobs(
     files: dict[int, tuple[str, ...]], second: int | None, tmp_path: Path
 ) -> None:
     for number, lines in files.items():
@@ -259,7 +262,7 @@ def test_the_queue_is_known_from_where_a_compaction_hides_nothing(
     assert error.value.since == known_from
 
 
-def test_until_its_compaction_the_file_before_tells(tmp_path: Path) -> None:
+def test_the_previous_file_has_the_queue_until_the_compaction(tmp_path: Path) -> None:
     completion = ("105 ", "103 2.0 CompletionDate 1795176100", "102 2.0", "106 ")
     write(tmp_path / "job_queue.log.1", compacted(1, "101 2.0 Job Machine", *completion))
     write(tmp_path / "job_queue.log", compacted(2))
@@ -278,7 +281,7 @@ def fold(*lines: str, kind: str = "queue") -> DaemonTable:
 
 HEAD = "107 1 CreationTimestamp 1795214023"
 CLUSTER = (HEAD, "101 02.-1 Job Machine", '103 02.-1 Cmd "a"', "103 02.-1 JobStatus 1", "101 2.0 Job Machine")
-RULES = [
+INHERITANCE = [
     # the lines of the file, and the resulting job, without the attributes that every job has
     ((), {"Cmd": '"a"', "JobStatus": "1"}),
     (('103 2.0 cmd "b"',), {"Cmd": '"b"', "JobStatus": "1"}),
@@ -291,19 +294,19 @@ RULES = [
 ]  # fmt: skip
 
 
-@together(("lines", "expected"), RULES)
-def test_a_job_has_what_its_cluster_has_and_it_does_not(lines: tuple[str, ...], expected: dict[str, str]) -> None:
+@together(("lines", "expected"), INHERITANCE)
+def test_a_job_inherits_the_attributes_of_its_cluster(lines: tuple[str, ...], expected: dict[str, str]) -> None:
     (job,) = jobs_of(fold(*CLUSTER, *lines))
     assert job == expected | {"MyType": '"Job"', "TargetType": '"Machine"', "ClusterId": "2", "ProcId": "0"}
 
 
-def test_jobs_stand_by_cluster_and_proc_and_go_with_their_record() -> None:
+def test_jobs_are_sorted_by_id_and_removed_with_their_record() -> None:
     lines = [f"101 {job} Job Machine" for job in ("10.0", "9.10", "9.9", "9.0")]
     assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs_of(fold(*lines))] == ["9.0", "9.9", "9.10", "10.0"]
     assert len(jobs_of(fold(*lines, "102 9.10"))) == 3
 
 
-def test_what_lacks_its_beginning_is_there_only_where_something_was_cut_out(tmp_path: Path) -> None:
+def test_jobs_without_a_beginning_exist_only_after_a_gap(tmp_path: Path) -> None:
     lines = "103 Customer.a@h Priority 0.5\n105 \n106 \n"
     header = f"{HEAD}\n101 Accountant. * *\n"
     write(tmp_path / "whole" / "Accountantnew.log", header + lines)
@@ -325,7 +328,7 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-def test_a_table_that_is_written_down_anew_is_the_same(operations: list[str]) -> None:
+def test_a_rewritten_table_equals_the_original(operations: list[str]) -> None:
     table = fold(HEAD, *operations)
     rewritten = [HEAD]
     for key, ad in table.ads().items():
@@ -338,7 +341,7 @@ def test_a_table_that_is_written_down_anew_is_the_same(operations: list[str]) ->
         st.tuples(st.integers(101, 107), st.text(max_size=5), st.text(max_size=3), st.text(max_size=3)), max_size=9
     )
 )
-def test_no_operations_of_an_edited_log_raise(operations: list[tuple[int, str, str, str]]) -> None:
+def test_no_operation_of_an_edited_log_raises(operations: list[tuple[int, str, str, str]]) -> None:
     table = DaemonTable("queue")
     event: Event = TableWritten(1, "reported", "1:1", "queue", 1, tuple(operations))
     assert isinstance(event, TableWritten)
@@ -359,7 +362,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-ASKED = [
+QUERIES = [
     # the options of poolbook q, its output
     (("-at", "2026-11-21T14:05:38Z"), "1.0 2\n1.1 1\n1.2 2\n2.0 1\n2.1 5\n"),
     (("-at", "2026-11-21T15:05:38+01:00", "bob"), "2.0 1\n2.1 5\n"),
@@ -371,8 +374,8 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("options", "expected"), ASKED)
-def test_q_of_an_imported_log_shows_everybodys_jobs_of_the_instant(
+@pytest.mark.parametrize(("options", "expected"), QUERIES)
+def test_q_of_an_imported_log_shows_all_users_jobs_at_the_instant(
     audit: str,
     options: tuple[str, ...],
     expected: str,
@@ -391,14 +394,14 @@ def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.Captu
     assert "0+00:00:06 R" in line
 
 
-def test_q_says_where_an_imported_log_begins(audit: str) -> None:
+def test_q_reports_when_an_imported_log_begins(audit: str) -> None:
     with pytest.raises(ToolError, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
         queries.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is not a time"):
         queries.queue(["-log", audit, "-at", "JobStatus"])
 
 
-def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
+def test_q_of_a_pools_own_log_shows_only_the_present(tmp_path: Path) -> None:
     path = str(tmp_path / "pool.db")
     log = open_log(path, create=True)
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
@@ -407,6 +410,6 @@ def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
         queries.queue(["-log", path, "-at", "2026-11-21"])
 
 
-def test_q_still_has_attributes_under_every_name_but_at(audit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_q_still_accepts_attributes_of_every_name_but_at(audit: str, capsys: pytest.CaptureFixture[str]) -> None:
     queries.queue(["-log", audit, "-long", "-att", "JobStatus"])
     assert capsys.readouterr().out == "JobStatus = 1\n\n"

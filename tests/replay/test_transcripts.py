@@ -86,7 +86,7 @@ def replayed(text: str, *, as_text: bool = False) -> str:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_people_are_told_what_the_transcript_says(path: Path) -> None:
+def test_the_commands_answer_as_in_the_transcript(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert replayed(text) == text
 
@@ -104,7 +104,7 @@ def sentences() -> str:
     return "".join(f"{code} [{cause}]\n    {text}\n" for (code, cause), text in sorted(texts.items()))
 
 
-def test_each_sentence_is_worded_as_the_golden_has_it() -> None:
+def test_each_sentence_equals_the_golden() -> None:
     assert sentences() == SENTENCES.read_text(encoding="utf-8")
 
 

@@ -123,12 +123,12 @@ def pool() -> Pool:
               "0; it left the queue."),
     ],
 )  # fmt: skip
-def test_an_answer_can_be_had_for_any_instant(pool: Pool, seconds: int, answer: str) -> None:
+def test_why_answers_for_any_instant(pool: Pool, seconds: int, answer: str) -> None:
     lines = why_job(pool.events(), 1, 0, EPOCH + seconds * SECOND).lines
     assert " ".join(line.full for line in lines).startswith(answer)
 
 
-def test_before_its_time_a_thing_is_unknown(pool: Pool) -> None:
+def test_a_thing_is_unknown_before_its_first_event(pool: Pool) -> None:
     with pytest.raises(UnknownThingError, match=r"the log has no job 1\.0 at 2027-01-15 07:59:59: `poolbook q`"):
         why_job(pool.events(), 1, 0, EPOCH - SECOND)
     with pytest.raises(
@@ -142,21 +142,21 @@ def test_a_process_that_its_cluster_never_had_is_unknown(pool: Pool) -> None:
         why_job(job_events(pool.log, 1), 1, 7)
 
 
-def test_a_slot_of_the_past_is_told_as_it_was(pool: Pool) -> None:
+def test_a_slot_is_explained_as_of_a_past_instant(pool: Pool) -> None:
     answer = why(pool.log, "slot1_1@h", EPOCH + 5 * SECOND)
     assert answer.texts[0].startswith("Slot slot1_1@h has been Claimed/Busy since 2027-01-15 08:00:00; job 1.0 of")
     assert answer.lines[1].full.endswith("(Claimed/Idle -> Claimed/Busy by transition 11).")
     assert why(pool.log, "slot1_1@h").texts[0].startswith("Slot slot1_1@h has been gone")
 
 
-def test_times_are_those_of_the_zone_that_is_asked_for(pool: Pool) -> None:
+def test_times_are_in_the_requested_zone(pool: Pool) -> None:
     zone = timezone(timedelta(hours=1))
     sentence = why_job(pool.events(), 1, 0, EPOCH, zone).lines[0]
     expected = "Job 1.0 has been running on slot1_1@h since 2027-01-15 09:00:00."
     assert tell(sentence, zone) == f"2027-01-15 09:00:00  {expected}"
 
 
-def test_a_sentence_is_a_plain_dict_for_json(pool: Pool) -> None:
+def test_a_sentence_serializes_as_a_plain_dict(pool: Pool) -> None:
     sentence = why_job(pool.events(), 1, 0).life[0]
     assert json.loads(json.dumps(sentence.as_dict())) == {
         "at": "2027-01-15T08:00:00.000000Z",

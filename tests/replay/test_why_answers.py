@@ -34,7 +34,7 @@ MOST = 10
 """How many of a folder's things are checked."""
 
 
-def things(log: EventStore) -> Iterator[str]:
+def things_in(log: EventStore) -> Iterator[str]:
     """Return each job, cluster and slot that a log mentions."""
     names: set[str] = set()
     for _, event in single_entries(log.read()):
@@ -48,12 +48,12 @@ def things(log: EventStore) -> Iterator[str]:
 @pytest.mark.parametrize("folder", some(FOLDERS, 16), ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_each_answer_of_a_real_pools_records_can_be_read_aloud(folder: Path) -> None:
     log = recorded(folder)[0]
-    names = list(things(log))
+    names = list(things_in(log))
     for name in spread(names, MOST):
         check(name, why(log, name))
 
 
-def test_each_sentence_has_its_facts_once_and_ends() -> None:
+def test_each_sentence_uses_its_facts_once_and_ends_with_a_full_stop() -> None:
     for code, template in WORDS.items():
         sentence = fill(template, dict.fromkeys(re.findall(r"\{(\w+)\}", template), "x"), verbose=True)
         assert sentence.endswith("."), code
@@ -74,7 +74,7 @@ NOTED = [
 
 
 @together(("expression", "read", "expected"), NOTED)
-def test_of_an_expression_the_values_and_their_limits_are_told(
+def test_evidence_shows_the_values_of_an_expression_and_their_limits(
     expression: str, read: dict[str, str], expected: str
 ) -> None:
     evidence = e.EvaluationRecorded(1_800_000_305_000_000, "evaluated", "x", "SUSPEND", expression, "true", read)

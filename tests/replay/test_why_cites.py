@@ -16,25 +16,25 @@ from poolbook.replay.why.answer import why
 from ..audit.test_honest_recordings import HONEST, packed_log
 from ..importing.folders import TRACES, recorded
 from ..sampling import some, spread, thorough
-from .cited_facts import wrong
+from .cited_facts import wrong_statements
 from .cited_records import Cited, faults
-from .test_why_answers import FOLDERS, things
+from .test_why_answers import FOLDERS, things_in
 
 MOST = 3
 """How many of a folder's jobs and slots are checked; half of the folders have more than 50."""
 RECORDINGS = sorted(folder for folder in (TRACES.parent / "recordings").iterdir() if folder.is_dir())
 
 
-def told_wrongly(log: EventStore, most: int) -> list[str]:
+def wrong_sentences_in(log: EventStore, most: int) -> list[str]:
     """Return the wrong statements in the sentences about so many of a log's jobs and slots."""
     records = Cited(log)
-    names = [name for name in things(log) if "." in name or "@" in name]
+    names = [name for name in things_in(log) if "." in name or "@" in name]
     return [
         f"{name}: {tell(sentence)}: {fault}"
         for name in spread(names, most)
         for life in [why(log, name).life]
         for number, sentence in enumerate(life)
-        for fault in (*faults(name, sentence, records), *wrong(name, number, life, records))
+        for fault in (*faults(name, sentence, records), *wrong_statements(name, number, life, records))
     ]
 
 
@@ -42,17 +42,17 @@ def told_wrongly(log: EventStore, most: int) -> list[str]:
     "folder", some([*FOLDERS, *RECORDINGS], 30), ids=lambda folder: f"{folder.parent.name}-{folder.name}"
 )
 @pytest.mark.parametrize("most", thorough(MOST))
-def test_each_sentence_says_what_the_records_say_that_it_cites(folder: Path, most: int) -> None:
-    assert told_wrongly(recorded(folder)[0], most) == []
+def test_each_sentence_agrees_with_the_records_that_it_cites(folder: Path, most: int) -> None:
+    assert wrong_sentences_in(recorded(folder)[0], most) == []
 
 
 @pytest.mark.parametrize("recording", some(HONEST, 3), ids=lambda path: path.name)
 @pytest.mark.parametrize("most", thorough(MOST))
-def test_each_sentence_on_a_pool_with_faults_says_what_its_records_say(recording: Path, most: int) -> None:
-    assert told_wrongly(packed_log(recording), most) == []
+def test_each_sentence_about_a_faulty_pool_agrees_with_its_records(recording: Path, most: int) -> None:
+    assert wrong_sentences_in(packed_log(recording), most) == []
 
 
-def test_a_sentence_that_says_more_than_its_records_or_cites_a_later_one_is_found() -> None:
+def test_a_sentence_with_unfounded_facts_or_a_later_record_is_detected() -> None:
     log = recorded(TRACES / "04-retirement")[0]
     records, life = Cited(log), list(why(log, "1.0").life)
     for number, sentence in enumerate(life):
@@ -63,13 +63,13 @@ def test_a_sentence_that_says_more_than_its_records_or_cites_a_later_one_is_foun
         ):
             if f"{{{name}}}" in WORDS[sentence.code] and name in sentence.facts:
                 life[number] = evolve(sentence, facts=sentence.facts | {name: value})
-                assert words in "".join(wrong("1.0", number, life, records)), sentence.full
+                assert words in "".join(wrong_statements("1.0", number, life, records)), sentence.full
         life[number] = evolve(sentence, at=sentence.at - 1_000_000)
-        assert "is later" in "".join(wrong("1.0", number, life, records)), sentence.full
+        assert "is later" in "".join(wrong_statements("1.0", number, life, records)), sentence.full
         life[number] = sentence
 
 
-def test_a_sentence_that_cites_a_record_of_something_else_is_found() -> None:
+def test_a_sentence_that_cites_an_unrelated_record_is_detected() -> None:
     log = recorded(TRACES / "04-retirement")[0]
     records, life = Cited(log), why(log, "1.0").life
     places_of_other = {sentence.code: sentence.places[0] for sentence in why(log, "5.0").life}
@@ -119,9 +119,9 @@ def was_given_back(sentence: Sentence) -> bool:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_no_effect_stands_before_its_cause(folder: Path) -> None:
+def test_no_effect_precedes_its_cause(folder: Path) -> None:
     log = recorded(folder)[0]
-    names = [name for name in things(log) if "." in name or "@" in name]
+    names = [name for name in things_in(log) if "." in name or "@" in name]
     misplaced = []
     for name in spread(names, MOST):
         run = ""

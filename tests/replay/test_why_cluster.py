@@ -46,7 +46,7 @@ STORIES: list[tuple[tuple[str, ...], list[str]]] = [
 
 
 @pytest.mark.parametrize(("story", "beginnings"), STORIES)
-def test_a_cluster_is_summed_up_by_how_its_jobs_fared(story: tuple[str, ...], beginnings: list[str]) -> None:
+def test_a_cluster_is_summarized_by_its_jobs_outcomes(story: tuple[str, ...], beginnings: list[str]) -> None:
     pool = Pool()
     for command in ("machine h Cpus=4 Memory=2048", *story):
         pool.say(command)
@@ -55,7 +55,7 @@ def test_a_cluster_is_summed_up_by_how_its_jobs_fared(story: tuple[str, ...], be
     assert len(why(pool.log, "1").lines) <= 5
 
 
-def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
+def test_a_cluster_is_summarized_as_of_any_instant() -> None:
     pool = Pool()
     for command in ("machine h Cpus=4 Memory=2048", "submit alice 2 seconds=30", "run 1 h"):
         pool.say(command)
@@ -76,14 +76,14 @@ def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
         ),
     ],
 )
-def test_what_has_no_why_is_told_where_it_stands(name: str, expected: str) -> None:
+def test_an_unsupported_name_is_refused_with_the_command_that_shows_it(name: str, expected: str) -> None:
     pool = Pool()
     with pytest.raises(ValueError) as error:
         why(pool.log, name)
     assert expected in str(error.value)
 
 
-def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known() -> None:
+def test_the_summary_names_the_jobs_whose_ends_are_not_recorded() -> None:
     log, _ = recorded(TRACES / "10-fairshare")
     summary, missing, *_ = [line.full for line in why(log, "1").lines]
     assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 14 {UNTOLD}."
@@ -94,7 +94,7 @@ def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known()
     assert not any("missing" in text for text in earlier.texts)
 
 
-def test_a_slot_that_alone_has_its_name_needs_no_machine() -> None:
+def test_a_slot_with_a_unique_name_needs_no_machine() -> None:
     pool = Pool()
     pool.say("machine h Cpus=1 Memory=1024 kind=static slots=1")
     (name,) = pool.engine.state.slots

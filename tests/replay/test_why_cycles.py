@@ -10,16 +10,16 @@ from poolbook.replay.virtual_world import EPOCH
 from poolbook.replay.why import job_events, why_job
 from poolbook.replay.why.answer import why
 
-from .contested_pool import contested
+from .contested_pool import contested_pool
 from .virtual_pool import Pool
 
 
 @pytest.fixture(scope="module")
 def pool() -> Pool:
-    return contested()
+    return contested_pool()
 
 
-REFUSED = [
+REJECTIONS = [
     # in use
     ("3.0", 606, "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not allow its preemption",
      "; 11 claimed slots (dynamic ones included) match, but may not be preempted: PREEMPTION_REQUIREMENTS is not true "
@@ -42,18 +42,16 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def _refused(pool: Pool, job: str, seconds: int | None = None) -> tuple[str, str]:
+def _rejection(pool: Pool, job: str, seconds: int | None = None) -> tuple[str, str]:
     """Return the short reason for a rejection, and its cycle's explanation with the evidence."""
     answer = why(pool.log, job, None if seconds is None else EPOCH + seconds * SECOND)
     lines_by_code = {line.code: line for line in (*answer.lines, *answer.life)}
     return lines_by_code["waits_because"].text, lines_by_code["refused"].full
 
 
-@pytest.mark.parametrize(("job", "seconds", "short", "explanation"), REFUSED)
-def test_a_job_that_waits_is_told_what_stood_in_its_way(
-    pool: Pool, job: str, seconds: int, short: str, explanation: str
-) -> None:
-    short_line, cycle = _refused(pool, job, seconds)
+@pytest.mark.parametrize(("job", "seconds", "short", "explanation"), REJECTIONS)
+def test_why_names_what_keeps_a_job_waiting(pool: Pool, job: str, seconds: int, short: str, explanation: str) -> None:
+    short_line, cycle = _rejection(pool, job, seconds)
     assert short_line.lower() == f"{short}.".lower()
     assert cycle.startswith("The negotiation cycle at 2027-01-15 08:")
     assert explanation in cycle
@@ -67,14 +65,14 @@ def test_a_job_that_waits_is_told_what_stood_in_its_way(
         (["submit bob 4 seconds=900"], "the fair share of alice@example.org is used up"),
     ],
 )
-def test_a_share_is_of_several_submitters(slots: str, others: list[str], expected: str) -> None:
+def test_a_share_is_mentioned_only_with_several_submitters(slots: str, others: list[str], expected: str) -> None:
     pool = Pool()
     for command in ("submit alice 6 seconds=900", *others, f"machine h Cpus=4 Memory=2048{slots}", "run 3 min"):
         pool.say(command)
-    assert _refused(pool, "1.5")[0].lower() == f"{expected}.".lower()
+    assert _rejection(pool, "1.5")[0].lower() == f"{expected}.".lower()
 
 
-MATCHED = [
+MATCHES = [
     (
         "1.0",
         0,
@@ -90,8 +88,8 @@ MATCHED = [
 ]
 
 
-@pytest.mark.parametrize(("job", "seconds", "expected"), MATCHED)
-def test_a_job_that_was_matched_is_told_by_which_ranks_and_who_had_to_go(
+@pytest.mark.parametrize(("job", "seconds", "expected"), MATCHES)
+def test_why_names_the_ranks_of_a_match_and_the_preempted_job(
     pool: Pool, job: str, seconds: int, expected: str
 ) -> None:
     texts = [
@@ -102,34 +100,34 @@ def test_a_job_that_was_matched_is_told_by_which_ranks_and_who_had_to_go(
     assert any(expected in text for text in texts), texts
 
 
-def test_a_slot_is_told_who_had_to_go_for_its_match(pool: Pool) -> None:
+def test_why_of_a_slot_names_the_job_preempted_for_its_match(pool: Pool) -> None:
     texts = [sentence.text for sentence in why(pool.log, "slot1@a", EPOCH + 600 * SECOND).life]
     assert (
         "The negotiator matched it with job 4.0: the slot's RANK prefers it to the job of alice@example.org." in texts
     )
 
 
-def test_a_ceiling_is_told_with_its_cores() -> None:
+def test_why_gives_the_cores_of_a_ceiling() -> None:
     pool = Pool()
     pool.say("machine h kind=static slots=4 Cpus=1 Memory=2048")
     pool.say("grant alice@example.org ceiling 2")
     pool.say("submit alice 3 seconds=100")
-    short, cycle = _refused(pool, "1.2")
+    short, cycle = _rejection(pool, "1.2")
     assert short == "alice@example.org has as much as its ceiling allows."
     assert "; alice@example.org may have no more than 2 cores, and had 2" in cycle
 
 
-def test_where_no_preemption_is_considered_that_is_said() -> None:
+def test_why_reports_that_preemption_is_not_considered() -> None:
     pool = Pool(NEGOTIATOR_CONSIDER_PREEMPTION="false")
     pool.say("machine h kind=static slots=1 Cpus=1 Memory=2048")
     pool.say("submit alice 1 seconds=1000")
     pool.say("submit bob 1 seconds=100")
-    short, cycle = _refused(pool, "2.0")
+    short, cycle = _rejection(pool, "2.0")
     assert short == "What it fits on is in use, and no job is preempted for it."
     assert ": 1 is left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false" in cycle
 
 
-def test_what_stands_in_the_way_now_is_evaluated_now() -> None:
+def test_the_present_obstacle_is_evaluated_now() -> None:
     pool = Pool()
     pool.say("machine h kind=static slots=1 Cpus=1 Memory=2048")
     pool.say("submit bob 1 memory=9000")
@@ -139,7 +137,7 @@ def test_what_stands_in_the_way_now_is_evaluated_now() -> None:
         e.SlotAdChanged(now, "configured", "x", "slot1@h", {"Memory": "10000", "Arch": '"ARM"'}),
         e.JobsEdited(now, "edited", "y", 1, ((0, 0),), {"RequestMemory": "1"}),
     ])  # fmt: skip
-    short, cycle = _refused(pool, "1.0")
+    short, cycle = _rejection(pool, "1.0")
     assert short == 'No slot can run it: none of 1 slot meets all that it asks for (slot1@h has Arch = "ARM").'
     assert (
         "of 1 slot, none meets its Requirements; no slot meets TARGET.Memory >= RequestMemory (RequestMemory = 1); "
@@ -148,7 +146,7 @@ def test_what_stands_in_the_way_now_is_evaluated_now() -> None:
     assert cycle.endswith(" leaves 0.")
 
 
-def test_what_a_submitters_share_forbids_is_not_said_of_anothers_like_job() -> None:
+def test_a_submitters_share_does_not_explain_another_submitters_job() -> None:
     pool = Pool()
     pool.say("machine h kind=static slots=2 Cpus=1 Memory=2048")
     pool.say("submit alice 3 seconds=1000")
@@ -162,7 +160,7 @@ def _ad(pool: Pool) -> dict[str, str]:
     return next(event.ad for _, event in pool.events() if isinstance(event, e.ClusterSubmitted))
 
 
-def test_the_streams_that_are_gathered_tell_as_much_as_the_whole_log(pool: Pool) -> None:
+def test_the_gathered_streams_give_the_same_answer_as_the_whole_log(pool: Pool) -> None:
     for number in range(1, 7):
         stream_events = job_events(pool.log, number)
         assert why_job(stream_events, number, 0) == why_job(pool.events(), number, 0)

@@ -18,8 +18,10 @@ from ..together import together
 
 DATA = TRACES.parent
 HOST = "<10.0.0.1:9618?addrs=10.0.0.1-9618&alias=localhost&noUDP&sock={}_83932_f306>"
-LOST = "Job disconnected, attempting to reconnect\n    {}\n    Trying to reconnect to slot1@localhost " + HOST
-FAILED = (
+LOST_CONNECTION = (
+    "Job disconnected, attempting to reconnect\n    {}\n    Trying to reconnect to slot1@localhost " + HOST
+)
+FAILED_RECONNECTION = (
     "Job reconnection failed\n    Job not found at execution machine\n"
     "    Can not reconnect to slot1@localhost, rescheduling job"
 )
@@ -72,24 +74,24 @@ RUN = (
     ("22:46:44", "slot1: Remote job ID is 2.0"),
     ("22:46:45", "slot1: Changing activity: Idle -> Busy"),
 )
-ANEW = (("22:47:05", "BEGAN"), ("22:47:05", "slot1: New machine resource allocated"))
-GRACEFUL = (("22:47:03", "Got SIGTERM. Performing graceful shutdown."), ("22:47:04", "ENDED"), *ANEW)
+RESTARTED = (("22:47:05", "BEGAN"), ("22:47:05", "slot1: New machine resource allocated"))
+GRACEFUL = (("22:47:03", "Got SIGTERM. Performing graceful shutdown."), ("22:47:04", "ENDED"), *RESTARTED)
 SHADOW = (
     "22:46:44",
     f"Started shadow for job 2.0 on slot1@localhost {HOST.format('startd')}#1#2#... for alice, (shadow pid = 55)",
 )
-LATER = ("22:47:01", "Shadow pid 55 died with signal 9 (Killed)")
+LATER_RECORDS = ("22:47:01", "Shadow pid 55 died with signal 9 (Killed)")
 SCHEDD = (("22:46:30", "BEGAN"), SHADOW)
-SCHEDD_ANEW = (*SCHEDD, ("22:47:05", "BEGAN"))
+SCHEDD_RESTARTED = (*SCHEDD, ("22:47:05", "BEGAN"))
 BY_STARTD = "the startd of localhost died between 2026-11-20 22:46:45 and 2026-11-20 22:47:05, when it started again"
 BY_SCHEDD = "the schedd of localhost died between 2026-11-20 22:46:44 and 2026-11-20 22:47:05, when it started again"
 BY_SHADOW = "the shadow died at 2026-11-20 22:47:01 (signal 9 (Killed))"
 
 # What died -> the startd's log, the schedd's, and the explanation.
 DEATHS: dict[str, tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]], str, str]] = {
-    "startd": ((*RUN, *ANEW), SCHEDD, BY_STARTD, "StartLog:17"),
-    "schedd": (RUN, SCHEDD_ANEW, BY_SCHEDD, "SchedLog:8"),
-    "shadow": (RUN, (*SCHEDD, LATER), BY_SHADOW, "SchedLog:7"),
+    "startd": ((*RUN, *RESTARTED), SCHEDD, BY_STARTD, "StartLog:17"),
+    "schedd": (RUN, SCHEDD_RESTARTED, BY_SCHEDD, "SchedLog:8"),
+    "shadow": (RUN, (*SCHEDD, LATER_RECORDS), BY_SHADOW, "SchedLog:7"),
     "nobody: the startd was ended": ((*RUN, *GRACEFUL), SCHEDD, "", ""),
     "nobody": (RUN, SCHEDD, "", ""),
 }
@@ -109,12 +111,14 @@ def texts_of(log: EventStore, job: str = "2.0", at: int | None = None) -> list[s
 
 
 @pytest.mark.parametrize("died", DEATHS)
-def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_place(died: str, tmp_path: Path) -> None:
+def test_the_answer_for_an_evicted_job_names_the_daemon_that_died_with_time_and_place(
+    died: str, tmp_path: Path
+) -> None:
     startd, schedd, explanation, place = DEATHS[died]
     second, reason = ("22:47:05", SCHEDD_AGAIN) if died == "schedd" else ("22:47:02", SOCKET)
     ends = event_log(
-        (22, second, LOST.format(reason, "startd").format("startd")),
-        (24, "22:47:08", FAILED),
+        (22, second, LOST_CONNECTION.format(reason, "startd").format("startd")),
+        (24, "22:47:08", FAILED_RECONNECTION),
         (4, "22:47:08", EVICTED),
     )
     answer, *life = texts_of(pool(tmp_path, startd, schedd, ends))
@@ -129,25 +133,25 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
     assert explanation[1:] in " ".join(life)  # the death may be known later than the lost connection
 
 
-def test_a_shadow_that_tells_of_a_lost_connection_has_a_schedd_that_dies_later(tmp_path: Path) -> None:
-    ends = event_log((22, "22:46:59", LOST.format(SOCKET, "startd").format("startd")))
-    answer, *life = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, ends))
+def test_a_shadow_that_reports_a_lost_connection_has_a_schedd_that_dies_later(tmp_path: Path) -> None:
+    ends = event_log((22, "22:46:59", LOST_CONNECTION.format(SOCKET, "startd").format("startd")))
+    answer, *life = texts_of(pool(tmp_path, RUN, SCHEDD_RESTARTED, ends))
     assert "died" not in answer
     assert life[-1].startswith(f"Its shadow lost the connection to slot1@localhost: {SOCKET}. [")
 
 
-def test_a_run_without_an_end_is_ended_by_the_daemon_that_died(tmp_path: Path) -> None:
+def test_a_dead_daemon_explains_a_run_without_an_end(tmp_path: Path) -> None:
     later_start = event_log(
         (1, "22:47:20", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost")
     )
-    texts = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, later_start))
+    texts = texts_of(pool(tmp_path, RUN, SCHEDD_RESTARTED, later_start))
     assert (
         f"No record shows the end of its run on slot1@localhost: {BY_SCHEDD}. [EventLog:6, SchedLog:6, SchedLog:8]"
         in texts
     )
 
 
-def test_what_the_slot_did_by_its_policy_is_no_deaths_doing(tmp_path: Path) -> None:
+def test_a_transition_by_the_slots_policy_is_not_blamed_on_a_death(tmp_path: Path) -> None:
     policy = (
         ("22:46:59", "slot1: State change: PREEMPT is TRUE"),
         ("22:46:59", "slot1: State change: WANT_VACATE is TRUE"),
@@ -156,45 +160,47 @@ def test_what_the_slot_did_by_its_policy_is_no_deaths_doing(tmp_path: Path) -> N
     ends = event_log(
         (4, "22:47:00", "Job was evicted. Code 1011 Subcode 0\n\tReason: PREEMPT expression evaluated to True")
     )
-    answer, *_ = texts_of(pool(tmp_path, (*RUN, *policy, *ANEW), SCHEDD_ANEW, ends))
+    answer, *_ = texts_of(pool(tmp_path, (*RUN, *policy, *RESTARTED), SCHEDD_RESTARTED, ends))
     assert "the slot went to Preempting/Vacating" in answer
     assert "died" not in answer
 
 
-def test_nothing_is_told_of_a_death_behind_a_gap_or_before_the_instant_that_is_asked_for(tmp_path: Path) -> None:
-    ends = event_log((22, "22:47:02", LOST.format(SOCKET, "startd").format("startd")))
-    log = pool(tmp_path / "a", (*RUN, *ANEW), SCHEDD, ends)
+def test_no_death_is_reported_after_a_gap_or_after_the_requested_instant(tmp_path: Path) -> None:
+    ends = event_log((22, "22:47:02", LOST_CONNECTION.format(SOCKET, "startd").format("startd")))
+    log = pool(tmp_path / "a", (*RUN, *RESTARTED), SCHEDD, ends)
     instant = 1_795_214_823 * 1_000_000  # 22:47:03
     assert BY_STARTD[1:] in texts_of(log)[-1]
     assert "died" not in texts_of(log, at=instant)[-1]
     write(tmp_path / "b" / "EventLog", ends)
-    log_with_gap = daemon_log("startd", *RUN) + "...... trimmed: 9 bytes in all ......\n" + daemon_log("startd", *ANEW)
+    log_with_gap = (
+        daemon_log("startd", *RUN) + "...... trimmed: 9 bytes in all ......\n" + daemon_log("startd", *RESTARTED)
+    )
     write(tmp_path / "b" / "StartLog", log_with_gap)
     assert "died" not in texts_of(imported(tmp_path / "b")[0])[-1]
 
 
 HELD = (12, "22:46:58", "Job was held.\n\tvia condor_hold (by user alice)\n\tCode 1 Subcode 0")
 REMOVED = (9, "22:46:58", "Job was aborted.\n\tvia condor_rm (by user alice)")
-ENDED = (5, "22:46:58", "Job terminated.\n\t(1) Normal termination (return value 0)")
+ENDED_ENTRY = (5, "22:46:58", "Job terminated.\n\t(1) Normal termination (return value 0)")
 BEGUN = (1, "22:46:58", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost")
 RELEASED = (13, "22:46:59", "Job was released.\n\tvia condor_release (by user alice)")
 
 # The job's log, its lines after the schedd restarted at 22:47:05, and what the schedd had forgotten.
-FORGOTTEN = [
+FORGOTTEN_CASES = [
     ((HELD,), HELD, "held"),
     ((HELD,), BEGUN, "held"),
     ((HELD, RELEASED), RELEASED, ""),  # not explained: a waiting job may have been released
     ((HELD, RELEASED), BEGUN, ""),
     ((REMOVED,), REMOVED, "removed"),
     ((REMOVED,), BEGUN, "removed"),
-    ((REMOVED,), ENDED, "removed"),
-    ((ENDED,), ENDED, "completed"),
-    ((ENDED,), HELD, "completed"),
+    ((REMOVED,), ENDED_ENTRY, "removed"),
+    ((ENDED_ENTRY,), ENDED_ENTRY, "completed"),
+    ((ENDED_ENTRY,), HELD, "completed"),
 ]
 
 
-@together(("known_entries", "repeated_entry", "status"), FORGOTTEN)
-def test_what_a_schedd_does_again_since_it_lost_the_end_of_its_table_is_told_so(
+@together(("known_entries", "repeated_entry", "status"), FORGOTTEN_CASES)
+def test_why_explains_what_a_schedd_repeats_after_losing_the_end_of_its_table(
     known_entries: Sequence[tuple[int, str, str]], repeated_entry: tuple[int, str, str], status: str, tmp_path: Path
 ) -> None:
     number, _, text = repeated_entry
@@ -202,24 +208,24 @@ def test_what_a_schedd_does_again_since_it_lost_the_end_of_its_table_is_told_so(
         f"The access point had forgotten that it was {status}: {BY_SCHEDD}, and lost the end of its job_queue.log."
     )
     for second, schedd, is_explained in (
-        ("22:47:06", SCHEDD_ANEW, bool(status)),
+        ("22:47:06", SCHEDD_RESTARTED, bool(status)),
         ("22:47:06", SCHEDD, False),  # no daemon died
-        ("22:59:06", SCHEDD_ANEW, False),  # too late to be the consequence
+        ("22:59:06", SCHEDD_RESTARTED, False),  # too late to be the consequence
     ):
         folder = tmp_path / f"{second}-{len(schedd)}"
         _, *life = texts_of(pool(folder, RUN, schedd, event_log(*known_entries, (number, second, text))))
         assert [sentence for sentence in life if "forgotten" in sentence] == [
-            f"{explanation} [EventLog:{told_at(folder)}, SchedLog:6, SchedLog:8]"
+            f"{explanation} [EventLog:{last_entry_line(folder)}, SchedLog:6, SchedLog:8]"
         ] * is_explained
 
 
-def told_at(folder: Path) -> int:
+def last_entry_line(folder: Path) -> int:
     """Return the line of the last entry of a folder's EventLog."""
     lines = (folder / "EventLog").read_text(encoding="utf-8").split("...\n")
     return "...\n".join(lines[:-2]).count("\n") + 2
 
 
-def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> None:
+def test_why_of_a_waiting_job_reports_that_the_negotiator_died(tmp_path: Path) -> None:
     write(tmp_path / "EventLog", of_job(0, "22:46:40", f"Job submitted from host: {HOST.format('schedd')}"))
     cycle = ("22:46:41", "---------- Started Negotiation Cycle ----------")
     cycle_end = ("22:46:42", "---------- Finished Negotiation Cycle ----------")
@@ -240,8 +246,8 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
     entries = [
         (0, "17:41:57", f"Job submitted from host: {HOST.format('schedd')}"),
         (1, "17:42:01", start),
-        (22, "17:42:08", LOST.format(SOCKET, "startd").format("startd").replace("slot1@", "slot1_1@")),
-        (24, "17:42:09", FAILED.replace("slot1@", "slot1_1@")),
+        (22, "17:42:08", LOST_CONNECTION.format(SOCKET, "startd").format("startd").replace("slot1@", "slot1_1@")),
+        (24, "17:42:09", FAILED_RECONNECTION.replace("slot1@", "slot1_1@")),
         (4, "17:42:09", EVICTED),
     ]
     text = "".join(of_job(*entry) for entry in entries).replace("2026-11-20", "2026-11-21")
@@ -257,11 +263,11 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
 # Records of such deaths from HTCondor (``data/runs``)
 
 STATIC, DYNAMIC, MASTERS = "deaths", "deaths-of-dynamic-slots", "killed-daemons"
-REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it started again",
+DIED = {STATIC: "the startd of localhost died between {} and 13:27:16, when it started again",
         DYNAMIC: "the startd of localhost died between {} and 13:31:52, when it started again"}  # fmt: skip
 
 
-def told(run: str, job: str, clock: str = "") -> list[str]:
+def real_answer(run: str, job: str, clock: str = "") -> list[str]:
     """Return the answer as of a time of that day, without the date and with the logs' own names."""
     log, _ = recorded(DATA / "runs" / run)
     at = round(datetime.fromisoformat(f"2026-11-22T{clock}Z").timestamp() * 1_000_000) if clock else None
@@ -269,17 +275,17 @@ def told(run: str, job: str, clock: str = "") -> list[str]:
 
 
 # Run, job, the instant, what was killed, and the answer's words about it with the place.
-ASKED = [
+REAL_CASES = [
     (STATIC, "1.0", "13:26:30", "evicted from slot2@localhost: the starter of slot2@localhost died at 13:26:27 (sig",
      "StartLog:91"),
     (STATIC, "1.1", "13:26:42", "has been waiting (Idle) since 13:26:41. Its shadow died after 21 s: signal 9 (Killed)"
      "; it went from", "SchedLog:154"),
     (STATIC, "3.0", "13:27:06", "The negotiator of localhost died between 13:26:54 and 13:27:02, when it started "
      "again.", "NegotiatorLog:629"),
-    (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {REAL[STATIC].format('13:26:32')}; its log says: Job disco",
+    (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {DIED[STATIC].format('13:26:32')}; its log says: Job disco",
      "StartLog:137"),
     (STATIC, "2.0", "13:27:30", f"Since 13:27:10 no shadow is connected to it. Its shadow lost the connection to "
-     f"slot1@localhost: {REAL[STATIC].format('13:26:20')}", "StartLog:137"),
+     f"slot1@localhost: {DIED[STATIC].format('13:26:20')}", "StartLog:137"),
     (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it started again.",
      "NegotiatorLog:3178"),
     (DYNAMIC, "1.0", "13:30:42", "from slot1_2@localhost: the starter of slot1_2@localhost died at 13:30:39 (signal 9)",
@@ -288,7 +294,7 @@ ASKED = [
      "(Killed)", "SchedLog:158"),
     (DYNAMIC, "3.0", "13:31:40", "The negotiator of localhost died between 13:31:32 and 13:31:38, when it started "
      "again.", "NegotiatorLog:1138"),
-    (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {REAL[DYNAMIC].format('13:31:25')}", "StartLog:142"),
+    (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {DIED[DYNAMIC].format('13:31:25')}", "StartLog:142"),
     (DYNAMIC, "1.1", "13:32:53", "lost the connection to slot1_2@localhost: the schedd of localhost died between "
      "13:32:36 and 13:32:53, when it started again: Local schedd and job shadow died", "SchedLog:603"),
     # if there is a MasterLog, it has the time
@@ -304,28 +310,28 @@ ASKED = [
 ]  # fmt: skip
 
 
-@together(("run", "job", "clock", "explanation", "place"), ASKED)
-def test_of_a_real_pool_the_answer_names_the_daemon_that_was_killed(
+@together(("run", "job", "clock", "explanation", "place"), REAL_CASES)
+def test_the_answer_about_a_real_pool_names_the_killed_daemon(
     run: str, job: str, clock: str, explanation: str, place: str
 ) -> None:
-    answer, *life = told(run, job, clock)
+    answer, *life = real_answer(run, job, clock)
     assert explanation in answer
     assert place in " ".join([answer, *life])
 
 
 # Run -> a job that outlived its schedd's first death but not the second: its slot, the schedd's last report before it,
 # when each schedd restarted, and the SchedLog's lines of both restarts.
-OUTLIVED = {
+OUTLIVED_SCHEDDS = {
     STATIC: ("slot1@localhost", "13:28:01", "13:28:17", "13:29:44", 422, 508),
     DYNAMIC: ("slot1_1@localhost", "13:32:36", "13:32:53", "13:34:20", 603, 689),
 }
 
 
-@pytest.mark.parametrize("run", OUTLIVED)
-def test_a_schedd_that_died_twice_is_named_each_time_for_what_came_of_it(run: str) -> None:
-    slot, started_at, first, second, line, other_line = OUTLIVED[run]
+@pytest.mark.parametrize("run", OUTLIVED_SCHEDDS)
+def test_each_death_of_a_schedd_is_named_for_its_consequences(run: str) -> None:
+    slot, started_at, first, second, line, other_line = OUTLIVED_SCHEDDS[run]
     died = "the schedd of localhost died between {} and {}, when it started again"
-    _, *life = told(run, "1.0")
+    _, *life = real_answer(run, "1.0")
     lost, ended = [text for text in life if "chedd of" in text]
     assert lost.startswith(
         f"Its shadow lost the connection to {slot}: {died.format(started_at, first)}: Local schedd and"
@@ -360,14 +366,14 @@ def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> N
         )
 
 
-def test_a_new_shadow_is_told_before_it_finds_its_job() -> None:
-    texts = told(STATIC, "1.0")
+def test_a_new_shadow_is_reported_before_it_finds_its_job() -> None:
+    texts = real_answer(STATIC, "1.0")
     reconnection = texts.index("Its shadow found it again on slot1@localhost. [alice-job.log:142]")
     assert texts[reconnection - 1] == "The access point started a shadow for it (pid 34590). [SchedLog:464]"
 
 
-def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there_before() -> None:
-    texts = told(DYNAMIC, "1.1")
+def test_a_match_is_reported_with_its_run_and_not_for_an_earlier_slot() -> None:
+    texts = real_answer(DYNAMIC, "1.1")
     matches = [number for number, text in enumerate(texts) if text.startswith("The negotiator matched")]
     shadows = [texts[number + 1].partition("(")[0] for number in matches]
     assert shadows == ["The access point started a shadow for it "] * len(matches)
@@ -375,8 +381,8 @@ def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there
     assert places == ["MatchLog:4]", "MatchLog:62]", "MatchLog:96]", "MatchLog:112]"]
 
 
-def test_of_what_a_job_lost_its_connection_by_each_death_is_told_once_and_in_its_place() -> None:
-    losses = [text for text in told(MASTERS, "1.0") if text.startswith("Its shadow lost the connection")]
+def test_each_death_that_broke_a_connection_is_reported_once_in_order() -> None:
+    losses = [text for text in real_answer(MASTERS, "1.0") if text.startswith("Its shadow lost the connection")]
     deaths = [text.partition("slot2@localhost: ")[2].rpartition(": ")[0] for text in losses]
     assert deaths == [
         "the startd of localhost died at 22:13:34 (signal 9 (Killed))",
@@ -392,7 +398,7 @@ def test_a_pool_whose_daemons_were_killed_is_not_accused(run: str) -> None:
     assert audit.contradictions == []
 
 
-def test_a_real_match_of_a_slot_that_somebody_else_was_given_says_whose_job_ran_there() -> None:
-    (text,) = [text for text in told("alike", "1.1") if "slot3@localhost" in text]
+def test_a_match_whose_slot_went_to_another_user_names_the_job_that_ran_there() -> None:
+    (text,) = [text for text in real_answer("alike", "1.1") if "slot3@localhost" in text]
     expected = "The negotiator matched it with slot3@localhost, where job 4.1 of bob@localhost ran."
     assert text == f"{expected} [MatchLog:7, StartLog:88]"

@@ -9,7 +9,7 @@ from poolbook.replay.why import why_job
 from ..domain.pools import TestPool
 from ..together import together
 
-SAID = (
+EXPECTED = (
     "It would get slot1@h, but the job there has retirement time (MAXJOBRETIREMENTTIME) until 2027-01-15 08:10:00, and "
     "the negotiator waits for that, as NEGOTIATOR_CONSIDER_EARLY_PREEMPTION is false."
 )
@@ -24,7 +24,7 @@ SAID = (
         ("TARGET.Wanted is true", "600", "alice", True),
     ],
 )
-def test_a_job_that_a_slot_prefers_waits_for_the_retirement_of_the_job_there(
+def test_why_names_the_retirement_that_a_preferred_job_waits_for(
     rank: str, retirement: str, owner: str, is_explained: bool
 ) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(3600, grace=None))
@@ -35,5 +35,5 @@ def test_a_job_that_a_slot_prefers_waits_for_the_retirement_of_the_job_there(
     pool.advance(1)
     assert pool.status("1.0") == "Running"
     texts = why_job(pool.log.read(), 2, 0).texts
-    assert (SAID in texts) == is_explained, texts
+    assert (EXPECTED in texts) == is_explained, texts
     assert any("retirement time" in text for text in texts) == is_explained

@@ -18,7 +18,7 @@ BACKFILL = "ENABLE_BACKFILL=true BACKFILL_SYSTEM=EXEC EXEC_Executable=/bin/burn 
 """A machine's settings for backfill."""
 
 
-def _words(words: tuple[str, ...]) -> dict[str, str]:
+def _options(words: tuple[str, ...]) -> dict[str, str]:
     """lease=60 rank=5: keyword arguments."""
     return dict(word.split("=", 1) for word in words if "=" in word)
 
@@ -49,13 +49,13 @@ class PointPool(Pool):
 
     def _configure(self, machine: str, *words: str) -> StimulusResult:
         """configure h POLLING_INTERVAL=10 slot1@h.PREEMPT=false: all the settings; the changes of the ads."""
-        settings = {name: text for name, text in _words(words).items() if "." not in name}
+        settings = {name: text for name, text in _options(words).items() if "." not in name}
         slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine and not slot.parent]
         plans = []
         for slot in slots:
             slot_settings = {
                 name.removeprefix(f"{slot.name}."): text
-                for name, text in _words(words).items()
+                for name, text in _options(words).items()
                 if name.startswith(f"{slot.name}.")
             }
             plans.append(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **slot_settings}))
@@ -65,7 +65,7 @@ class PointPool(Pool):
 
     def _client(self, machine: str, *words: str) -> None:
         """client h seconds=30: how the next clients behave; client h immortal: no signal ends them."""
-        seconds = float(_words(words).get("seconds", CLIENT.seconds))
+        seconds = float(_options(words).get("seconds", CLIENT.seconds))
         self._world.clients[machine] = evolve(CLIENT, seconds=seconds, immortal="immortal" in words)
 
     def _exit(self, machine: str, code: str = "0") -> None:
@@ -76,7 +76,7 @@ class PointPool(Pool):
 
     def _drain(self, machine: str, schedule: str, *words: str) -> StimulusResult:
         """drain h Graceful completion=resume start=true"""
-        return self._handle(s.Drain(self._id("drain"), "root", machine, schedule, "because", **_words(words)))
+        return self._handle(s.Drain(self._id("drain"), "root", machine, schedule, "because", **_options(words)))
 
     def _undrain(self, machine: str) -> StimulusResult:
         return self._handle(s.CancelDrain(self._id("undrain"), "root", machine))
@@ -97,14 +97,14 @@ class PointPool(Pool):
 
     def _claim(self, slot: str, claim: str, *words: str) -> StimulusResult:
         """claim slot1@h c1 lease=60 Department=3: capitalized names are the job's attributes."""
-        options = _words(words)
+        options = _options(words)
         lease = int(options.pop("lease", "0"))
         ad = {"Owner": quoted("carol"), "User": quoted("carol@example.org"), "RequestCpus": "1", **options}
         job = f"77.{claim.removeprefix('c')}"
         return self._handle(s.RequestClaim(self._id("claim"), slot, claim, HOLDER, "carol@example.org", job, ad, lease))
 
     def _begin(self, slot: str, job: str = "77.1", *words: str) -> StimulusResult:
-        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _words(words)))
+        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _options(words)))
 
     def _report(self, slot: str) -> StimulusResult:
         return self._handle(s.StarterReported(self._id("report"), slot))

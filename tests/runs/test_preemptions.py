@@ -15,7 +15,7 @@ from poolbook.replay.virtual_world import Behaviour
 from ..domain.pools import TestPool
 from ..domain.preempting import DIALECTS, contested, give
 from ..domain.test_pslot_preemption import contested as fragmented
-from ..replay.contested_pool import contested as busy
+from ..replay.contested_pool import contested_pool as busy
 
 
 def told(pool: TestPool) -> list[tuple[str, str, str, int, int]]:

@@ -17,7 +17,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
 from poolbook.domain.negotiator.reported_rejections import rejection_reason
 
-from ..replay.contested_pool import contested
+from ..replay.contested_pool import contested_pool
 from ..together import together
 from .captures import MINUTE, capture, printed, setting, whole
 
@@ -151,7 +151,7 @@ def test_an_expression_of_any_length_has_its_steps() -> None:
 def test_the_command_tells_what_the_log_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "pool.db")
     log = open_log(url, create=True)
-    log.append([event for _, event in contested().events() if event.at <= (1_800_000_000 + 906) * SECOND])
+    log.append([event for _, event in contested_pool().events() if event.at <= (1_800_000_000 + 906) * SECOND])
     log.close()
     assert main(["q", "-better-analyze", "6.0", "-log", url]) == 0
     out = capsys.readouterr().out

@@ -13,7 +13,7 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.projections.views import CycleRow
 
-from ..replay.contested_pool import contested
+from ..replay.contested_pool import contested_pool
 from .captures import whole
 
 DIFFERENT = {"SubmittersShareLimit", "SubmittersMatchLimit"}
@@ -30,7 +30,7 @@ def attributes(ad: object) -> set[str]:
 
 @pytest.fixture(scope="module")
 def story() -> list[e.Event]:
-    return [event for _, event in contested().events()]
+    return [event for _, event in contested_pool().events()]
 
 
 def test_a_cycle_has_the_attributes_of_htcondors(story: list[e.Event]) -> None:
