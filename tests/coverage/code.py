@@ -1,4 +1,4 @@
-"""What the code names, read from its text: each piece of it that could be the name of a setting or an attribute."""
+"""Find the names of settings and attributes in the string literals and data files of the code."""
 
 from __future__ import annotations
 
@@ -9,49 +9,52 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "manual"
-ROOMS = ("domain", "projections", "replay", "adapters")
-TABLES = ("domain/coverage/", "domain/config/tables/")
-"""What lists names without reading them."""
-RECORDS = (
+PACKAGES = ("domain", "projections", "replay", "adapters")
+NAME_TABLES = ("domain/coverage/", "domain/config/tables/")
+"""Files that list names without using them."""
+RECORD_READERS = (
     "adapters/condor_files/",
     "adapters/condor_files/importing/",
     "replay/forensics/audit/",
     "domain/submit/",
 )
-"""What reads a name in records of real pools, or writes it into an ad, and follows nothing by that."""
+"""Code that reads a name in records of HTCondor pools or writes it into an ad, but does not implement it."""
 
-_HOLE = "\0"
+_FIELD = "\0"
 _TEXT = re.compile(r'"""|(f?)"((?:[^"\\\n]|\\.)*)"')
 
 
 def _texts(source: str) -> Iterator[str]:
-    """The texts of a module but its docstrings; what an f-string fills in is a hole. (Parsing takes seconds.)"""
+    """Yield the strings of a module except docstrings, with placeholders for f-string fields.
+
+    This uses regular expressions, because parsing all modules takes seconds.
+    """
     plain = re.sub(r'""".*?"""', "", source, flags=re.DOTALL)
-    for filled, text in _TEXT.findall(plain):
-        yield re.sub(r"\{[^{}]*\}", _HOLE, text) if filled else text
+    for is_f_string, text in _TEXT.findall(plain):
+        yield re.sub(r"\{[^{}]*\}", _FIELD, text) if is_f_string else text
 
 
 def _entries(data: str) -> Iterator[str]:
-    """The words of a data file that stands beside a module, but for its comments."""
+    """Yield the words of a data file, without its comments."""
     for line in data.splitlines():
         if not line.startswith("#"):
             yield from line.split()
 
 
 @cache
-def texts(without: tuple[str, ...] = TABLES) -> frozenset[str]:
-    """Every text in the code, in small letters, but for the files that begin with one of ``without``."""
-    return frozenset(text for path, found in _by_file().items() if not path.startswith(without) for text in found)
+def texts(without: tuple[str, ...] = NAME_TABLES) -> frozenset[str]:
+    """Return the strings of the code in lower case; skip files whose path starts with one of ``without``."""
+    return frozenset(text for path, texts in _texts_by_file().items() if not path.startswith(without) for text in texts)
 
 
 @cache
-def _by_file() -> dict[str, frozenset[str]]:
-    paths = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-    sources = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in paths)
-    found = {path: frozenset(map(str.lower, _texts(source))) for path, source in sources}
-    data = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.txt"))
-    tables = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in data)
-    return found | {path: frozenset(map(str.lower, _entries(table))) for path, table in tables}
+def _texts_by_file() -> dict[str, frozenset[str]]:
+    modules = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    sources = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in modules)
+    texts = {path: frozenset(map(str.lower, _texts(source))) for path, source in sources}
+    data_files = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.txt"))
+    tables = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in data_files)
+    return texts | {path: frozenset(map(str.lower, _entries(table))) for path, table in tables}
 
 
 @cache
@@ -60,23 +63,25 @@ def _words(without: tuple[str, ...]) -> frozenset[str]:
 
 
 @cache
-def _filled(without: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    """The texts with holes and at least four letters beside them, as patterns."""
-    found = [text for text in texts(without) if _HOLE in text and len(re.findall(r"[a-z]", text)) >= 4]
-    named = [text for text in found if re.fullmatch(r"[\w\0]+", text)]
-    return tuple(re.compile("\\w+".join(map(re.escape, text.split(_HOLE)))) for text in named)
+def _patterns(without: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """Return the f-strings with at least four letters as regular expressions."""
+    templates = [text for text in texts(without) if _FIELD in text and len(re.findall(r"[a-z]", text)) >= 4]
+    names = [text for text in templates if re.fullmatch(r"[\w\0]+", text)]
+    return tuple(re.compile("\\w+".join(map(re.escape, text.split(_FIELD)))) for text in names)
 
 
-def has_word(name: str, without: tuple[str, ...] = TABLES) -> bool:
-    """Whether the code has a name as a whole word of a text."""
+def has_word(name: str, without: tuple[str, ...] = NAME_TABLES) -> bool:
+    """Return True if a string of the code contains the name as a whole word."""
     return name.lower() in _words(without)
 
 
-def names(name: str, without: tuple[str, ...] = TABLES) -> bool:
-    """Whether the code has a name in a text, whole or filled in; parts in angle brackets are any word, and what stands
-    before the first of them may stand alone."""
+def contains_name(name: str, without: tuple[str, ...] = NAME_TABLES) -> bool:
+    """Return True if a string of the code contains or generates the name.
+
+    A part in angle brackets matches any word. A string that starts with the text before the first such part suffices.
+    """
     plain = re.sub("<[^>]*>", "0", name.lower())
-    before = name.lower().partition("<")[0]
-    if before != name.lower() and before and any(text.startswith(before) for text in texts(without)):
+    prefix = name.lower().partition("<")[0]
+    if prefix != name.lower() and prefix and any(text.startswith(prefix) for text in texts(without)):
         return True
-    return has_word(plain, without) or any(pattern.fullmatch(plain) for pattern in _filled(without))
+    return has_word(plain, without) or any(pattern.fullmatch(plain) for pattern in _patterns(without))

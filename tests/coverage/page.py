@@ -22,7 +22,7 @@ from poolbook.domain.submit.unsupported_commands import COMMANDS_OF, is_read
 
 from . import code
 
-OF_OTHER_UNIVERSES = Names(dict.fromkeys(commands("what is not here"), True))
+OTHER_UNIVERSES = Names(dict.fromkeys(commands("what is not here"), True))
 PAGE = code.ROOT / "docs" / "coverage.md"
 FEATURES = code.ROOT / "docs" / "features.tsv"
 STATUSES = {
@@ -49,7 +49,7 @@ class Feature(NamedTuple):
 
 
 def tool_of(name: str) -> Tool | None:
-    """Return the table of a tool that is there under HTCondor's name; None if it has none, or there is no such tool."""
+    """Return the option table of a tool that exists under HTCondor's name, or None."""
     try:
         return tool(name.removeprefix("condor_"))
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def tool_of(name: str) -> Tool | None:
 
 
 def names() -> list[Row]:
-    """The names in the five documents."""
+    """Return the names in the five documents."""
     lines = (code.DATA / "names.tsv").read_text(encoding="utf-8").splitlines()[1:]
     return [Row(*line.split("\t")) for line in lines]
 
@@ -67,44 +67,44 @@ def features() -> list[Feature]:
     return [Feature(*line.split("\t")) for line in FEATURES.read_text(encoding="utf-8").splitlines()[1:]]
 
 
-# What happens to a name
+# The status of a name
 
 
 def of_setting(name: str) -> str:
-    whole = re.sub("<[^>]*>", "1", name)
-    plain = whole if is_known(whole) or unenforced(whole) else whole.rpartition(".")[2]
-    if (about := unenforced(plain)) is not None:
-        return f"rejected unless -ignore-unenforced is given: {about}"
+    example = re.sub("<[^>]*>", "1", name)
+    plain = example if is_known(example) or unenforced(example) else example.rpartition(".")[2]
+    if (feature := unenforced(plain)) is not None:
+        return f"rejected unless -ignore-unenforced is given: {feature}"
     if is_limit(plain):
         return "implemented (the negotiator)"
-    for spelled in (plain, without_prefix(plain)):
-        if (who := follower(spelled)) is not None:
-            return f"implemented ({who})"
+    for spelling in (plain, without_prefix(plain)):
+        if (component := follower(spelling)) is not None:
+            return f"implemented ({component})"
     return f"reported ({subject(without_prefix(plain))})" if is_known(plain) else ""
 
 
 def of_template(name: str) -> str:
     try:
         text = f"use {name}(1, 2, 3)" if name.endswith(("Group", "File")) else f"use {name}"
-        found = read(text).unsupported_settings()
+        settings = read(text).unsupported_settings()
     except ConfigError as error:
         return f"rejected: {error.message}"
-    told = [one.name for one in found if not one.unenforced]
-    if any(one.unenforced for one in found):
+    reported = [setting.name for setting in settings if not setting.unenforced]
+    if any(setting.unenforced for setting in settings):
         return "expanded; rejected unless -ignore-unenforced is given"
-    return f"expanded; reported: {', '.join(told)}" if told else "implemented"
+    return f"expanded; reported: {', '.join(reported)}" if reported else "implemented"
 
 
 def of_command(name: str) -> str:
     plain = re.sub("<[^>]*>", "cogs", name).lower()
     if plain in dict(REFUSED):
         return f"rejected: {dict(REFUSED)[plain]}"
-    idle = [one for one, names in COMMANDS_OF.items() if plain in names or plain == one.lower()]
-    if any(one in attributes("not acted on") for one in idle):
+    created = [attribute for attribute, names in COMMANDS_OF.items() if plain in names or plain == attribute.lower()]
+    if any(attribute in attributes("not acted on") for attribute in created):
         return "reported at submission: stored in the ad, no effect yet"
-    if any(one in attributes("no effect") for one in idle) or is_read(plain):
+    if any(attribute in attributes("no effect") for attribute in created) or is_read(plain):
         return "reported at submission: no effect yet"
-    if OF_OTHER_UNIVERSES.get(plain):
+    if OTHER_UNIVERSES.get(plain):
         return "reported at submission: unused, as in HTCondor's vanilla universe"
     return "implemented" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
 
@@ -136,22 +136,22 @@ def of_option(name: str) -> str:
         meaning = table.find(option)
         if meaning is None:
             return "rejected: unknown option"
-        return _told(meaning[0].refused, f"{tool} -{meaning[0].name}")
+        return _option_status(meaning[0].refused, f"{tool} -{meaning[0].name}")
     command = command_named(tool)
     if not command:
         return f"reported with {tool}"
     try:
-        found, _ = find(table_of(command), option)
+        known, _ = find(table_of(command), option)
     except UsageError:
         return "rejected: unknown option"
-    return _told(found.refused, f"poolbook {command} -{found.name}")
+    return _option_status(known.refused, f"poolbook {command} -{known.name}")
 
 
-def _told(refused: str, call: str) -> str:
+def _option_status(refused: str, call: str) -> str:
     return f"rejected: {refused}" if refused else f"`{call}`"
 
 
-WHAT: dict[str, tuple[str, Callable[[str], str]]] = {
+KINDS: dict[str, tuple[str, Callable[[str], str]]] = {
     "setting": ("Settings", of_setting),
     "template": ("Templates of `use`", of_template),
     "command": ("Submit commands", of_command),
@@ -173,53 +173,59 @@ The page is generated from the code.
 """
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
-    yield "| " + " | ".join(heads) + " |"
-    yield "|" + "---|" * len(heads)
+def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    yield "| " + " | ".join(titles) + " |"
+    yield "|" + "---|" * len(titles)
     yield from ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
     yield ""
 
 
 def _features() -> Iterator[str]:
-    found = features()
-    counts = Counter(one.status for one in found)
+    all_features = features()
+    counts = Counter(feature.status for feature in all_features)
     yield "## Features\n"
-    yield f"The documents describe {len(found)} features. `docs/features.tsv` lists all of them.\n"
+    yield f"The documents describe {len(all_features)} features. `docs/features.tsv` lists all of them.\n"
     yield from _table(
-        ("status", "features", "meaning"), [(status, str(counts[status]), words) for status, words in STATUSES.items()]
+        ("status", "features", "meaning"),
+        [(status, str(counts[status]), meaning) for status, meaning in STATUSES.items()],
     )
     yield "These features are not fully implemented:\n"
-    rest = [one for one in found if one.status != "implemented"]
     yield from _table(
         ("document", "section", "feature", "status", "note"),
-        [(one.document, one.heading, one.feature, one.status, one.note) for one in rest],
+        [
+            (feature.document, feature.heading, feature.feature, feature.status, feature.note)
+            for feature in all_features
+            if feature.status != "implemented"
+        ],
     )
 
 
 def _names() -> Iterator[str]:
-    for kind, (title, what) in WHAT.items():
-        mine = [row for row in names() if row.kind == kind]
+    for kind, (title, status_of) in KINDS.items():
+        kind_names = [row.name for row in names() if row.kind == kind]
         yield f"## {title}\n"
-        yield from _table(("name", "status"), [(f"`{row.name}`", what(row.name)) for row in mine])
+        yield from _table(("name", "status"), [(f"`{name}`", status_of(name)) for name in kind_names])
 
 
-def _spelled(found: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in found)
+def _code_list(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _all_settings() -> Iterator[str]:
-    known = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
-    rest = sorted((name for name in known if not is_supported(name) and not unenforced(name)), key=str.lower)
+    known = {default.name.rpartition(".")[2] for default in defaults().values()} | set(without_default())
+    unsupported = sorted((name for name in known if not is_supported(name) and not unenforced(name)), key=str.lower)
     by_subject: dict[str, list[str]] = {about: [] for about, _ in rows("subject")}
-    for name in rest:
+    for name in unsupported:
         by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)
     yield "## All HTCondor settings\n"
     yield "Implemented, by component:\n"
-    yield from _table(("component", "settings"), [(who, _spelled(of)) for who, of in rows("followed")])
+    yield from _table(
+        ("component", "settings"), [(component, _code_list(names)) for component, names in rows("followed")]
+    )
     yield "Not implemented, by subject; Poolbook reports each that you set:\n"
     yield from _table(
         ("subject", "settings"),
-        [(about, _spelled(found)) for about, found in by_subject.items() if found],
+        [(about, _code_list(names)) for about, names in by_subject.items() if names],
     )
 
 

@@ -1,4 +1,4 @@
-"""golden: every option that the manual's pages of HTCondor's tools have is followed here, or refused in words."""
+"""golden: every option in HTCondor's manual pages is implemented, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .page import tool_of
 
 
 def options() -> dict[str, list[str]]:
-    """The options of each tool that has a counterpart here, as its page of the manual lists them."""
-    found: dict[str, list[str]] = {}
+    """Return the options in the manual page of each tool that has a counterpart in Poolbook."""
+    by_tool: dict[str, list[str]] = {}
     for line in (code.DATA / "options.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         tool, option = line.split("\t")
-        found.setdefault(tool, []).append(option)
-    return found
+        by_tool.setdefault(tool, []).append(option)
+    return by_tool
 
 
-def known(tool: str, option: str) -> Option | None:
+def find_option(tool: str, option: str) -> Option | None:
     table = tool_of(tool)
     if table is not None:
-        found = table.find(option)
-        return None if found is None else found[0]._replace(help="followed")
+        match = table.find(option)
+        return None if match is None else match[0]._replace(help="implemented")
     try:
         return find(table_of(command_named(tool)), option)[0]
     except UsageError:
@@ -32,7 +32,7 @@ def known(tool: str, option: str) -> Option | None:
 
 
 @together("tool", options())
-def test_every_option_of_the_manual_is_there_or_refused_in_words(tool: str) -> None:
-    found = {option: known(tool, option) for option in options()[tool]}
-    assert [option for option, there in found.items() if there is None] == []
-    assert [option for option, there in found.items() if there and not (there.help or there.refused)] == []
+def test_every_option_in_the_manual_exists_or_is_rejected_with_a_reason(tool: str) -> None:
+    known = {name: find_option(tool, name) for name in options()[tool]}
+    assert [name for name, option in known.items() if option is None] == []
+    assert [name for name, option in known.items() if option and not (option.help or option.refused)] == []

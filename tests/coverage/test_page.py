@@ -13,25 +13,25 @@ from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.unsupported_commands import COMMANDS_OF
 
 from ..together import together
-from .page import PAGE, STATUSES, WHAT, features, names, page
+from .page import KINDS, PAGE, STATUSES, features, names, page
 
 
-def test_the_page_is_what_the_tables_say() -> None:
+def test_the_page_matches_the_tables() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "docs/coverage.md is out of date: run python docs/generate.py"
 
 
-@together("kind", WHAT)
+@together("kind", KINDS)
 def test_every_name_in_the_documents_has_a_status(kind: str) -> None:
-    _, what = WHAT[kind]
-    assert [row.name for row in names() if row.kind == kind and not what(row.name)] == []
+    _, status_of = KINDS[kind]
+    assert [row.name for row in names() if row.kind == kind and not status_of(row.name)] == []
 
 
 def test_every_kind_of_name_is_on_the_page() -> None:
-    assert {row.kind for row in names()} == set(WHAT)
+    assert {row.kind for row in names()} == set(KINDS)
 
 
 def test_every_feature_has_a_known_status() -> None:
-    assert {one.status for one in features()} <= set(STATUSES)
+    assert {feature.status for feature in features()} <= set(STATUSES)
 
 
 def _settings(text: str) -> list[str]:
@@ -44,13 +44,13 @@ def _commands(text: str) -> list[str]:
 
 
 def _options(text: str) -> list[tuple[str, str]]:
-    """The options of tools that a feature names: ``status -absent``, ``condor_submit -i``."""
+    """Return the tool options in a feature's text, such as ``status -absent`` or ``condor_submit -i``."""
     tools = r"(?:condor_)?(submit|q|status|history|userprio|vacate_job|drain|off|on)"
     return [(tool, option) for tool, option in re.findall(rf"\b{tools} (-[a-z-]+)", text)]
 
 
-def _answered(tool: str, option: str) -> bool:
-    """Whether a tool takes an option."""
+def _has_option(tool: str, option: str) -> bool:
+    """Return True if a tool implements an option."""
     command = command_named(f"condor_{tool}") or tool
     try:
         return not find(table_of(command), option)[0].refused
@@ -58,25 +58,25 @@ def _answered(tool: str, option: str) -> bool:
         return False
 
 
-IDLE = [one for one in (*attributes("not acted on"), *attributes("no effect")) if COMMANDS_OF.get(one)]
-"""The attributes of submit commands that are kept in the ad, or make none, and act nowhere."""
+WITHOUT_EFFECT = [name for name in (*attributes("not acted on"), *attributes("no effect")) if COMMANDS_OF.get(name)]
+"""The attributes of submit commands that have no effect."""
 
 
 def test_an_implemented_feature_uses_only_implemented_names() -> None:
-    working = [one for one in features() if one.status == "implemented"]
-    idle = {command for one in IDLE for command in COMMANDS_OF[one]}
-    assert [one.feature for one in working if not all(map(is_supported, _settings(one.feature)))] == []
-    assert [one.feature for one in working if idle.intersection(_commands(one.feature))] == []
-    assert [one.feature for one in working if not all(_answered(*asked) for asked in _options(one.feature))] == []
+    texts = [feature.feature for feature in features() if feature.status == "implemented"]
+    without_effect = {command for name in WITHOUT_EFFECT for command in COMMANDS_OF[name]}
+    assert [text for text in texts if not all(map(is_supported, _settings(text)))] == []
+    assert [text for text in texts if without_effect.intersection(_commands(text))] == []
+    assert [text for text in texts if not all(_has_option(*option) for option in _options(text))] == []
 
 
 def test_an_unimplemented_feature_uses_an_unimplemented_name() -> None:
-    told = [one for one in features() if one.status in ("reported", "rejected", "absent")]
-    idle = {command for one in IDLE for command in COMMANDS_OF[one]}
-    settings = [one for one in told if _settings(one.feature)]
-    commands = [one for one in told if _commands(one.feature)]
-    options = [one for one in told if _options(one.feature)]
-    assert [one.feature for one in settings if all(map(is_supported, _settings(one.feature)))] == []
-    assert [one.feature for one in commands if not idle.intersection(_commands(one.feature))] == []
-    assert [one.feature for one in options if all(_answered(*asked) for asked in _options(one.feature))] == []
-    assert all((settings, commands, options))
+    texts = [feature.feature for feature in features() if feature.status in ("reported", "rejected", "absent")]
+    without_effect = {command for name in WITHOUT_EFFECT for command in COMMANDS_OF[name]}
+    with_settings = [text for text in texts if _settings(text)]
+    with_commands = [text for text in texts if _commands(text)]
+    with_options = [text for text in texts if _options(text)]
+    assert [text for text in with_settings if all(map(is_supported, _settings(text)))] == []
+    assert [text for text in with_commands if not without_effect.intersection(_commands(text))] == []
+    assert [text for text in with_options if all(_has_option(*option) for option in _options(text))] == []
+    assert all((with_settings, with_commands, with_options))

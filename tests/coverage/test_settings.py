@@ -1,4 +1,4 @@
-"""golden: what becomes of every setting of HTCondor's; no name is accepted in silence."""
+"""golden: every HTCondor setting is implemented, rejected, or reported as unsupported."""
 
 from __future__ import annotations
 
@@ -47,82 +47,80 @@ GROUP_QUOTA_DYNAMIC_a = 0.5
 GROUP_ACCEPT_SURPLUS_a = true
 GROUP_AUTOREGROUP_a = true
 """
-SUBMISSION = [name for name in pools.SUBMISSION if name != "JOB_DEFAULT_NOTIFICATION"]  # it asks for mail
+SUBMISSION = [name for name in pools.SUBMISSION if name != "JOB_DEFAULT_NOTIFICATION"]  # it requests mail
 VOLUME = provisioning.ExecuteVolume("disk", 10**9, 10**9)
 EQUIPMENT = provisioning.Equipment(4, 8192, 10**6, {"": VOLUME})
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
-    """The names that a configuration is asked for, from here on."""
+def read_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """Yield the names that the test reads from configurations."""
     names: set[str] = set()
-    find = Configuration._key
+    original = Configuration._key
 
-    def finding(self: Configuration, name: str) -> str | None:
+    def record_and_find(self: Configuration, name: str) -> str | None:
         names.add(name)
-        return find(self, name)
+        return original(self, name)
 
-    monkeypatch.setattr(Configuration, "_key", finding)
+    monkeypatch.setattr(Configuration, "_key", record_and_find)
     yield names
 
 
-def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: set[str]) -> None:
+def test_every_setting_that_the_code_reads_is_listed_as_implemented(read_names: set[str]) -> None:
     configuration = read(EVERYTHING)
     provisioning.offer("1", "node1", configuration, EQUIPMENT)
     followed(configuration)
     cron_jobs(configuration)
     Sensors.configured(configuration).close()
-    known = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}  # refused in words
-    own = {"Cogs", "date"}
-    told = {name for name in asked - known if not is_supported(name) and not own.intersection(name.split("_"))}
-    assert told == set()
+    rejected = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}
+    custom = {"Cogs", "date"}
+    others = {name for name in read_names - rejected if not custom.intersection(name.split("_"))}
+    assert {name for name in others if not is_supported(name)} == set()
 
 
 @together("name", [*SETTINGS, *provisioning.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *SUBMISSION])
-def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
-    spelled = (
-        {one for names, _ in [provisioning.POLICY[name]] for one in names} if name in provisioning.POLICY else {name}
-    )
-    assert all(map(is_supported, spelled))
+def test_the_tables_of_settings_contain_implemented_names(name: str) -> None:
+    spellings = provisioning.POLICY[name][0] if name in provisioning.POLICY else (name,)
+    assert all(map(is_supported, spellings))
 
 
 @together("name", [name for _, names in rows("followed") for name in names])
-def test_a_name_that_counts_as_followed_is_named_by_the_code_that_reads_it(name: str) -> None:
-    assert code.names(name)
+def test_a_name_listed_as_implemented_is_in_the_code(name: str) -> None:
+    assert code.contains_name(name)
 
 
 def manual(kind: str) -> list[str]:
     rows = (line.split("\t") for line in (code.DATA / "names.tsv").read_text().splitlines()[1:])
-    return [name for of, name, _ in rows if of == kind]
+    return [name for row_kind, name, _ in rows if row_kind == kind]
 
 
-def untold(names: list[str]) -> list[str]:
-    """Those of these settings that are neither followed nor named where a person sets them."""
-    rest = [name for name in names if not is_supported(name) and "." not in name and name not in PREDEFINED]
-    warnings = read("\n".join(f"{name} = 7" for name in rest)).warnings
-    told = set(re.findall(r"[\w-]+", " ".join(warnings)))
-    return [name for name in rest if name not in told]
+def unreported(names: list[str]) -> list[str]:
+    """Return the names that are neither supported nor in a warning when a configuration sets them."""
+    unsupported = [name for name in names if not is_supported(name) and "." not in name and name not in PREDEFINED]
+    warnings = read("\n".join(f"{name} = 7" for name in unsupported)).warnings
+    reported = set(re.findall(r"[\w-]+", " ".join(warnings)))
+    return [name for name in unsupported if name not in reported]
 
 
-def test_every_setting_of_the_five_documents_is_supported_or_named_when_it_is_set() -> None:
-    assert untold([re.sub("<[^>]*>", "1", name) for name in manual("setting")]) == []
+def test_every_setting_in_the_five_documents_is_supported_or_reported() -> None:
+    assert unreported([re.sub("<[^>]*>", "1", name) for name in manual("setting")]) == []
 
 
-def test_every_setting_of_the_manual_is_supported_or_named_when_it_is_set() -> None:
-    named = (code.DATA / "settings.txt").read_text().split()
-    plain = [name.replace("<SUBSYS>", "SCHEDD").replace("<DaemonName>", "SCHEDD").partition("[")[0] for name in named]
-    assert untold([re.sub("<[^>]*>|[*]", "1", name) for name in plain]) == []
+def test_every_setting_in_the_manual_is_supported_or_reported() -> None:
+    names = (code.DATA / "settings.txt").read_text().split()
+    plain = [name.replace("<SUBSYS>", "SCHEDD").replace("<DaemonName>", "SCHEDD").partition("[")[0] for name in names]
+    assert unreported([re.sub("<[^>]*>|[*]", "1", name) for name in plain]) == []
 
 
-def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> None:
-    names = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
+def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -> None:
+    names = {default.name.rpartition(".")[2] for default in defaults().values()} | set(without_default())
     assert all(is_known(name) for name in names if "<" not in name)
     without = [name for name in sorted(names) if not is_supported(name) and subject(name) == OTHER_SUBJECT]
     assert len(without) < len(names) / 6
 
 
 @together(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("SCHEDD_ROUND_ATTR_ImageSize = 5%", "is a setting of HTCondor's that Poolbook does not follow"),
         (
@@ -149,9 +147,9 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
         ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS is a setting"),
     ],
 )
-def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
+def test_a_setting_without_effect_causes_a_warning(text: str, message: str) -> None:
     (warning,) = read(text).warnings
-    assert told in warning
+    assert message in warning
 
 
 @together(
@@ -161,8 +159,8 @@ def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
         "START = true\nSLOT1_START = false\nSLOT_TYPE_1_START = true",
         "use POLICY : Desktop",
         "use FEATURE : StaticSlots",
-        "SPOOL = 7\nSTART = $(SPOOL) > 0",  # it is used
-        "SPOOL = 1\nMine = $(SPOOL)\nSTART = $(Mine) > 0",  # by way of another
+        "SPOOL = 7\nSTART = $(SPOOL) > 0",  # another setting reads it
+        "SPOOL = 1\nMine = $(SPOOL)\nSTART = $(Mine) > 0",  # a setting reads it indirectly
         "HIBERNATE = 1\nSTARTD_ATTRS = HIBERNATE",  # as an attribute
         "SYSTEM_PERIODIC_HOLD =",
         "NEGOTIATOR_USE_WEIGHTED_DEMAND = true",  # HTCondor's default
@@ -174,11 +172,11 @@ def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
         "DAEMON_LIST = $(DAEMON_LIST) DEFRAG\nDEFRAG_INTERVAL = 300",
     ],
 )
-def test_nothing_is_said_of_what_is_supported_used_or_left_as_it_is(text: str) -> None:
+def test_a_setting_that_is_supported_read_or_at_its_default_causes_no_warning(text: str) -> None:
     assert read(text).warnings == []
 
 
-def test_each_setting_is_named_once_in_one_message() -> None:
+def test_one_warning_names_each_setting_once() -> None:
     names = [name for name in manual("setting") if not is_supported(name) and "<" not in name and "." not in name]
     (warning,) = read("\n".join(f"{name} = 7" for name in names)).warnings
     words = warning.replace(":", " ").replace(",", " ").split()
@@ -195,29 +193,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("names", [name for _, names in rows("unenforced") for name in names])
-def test_a_pool_does_not_start_under_what_it_would_not_keep(
+def test_run_rejects_a_setting_that_it_does_not_enforce(
     names: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = names.replace("<SUBSYS>", "SCHEDD").replace("<", "").replace(">", "")
     (folder / "pool.conf").write_text(f"{name} = 1\n")
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf"]) == 1
-    told = capsys.readouterr().err
-    assert f"{name}: Poolbook does not enforce" in told
-    assert "-ignore-unenforced" in told
+    errors = capsys.readouterr().err
+    assert f"{name}: Poolbook does not enforce" in errors
+    assert "-ignore-unenforced" in errors
 
 
-def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
+def test_run_with_ignore_unenforced_warns_about_each_setting_once(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "pool.conf").write_text("START_VANILLA_UNIVERSE = 1\nSCHEDD_ROUND_ATTR_ImageSize = 5\n")
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
-    told = "".join(capsys.readouterr())
-    assert told.count("START_VANILLA_UNIVERSE") == told.count("SCHEDD_ROUND_ATTR_ImageSize") == 1
+    output = "".join(capsys.readouterr())
+    assert output.count("START_VANILLA_UNIVERSE") == output.count("SCHEDD_ROUND_ATTR_ImageSize") == 1
 
 
-def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
+def test_pool_open_rejects_a_setting_that_it_does_not_enforce() -> None:
     with pytest.raises(ConfigError, match=r"START_VANILLA_UNIVERSE: .* not enforce .* pass ignore_unenforced=True"):
         Pool.open("memory:", config="START_VANILLA_UNIVERSE = 1")
     with pytest.raises(Refusal, match="START_VANILLA_UNIVERSE: Poolbook does not enforce"):
@@ -226,12 +224,12 @@ def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
         Pool.open("memory:", config="START_VANILLA_UNIVERSE = 1", ignore_unenforced=True).close()
 
 
-def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
+def test_pool_open_warns_about_an_unsupported_setting() -> None:
     with pytest.warns(ConfigWarning, match="HAD_LIST is a setting of HTCondor's"):
         Pool.open("memory:", config="HAD_LIST = a").close()
 
 
-def test_a_new_log_is_not_given_a_limit_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_set_rejects_a_setting_that_the_pool_does_not_enforce(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-set", "START_VANILLA_UNIVERSE=1"]) == 2
     assert (
@@ -240,36 +238,38 @@ def test_a_new_log_is_not_given_a_limit_that_nobody_keeps(folder: Path, capsys: 
     )
 
 
-def test_the_config_command_names_what_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_config_command_warns_about_an_unsupported_setting(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "pool.conf").write_text("HAD_UPDATE_INTERVAL = 7\n")
     assert main(["config", "-config", "pool.conf", "HAD_UPDATE_INTERVAL"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == "7\n"
-    assert "HAD_UPDATE_INTERVAL is a setting of HTCondor's that Poolbook does not follow yet" in printed.err
+    output = capsys.readouterr()
+    assert output.out == "7\n"
+    assert "HAD_UPDATE_INTERVAL is a setting of HTCondor's that Poolbook does not follow yet" in output.err
 
 
-def test_a_configuration_of_the_environment_is_read_like_a_file() -> None:
-    found = load(text="", environment={"_CONDOR_HAD_LIST": "a:1"})
-    assert [one.name for one in found.unsupported_settings()] == ["HAD_LIST"]
+def test_settings_in_the_environment_are_read_like_those_in_a_file() -> None:
+    configuration = load(text="", environment={"_CONDOR_HAD_LIST": "a:1"})
+    assert [setting.name for setting in configuration.unsupported_settings()] == ["HAD_LIST"]
 
 
-def test_what_the_environment_sets_counts_without_a_file(
+def test_settings_in_the_environment_apply_without_a_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
-    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
+    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's variable, not a setting
     assert main(["run", "job.sub", "-quiet"]) == 0
     monkeypatch.setenv("_CONDOR_START_VANILLA_UNIVERSE", "3")
     assert main(["run", "job.sub", "-quiet"]) == 1
     assert "START_VANILLA_UNIVERSE: Poolbook does not enforce" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("place", ["a file", "the environment"])
-def test_a_submission_to_a_pool_that_does_not_run_names_what_is_not_followed(
-    place: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("source", ["a file", "the environment"])
+def test_submit_without_a_server_warns_about_an_unsupported_setting(
+    source: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
-    if place == "a file":
+    if source == "a file":
         (folder / "poolbook.conf").write_text("HAD_LIST = a:1\n")
     else:
         monkeypatch.setenv("_CONDOR_HAD_LIST", "a:1")
@@ -277,7 +277,7 @@ def test_a_submission_to_a_pool_that_does_not_run_names_what_is_not_followed(
     assert capsys.readouterr().err.count("HAD_LIST is a setting of HTCondor's that Poolbook does not follow") == 1
 
 
-def test_a_submission_leaves_it_to_the_server_to_name_what_is_not_followed(tmp_path: Path) -> None:
+def test_submit_to_a_server_does_not_warn_about_an_unsupported_setting(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.write("poolbook.conf", "HAD_LIST = a:1\n")

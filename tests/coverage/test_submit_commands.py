@@ -1,4 +1,4 @@
-"""golden: what becomes of every submit command of HTCondor's, and of every attribute that one of them makes."""
+"""golden: every HTCondor submit command, and every attribute that it sets, is implemented, rejected or reported."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from poolbook.domain.submit.unsupported_commands import is_read
 from ..submit.world import submit
 from ..together import together
 from . import code
-from .page import OF_OTHER_UNIVERSES
+from .page import OTHER_UNIVERSES
 
-MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets}
-FOR_PEOPLE = {
-    # what HTCondor, too, only keeps in the ad; what the submission itself reads, or OnExitRemove's text; what is read
-    # under a name that is put together
+SET_ATTRIBUTES = {
+    name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets
+}
+WITHOUT_READER = {
+    # Attributes that HTCondor also only stores; that only the submission or OnExitRemove's text reads; or that the code
+    # reads under a generated name.
     "AcctGroupUser", "ContainerImageSource", "DAGManJobId", "DeferralPrepTime", "EnvDelim", "ExecutableSize",
     "GPUsMaxCapability", "TransferContainer",
     "GPUsMinCapability", "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs",
@@ -34,35 +36,35 @@ FOR_PEOPLE = {
     "MaxRequestMemory", "NextRequestMemory", "RetryRequestDisk", "RetryRequestMemory", "TransformBody_RequestDisk",
     "TransformBody_RequestMemory",
 }  # fmt: skip
-"""Attributes that no other code names, and that ask for nothing by themselves."""
-NOT_FOLLOWED = {*attributes("not acted on"), *attributes("no effect")}
+"""Attributes that no other code names, and that have no effect themselves."""
+UNSUPPORTED = {*attributes("not acted on"), *attributes("no effect")}
 
 
 def read_elsewhere(attribute: str) -> bool:
-    """Whether code that follows something has the attribute's name in a text."""
-    return code.has_word(attribute, (*code.TABLES, *code.RECORDS))
+    """Return True if a string contains the attribute's name, outside of tables and readers of records."""
+    return code.has_word(attribute, (*code.NAME_TABLES, *code.RECORD_READERS))
 
 
-@together("attribute", sorted(MADE - NOT_FOLLOWED - FOR_PEOPLE))
-def test_an_attribute_that_counts_as_followed_is_read_by_the_code_that_follows_it(attribute: str) -> None:
+@together("attribute", sorted(SET_ATTRIBUTES - UNSUPPORTED - WITHOUT_READER))
+def test_an_attribute_listed_as_implemented_is_read_by_the_code(attribute: str) -> None:
     assert read_elsewhere(attribute)
 
 
-@together("attribute", sorted(NOT_FOLLOWED))
-def test_an_attribute_that_counts_as_not_followed_is_made_by_a_command_and_read_by_nothing(attribute: str) -> None:
-    assert attribute in MADE
+@together("attribute", sorted(UNSUPPORTED))
+def test_an_attribute_listed_as_unsupported_is_set_by_a_command_and_not_read(attribute: str) -> None:
+    assert attribute in SET_ATTRIBUTES
     assert not read_elsewhere(attribute)
 
 
 @together("command", (code.DATA / "submit_commands.txt").read_text().split())
-def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -> None:
+def test_every_command_in_the_manual_is_implemented_rejected_or_reported(command: str) -> None:
     plain = re.sub("<[^>]*>", "x", command).lower()
     known = plain in known_commands() or plain in dict(REFUSED) or is_read(plain) or plain.startswith("request_")
-    assert known or plain == "queue" or OF_OTHER_UNIVERSES.get(plain)
+    assert known or plain == "queue" or OTHER_UNIVERSES.get(plain)
 
 
 @together(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         ("skip_if_dataflow = true", "skip_if_dataflow is kept in the ad and not acted on yet"),
         (
@@ -96,11 +98,11 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
         ("priority = 3\nqueue skip_if_dataflow in (true)", "skip_if_dataflow is kept in the ad"),
     ],
 )
-def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) -> None:
+def test_an_unsupported_command_causes_one_warning(lines: str, message: str) -> None:
     text = lines if "queue" in lines else f"{lines}\nqueue"
-    found = [warning for warning in submit(text).warnings if "unused" not in warning]
-    assert len(found) == 1
-    assert told in found[0]
+    warnings = [warning for warning in submit(text).warnings if "unused" not in warning]
+    assert len(warnings) == 1
+    assert message in warnings[0]
 
 
 @together(
@@ -131,22 +133,22 @@ def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) 
         "log_xml = false",
     ],
 )
-def test_nothing_is_said_of_a_command_that_asks_for_what_is_done_anyway(line: str) -> None:
+def test_a_command_that_requests_existing_behaviour_causes_no_warning(line: str) -> None:
     assert submit(f"{line}\nqueue").warnings == []
 
 
 @together("command", [*commands("the parser"), *commands("condor_submit")])
-def test_a_command_that_condor_submit_reads_is_no_typo(command: str) -> None:
+def test_a_command_that_condor_submit_reads_is_not_reported_as_unused(command: str) -> None:
     assert not any("unused" in warning for warning in submit(f"{command} = 1\nqueue").warnings)
 
 
 @together("command", ["ec2_tag_names", "vm_type", "machine_count", "node_count", "gce_image", "send_credential"])
-def test_a_command_of_another_universe_is_unused(command: str) -> None:
+def test_a_command_of_another_universe_is_reported_as_unused(command: str) -> None:
     (warning,) = submit(f"{command} = 1\nqueue").warnings
     assert warning.startswith(f"the line '{command} = 1' was unused by condor_submit")
 
 
-def test_all_that_is_not_followed_is_named_in_one_message(
+def test_one_warning_names_all_unsupported_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -161,6 +163,6 @@ def test_all_that_is_not_followed_is_named_in_one_message(
         )
 
 
-def test_the_lists_of_commands_name_each_command_once() -> None:
+def test_the_lists_of_commands_contain_each_command_once() -> None:
     assert not set(attributes("not acted on")) & set(attributes("no effect"))
     assert len(commands("what is not here")) == len(set(commands("what is not here")))
