@@ -61,35 +61,35 @@ class Outcomes:
             if hold is not None:
                 self.held[proc] = hold
 
-    def end(self, proc: int, ended: Ended) -> None:
-        self.set((proc,), "failed" if ended.failed else "completed")
-        if ended.failed:
-            self.failed[proc] = ended
+    def end(self, proc: int, end: Ended) -> None:
+        self.set((proc,), "failed" if end.failed else "completed")
+        if end.failed:
+            self.failed[proc] = end
 
     def first(self, status: str) -> int | None:
         """Return the first job of a status: by time for failed and held ones, else by number."""
-        known: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
-        return next((proc for proc in known.get(status, self.status) if self.status[proc] == status), None)
+        procs_by_status: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
+        return next((proc for proc in procs_by_status.get(status, self.status) if self.status[proc] == status), None)
 
     @property
     def one_hold(self) -> bool:
         """Return True if all held jobs have the same reason: the texts may contain each job's own number, and
         begin with the slot's name."""
-        first, *others = self.held.items()
-        return all(_alike(first, other) for other in others)
+        first_hold, *other_holds = self.held.items()
+        return all(_alike(first_hold, other_hold) for other_hold in other_holds)
 
 
 _FROM_SLOT = re.compile(r"\AError from [^ ]+: ")
 
 
-def _alike(first: tuple[int, HoldReason], second: tuple[int, HoldReason]) -> bool:
-    (mine, a), (yours, b) = first, second
-    if (a.code, a.subcode) != (b.code, b.subcode):
+def _alike(first_item: tuple[int, HoldReason], second: tuple[int, HoldReason]) -> bool:
+    (first_proc, first_hold), (second_proc, second_hold) = first_item, second
+    if (first_hold.code, first_hold.subcode) != (second_hold.code, second_hold.subcode):
         return False
-    mine_parts, yours_parts = (re.split(r"([0-9]+)", _FROM_SLOT.sub("", hold.reason)) for hold in (a, b))
-    return len(mine_parts) == len(yours_parts) and all(
-        left == right or (left.isdigit() and right.isdigit() and (int(left), int(right)) == (mine, yours))
-        for left, right in zip(mine_parts, yours_parts, strict=True)
+    first_parts, others = (re.split(r"([0-9]+)", _FROM_SLOT.sub("", hold.reason)) for hold in (first_hold, second_hold))
+    return len(first_parts) == len(others) and all(
+        part == other or (part.isdigit() and other.isdigit() and (int(part), int(other)) == (first_proc, second_proc))
+        for part, other in zip(first_parts, others, strict=True)
     )
 
 
@@ -99,14 +99,14 @@ _ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idl
 def counts(results: Sequence[Outcomes]) -> str:
     """Return the outcomes of some clusters: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
     totals = Counter(status for result in results for status in result.status.values())
-    ways = Counter(ended.words for result in results for ended in result.failed.values())
-    texts = []
+    end_counts = Counter(end.words for result in results for end in result.failed.values())
+    count_texts = []
     for status in [*_ORDER, *sorted(totals.keys() - set(_ORDER))]:
-        if status == "failed" and 0 < len(ways) <= KINDS_OF_FAILURES:
-            texts += [f"{count:,} failed ({outcome})" for outcome, count in ways.most_common()]
+        if status == "failed" and 0 < len(end_counts) <= KINDS_OF_FAILURES:
+            count_texts += [f"{count:,} failed ({outcome})" for outcome, count in end_counts.most_common()]
         elif totals[status]:
-            texts.append(f"{totals[status]:,} {status}")
-    return ", ".join(texts) or "no jobs"
+            count_texts.append(f"{totals[status]:,} {status}")
+    return ", ".join(count_texts) or "no jobs"
 
 
 def outcomes_of(events: Iterable[e.Event]) -> Outcomes:

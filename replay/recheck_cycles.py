@@ -77,15 +77,15 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
             _hold_poll(result, state, group)
             begin = _begin(group)
             fold(group[:begin], state)
-            rest: Sequence[e.LoggedEvent] = group[begin:]
-            if rest:
-                rest = _take(result, state, rest, zones)
+            remaining: Sequence[e.LoggedEvent] = group[begin:]
+            if remaining:
+                remaining = _take(result, state, remaining, zones)
                 if tell is not None:
-                    tell(rest[0][0], result.taken)
-            fold(rest, state)
+                    tell(remaining[0][0], result.taken)
+            fold(remaining, state)
         except Exception as error:  # an edited log can say anything
-            words = f"{type(error).__name__}: {error}"
-            result.stopped = f"no state can be made of the events from position {group[0][0]} on ({words})"
+            stop_reason = f"{type(error).__name__}: {error}"
+            result.stopped = f"no state can be made of the events from position {group[0][0]} on ({stop_reason})"
             break
     return result
 
@@ -96,11 +96,11 @@ def _hold_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEv
         if isinstance(logged, e.DefragPolled):
             result.polls += 1
             try:
-                difference = next(_poll_differs(state, group, logged), None)
+                first_difference = next(_poll_differs(state, group, logged), None)
             except Exception as error:  # an edited log can say anything
-                difference = "the poll", "was held", _cannot_be_held(error)
-            if difference is not None:
-                _note_difference(result, position, logged.at, difference)
+                first_difference = "the poll", "was held", _cannot_be_held(error)
+            if first_difference is not None:
+                _note_difference(result, position, logged.at, first_difference)
             return
 
 
@@ -109,12 +109,12 @@ def _poll_differs(state: State, group: Sequence[e.LoggedEvent], logged: e.Defrag
     if policy is None:
         yield "the poll", "was held", "the pool does not defragment"
         return
-    why, context = (lambda cause: (logged.at, cause, logged.stimulus)), _context(state, logged.at, logged.offset)
-    again = decide_poll(state, Caches(), PublishedSlots, why, context, logged.offset, policy)
-    yield from _fields("the poll", logged, again.event)
-    notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(again.notes)]
-    if notes != again.notes:
-        yield "the evidence", _words(notes), _words(again.notes)
+    cause_of, context = (lambda cause: (logged.at, cause, logged.stimulus)), _context(state, logged.at, logged.offset)
+    repeated = decide_poll(state, Caches(), PublishedSlots, cause_of, context, logged.offset, policy)
+    yield from _fields("the poll", logged, repeated.event)
+    notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(repeated.notes)]
+    if notes != repeated.notes:
+        yield "the evidence", _words(notes), _words(repeated.notes)
 
 
 def _cannot_be_held(error: Exception) -> str:
@@ -135,8 +135,8 @@ def _note_difference(result: RecheckedCycles, position: int, at: int, difference
 def _begin(group: Sequence[e.LoggedEvent]) -> int:
     """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
     another half-life is in force, priorities are updated without a cycle."""
-    here = {type(event) for _, event in group}
-    if here.isdisjoint((e.PrioritiesUpdated, e.QuotasAssigned, e.CycleHeld)) or e.PoolConfigured in here:
+    event_types = {type(event) for _, event in group}
+    if event_types.isdisjoint((e.PrioritiesUpdated, e.QuotasAssigned, e.CycleHeld)) or e.PoolConfigured in event_types:
         return len(group)
     kinds = (e.PrioritiesUpdated, e.QuotasAssigned, e.EvaluationRecorded, e.CycleHeld)
     return next(place for place, (_, event) in enumerate(group) if isinstance(event, kinds))
@@ -154,37 +154,39 @@ def _take(
     result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
 ) -> Sequence[e.LoggedEvent]:
     """Hold a cycle again on the state before it, and compare; return the events to fold."""
-    position, first = group[0]
-    held = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
-    logged = held[0][1] if held else None
+    position, first_event = group[0]
+    cycles = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
+    logged = cycles[0][1] if cycles else None
     if logged is not None:
-        position, zones.offset, zones.rules = held[0][0], logged.offset, logged.rules
+        position, zones.offset, zones.rules = cycles[0][0], logged.offset, logged.rules
     caches = Caches()
     if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, caches).tree.divides not in _RULES:
         result.others += logged is not None
         return group
     result.taken += 1
     offset = zones.offset or 0
-    again = None
+    repeated = None
     try:
-        why, whose = (lambda cause: (first.at, cause, first.stimulus)), _whose(group)
-        again = hold(state, caches, PublishedSlots, why, _context(state, first.at, offset), offset, whose=whose)
+        cause_of, negotiator = (lambda cause: (first_event.at, cause, first_event.stimulus)), _whose(group)
+        repeated = hold(
+            state, caches, PublishedSlots, cause_of, _context(state, first_event.at, offset), offset, whose=negotiator
+        )
     except Exception as error:
-        differs: Iterator[Difference] = iter([("the cycle", "was held", _cannot_be_held(error))])
+        differences: Iterator[Difference] = iter([("the cycle", "was held", _cannot_be_held(error))])
     else:
-        if logged is not None and again.held is not None and logged.rules != again.held.rules:
+        if logged is not None and repeated.held is not None and logged.rules != repeated.held.rules:
             result.taken, result.others = result.taken - 1, result.others + 1
             return group
-        differs = _differs(group, logged, again, recorded=logged is not None or zones.offset is not None)
-    difference = next(differs, None)
-    if difference is not None:
-        _note_difference(result, position, first.at, difference)
-    if difference is None or logged is None or again is None or again.held is None:
+        differences = _differs(group, logged, repeated, recorded=logged is not None or zones.offset is not None)
+    first_difference = next(differences, None)
+    if first_difference is not None:
+        _note_difference(result, position, first_event.at, first_difference)
+    if first_difference is None or logged is None or repeated is None or repeated.held is None:
         return group
-    if logged.matches != again.held.matches:
+    if logged.matches != repeated.held.matches:
         return group
-    right = replace(logged, unmatched=again.held.unmatched)
-    return [(place, right if event is logged else event) for place, event in group]
+    expected = replace(logged, unmatched=repeated.held.unmatched)
+    return [(place, expected if event is logged else event) for place, event in group]
 
 
 def _whose(group: Sequence[e.LoggedEvent]) -> str:
@@ -197,54 +199,54 @@ def _whose(group: Sequence[e.LoggedEvent]) -> str:
 
 
 def _differs(
-    group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, again: CycleResult, recorded: bool
+    group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, repeated: CycleResult, recorded: bool
 ) -> Iterator[Difference]:
-    aged = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
-    before = aged[0].priorities if aged else {}
-    after = again.priorities.priorities if again.priorities is not None else {}
-    yield from _of_names("the priority of", before, after)
-    if aged[:1] != ([] if again.priorities is None else [again.priorities]):
-        yield "the event of the priorities", _words(aged[:1]), _words(again.priorities)
-    assigned = [event for _, event in group if isinstance(event, e.QuotasAssigned)]
-    if recorded and assigned[:1] != ([] if again.quotas is None else [again.quotas]):
-        yield "the quotas of groups", _words(assigned[:1]), _words(again.quotas)
+    updates = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
+    old_priorities = updates[0].priorities if updates else {}
+    new_priorities = repeated.priorities.priorities if repeated.priorities is not None else {}
+    yield from _of_names("the priority of", old_priorities, new_priorities)
+    if updates[:1] != ([] if repeated.priorities is None else [repeated.priorities]):
+        yield "the event of the priorities", _words(updates[:1]), _words(repeated.priorities)
+    assignments = [event for _, event in group if isinstance(event, e.QuotasAssigned)]
+    if recorded and assignments[:1] != ([] if repeated.quotas is None else [repeated.quotas]):
+        yield "the quotas of groups", _words(assignments[:1]), _words(repeated.quotas)
     if logged is None:
-        if recorded and again.held is not None:
-            yield "the cycle", _NOTHING, _counts(again.held)
+        if recorded and repeated.held is not None:
+            yield "the cycle", _NOTHING, _counts(repeated.held)
         return
-    if again.held is None:
+    if repeated.held is None:
         yield "the cycle", _counts(logged), _NOTHING
         return
-    yield from _in_order("match", logged.matches, again.held.matches)
-    yield from _in_order("reason", logged.unmatched, again.held.unmatched)
-    yield from _of_names("the statistic", logged.statistics, again.held.statistics)
-    if logged != again.held:
-        yield from _fields("the cycle", logged, again.held)
-    if len(aged) > 1 or sum(isinstance(event, e.CycleHeld) for _, event in group) > 1:
+    yield from _in_order("match", logged.matches, repeated.held.matches)
+    yield from _in_order("reason", logged.unmatched, repeated.held.unmatched)
+    yield from _of_names("the statistic", logged.statistics, repeated.held.statistics)
+    if logged != repeated.held:
+        yield from _fields("the cycle", logged, repeated.held)
+    if len(updates) > 1 or sum(isinstance(event, e.CycleHeld) for _, event in group) > 1:
         yield "the cycle", "was held twice", "once"
 
 
-def _counts(held: e.CycleHeld) -> str:
-    return f"{len(held.matches)} matches and {len(held.unmatched)} reasons"
+def _counts(cycle: e.CycleHeld) -> str:
+    return f"{len(cycle.matches)} matches and {len(cycle.unmatched)} reasons"
 
 
-def _of_names(what: str, logged: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[Difference]:
-    for name in dict.fromkeys((*logged, *again)):
-        if logged.get(name) != again.get(name):
-            yield f"{what} {name}", _words(logged.get(name)), _words(again.get(name))
+def _of_names(subject: str, logged: Mapping[str, Any], repeated: Mapping[str, Any]) -> Iterator[Difference]:
+    for name in dict.fromkeys((*logged, *repeated)):
+        if logged.get(name) != repeated.get(name):
+            yield f"{subject} {name}", _words(logged.get(name)), _words(repeated.get(name))
 
 
-def _in_order(what: str, logged: Sequence[Any], again: Sequence[Any]) -> Iterator[Difference]:
+def _in_order(subject: str, logged: Sequence[Any], repeated: Sequence[Any]) -> Iterator[Difference]:
     """Yield the first difference of two lists of matches or reasons."""
-    for number in range(max(len(logged), len(again))):
-        left, right = (each[number] if number < len(each) else None for each in (logged, again))
-        if left == right:
+    for number in range(max(len(logged), len(repeated))):
+        logged_item, right = (sequence[number] if number < len(sequence) else None for sequence in (logged, repeated))
+        if logged_item == right:
             continue
-        name = f"{what} {number + 1}"
-        if left is None or right is None or left.job != right.job:
-            yield name, _short(left), _short(right)
+        name = f"{subject} {number + 1}"
+        if logged_item is None or right is None or logged_item.job != right.job:
+            yield name, _short(logged_item), _short(right)
         else:
-            yield from _fields(f"{name}, of job {left.job},", left, right)
+            yield from _fields(f"{name}, of job {logged_item.job},", logged_item, right)
         return
 
 
@@ -254,11 +256,11 @@ def _short(entry: e.Match | e.Unmatched | None) -> str:
     return f"job {entry.job} on {entry.slot}" if isinstance(entry, e.Match) else f"of job {entry.job}"
 
 
-def _fields(what: str, logged: Any, again: Any) -> Iterator[Difference]:
+def _fields(subject: str, logged: Any, repeated: Any) -> Iterator[Difference]:
     for name in type(logged).__match_args__:
-        left, right = getattr(logged, name), getattr(again, name)
-        if left != right:
-            yield f"{what} {name}", _words(left), _words(right)
+        logged_value, repeated_value = getattr(logged, name), getattr(repeated, name)
+        if logged_value != repeated_value:
+            yield f"{subject} {name}", _words(logged_value), _words(repeated_value)
 
 
 def _words(value: object) -> str:

@@ -131,10 +131,10 @@ class VirtualWorld(World):
         known = self._loaded.get(machine)
         if known is None:
             readings = self._readings.get(machine, NOTHING_READ)
-            condor = {**readings.condor_load, **loads}
-            client = condor.pop(_CLIENT, 0.0)
+            condor_load = {**readings.condor_load, **loads}
+            client = condor_load.pop(_CLIENT, 0.0)
             load = readings.load + sum(loads.values())
-            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor, backfill_load=client)
+            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor_load, backfill_load=client)
         return known
 
     def set_readings(self, machine: str, readings: Readings) -> None:
@@ -144,13 +144,13 @@ class VirtualWorld(World):
         self._stirred.add(machine)
 
     def changed_machines(self) -> set[str]:
-        changed, self._stirred = self._stirred, set()
-        return changed
+        stirred_machines, self._stirred = self._stirred, set()
+        return stirred_machines
 
     def benchmark(self, slot: str) -> None:
         speed = self.speeds.get(SlotName.parse(slot).machine, Speed())
-        done = BenchmarksDone(f"benchmarks-{slot}-{self.clock}", slot, speed.mips, speed.kflops)
-        self.plan(self.clock + round(speed.seconds * SECOND), done)
+        benchmark_result = BenchmarksDone(f"benchmarks-{slot}-{self.clock}", slot, speed.mips, speed.kflops)
+        self.plan(self.clock + round(speed.seconds * SECOND), benchmark_result)
 
     def send(self, mail: Mail) -> None:
         """Keep the mail: it has no recipient here."""
@@ -215,12 +215,12 @@ class VirtualWorld(World):
         return False
 
     def occupy(
-        self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus] = (), client: bool = False
+        self, key: str, slot: str, behaviour: Behaviour, end_stimuli: Sequence[Stimulus] = (), client: bool = False
     ) -> None:
         """Run a job on a slot, or its machine's backfill client; it gets signals under this key. Of another pool's,
-        ``ends`` come in when it is over."""
+        ``end_stimuli`` come in when it is over."""
         remaining = round(behaviour.seconds * SECOND)
-        run = self._runs[key] = _VirtualRun(behaviour, slot, remaining, self.clock, ends, client)
+        run = self._runs[key] = _VirtualRun(behaviour, slot, remaining, self.clock, end_stimuli, client)
         self._burden(run, behaviour.load)
         self._plan(key, run)
 
@@ -241,72 +241,72 @@ class VirtualWorld(World):
         run.version = self._serial
         heapq.heappush(self._agenda, (run.since + run.left, self._serial, key, run.version))
 
-    def signal(self, key: str, how: How) -> None:
+    def signal(self, key: str, signal_kind: How) -> None:
         run = self._runs.get(key)
         if run is None:
             return
-        if how in (*_SOFTLY, "hard") and run.behaviour.immortal:
+        if signal_kind in (*_SOFTLY, "hard") and run.behaviour.immortal:
             return
-        if how == "suspend" and run.running:
+        if signal_kind == "suspend" and run.running:
             run.left -= self.clock - run.since
             run.running, run.version = False, 0
             self._burden(run, 0.0)
-        elif how == "continue" and not run.running:
+        elif signal_kind == "continue" and not run.running:
             self._resume(key, run)
-        elif how == "hard" or (how in _SOFTLY and run.killed_by is None):
-            self._kill(key, run, hard=how == "hard")
+        elif signal_kind == "hard" or (signal_kind in _SOFTLY and run.killed_by is None):
+            self._kill(key, run, is_hard=signal_kind == "hard")
 
     def _resume(self, key: str, run: _VirtualRun) -> None:
         run.running, run.since = True, self.clock
         self._burden(run, run.behaviour.load)
         self._plan(key, run)
 
-    def _kill(self, key: str, run: _VirtualRun, hard: bool) -> None:
+    def _kill(self, key: str, run: _VirtualRun, is_hard: bool) -> None:
         if not run.running:  # a suspended process continues to get the signal
             self._resume(key, run)
-        grace = 0.0 if hard else run.behaviour.grace
+        grace = 0.0 if is_hard else run.behaviour.grace
         if grace is not None:
-            run.killed_by = 9 if hard else 15
+            run.killed_by = 9 if is_hard else 15
             run.since, run.left = self.clock, round(grace * SECOND)
             self._plan(key, run)
 
     def wait(self, until: int | None) -> list[Stimulus]:
         """Jump to the next event, `until` at most, and return all stimuli of that instant."""
-        came: list[Stimulus] = []
+        stimuli: list[Stimulus] = []
         if self._started:
-            came, self._started = self._started, came
-            return came
-        when = self.next()
-        if when is None or (until is not None and when > until):
+            stimuli, self._started = self._started, stimuli
+            return stimuli
+        next_at = self.next()
+        if next_at is None or (until is not None and next_at > until):
             if until is not None:
                 self.clock = max(self.clock, until)
             return []
-        self.clock = max(self.clock, when)
+        self.clock = max(self.clock, next_at)
         while self._planned and self._planned[0][0] <= self.clock:
-            came.append(heapq.heappop(self._planned)[2])
-        while (when := self._next_end()) is not None and when <= self.clock:
+            stimuli.append(heapq.heappop(self._planned)[2])
+        while (next_at := self._next_end()) is not None and next_at <= self.clock:
             key = heapq.heappop(self._agenda)[2]
             run = self._runs.pop(key)
             self._burden(run, 0.0)
             if run.transfers and run.killed_by is None and not run.behaviour.lost:
-                came.append(self._moved(key, "output"))
-            came += run.ends or [self._end(key, run)]
-        return came
+                stimuli.append(self._moved(key, "output"))
+            stimuli += run.ends or [self._end(key, run)]
+        return stimuli
 
     def next(self) -> int | None:
         """Return the instant of the next job's end or planned stimulus, or None."""
         end = self._next_end()
         if not self._planned:
             return end
-        planned = self._planned[0][0]
-        return planned if end is None else min(planned, end)
+        planned_at = self._planned[0][0]
+        return planned_at if end is None else min(planned_at, end)
 
     def _next_end(self) -> int | None:
         while self._agenda:
-            when, _, key, version = self._agenda[0]
+            end_at, _, key, version = self._agenda[0]
             run = self._runs.get(key)
             if run is not None and run.version == version and run.running:
-                return when
+                return end_at
             heapq.heappop(self._agenda)
         return None
 

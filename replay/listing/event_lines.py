@@ -89,8 +89,8 @@ def _submitted(event: e.ClusterSubmitted) -> Part:
 
 
 def _transformed(event: e.JobsTransformed) -> Part:
-    ending = f"; {len(event.columns)} chunks of what differs" if event.columns else ""
-    return Part("transformed", f"by {event.transform}: {_ad(event.changes)}{ending}")
+    suffix = f"; {len(event.columns)} chunks of what differs" if event.columns else ""
+    return Part("transformed", f"by {event.transform}: {_ad(event.changes)}{suffix}")
 
 
 def _refused(event: e.SubmissionRefused) -> Part:
@@ -155,17 +155,17 @@ def _logged(event: e.JobLogged) -> Part:
 
 
 def _activated(event: e.JobActivated) -> Part:
-    waits = event.deferred - event.at
-    later = (
-        f", to be started in {interval(waits)}" if waits > 0 else ", too late for its time" if event.deferred else ""
+    wait = event.deferred - event.at
+    delay_text = (
+        f", to be started in {interval(wait)}" if wait > 0 else ", too late for its time" if event.deferred else ""
     )
-    return Part("activate", f"on {event.slot}{later}", "Idle", "Running")
+    return Part("activate", f"on {event.slot}{delay_text}", "Idle", "Running")
 
 
 def _transferred(event: e.JobTransferEnded) -> Part:
     files = f"{event.files} file{'' if event.files == 1 else 's'}"
-    done = "failed" if event.failed else "kept" if event.kept else "done"
-    return Part("transfer", f"{event.way} {done}: {files}, {event.size} bytes")
+    result = "failed" if event.failed else "kept" if event.kept else "done"
+    return Part("transfer", f"{event.way} {result}: {files}, {event.size} bytes")
 
 
 OF_JOBS: dict[type[e.Event], Callable[[Any], Part]] = {
@@ -213,16 +213,16 @@ def _polled(event: e.DefragPolled) -> Part:
 
 def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
     """Who holds a claim or waits for it, and for which job, where it is not made and activated at once."""
-    held = [f"by {event.submitter}"]
-    held += [f"of {event.holder}"] if event.holder else []
-    held += [f"for job {event.job}"] if event.job else []
-    held += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
-    return held
+    holder_parts = [f"by {event.submitter}"]
+    holder_parts += [f"of {event.holder}"] if event.holder else []
+    holder_parts += [f"for job {event.job}"] if event.job else []
+    holder_parts += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
+    return holder_parts
 
 
 def _claim_made(event: e.ClaimMade) -> Part:
-    first, *rest = _claim(event)
-    return Part("claimed", ", ".join([first, f"weight {event.weight / 1000:g}", *rest]))
+    first_part, *other_parts = _claim(event)
+    return Part("claimed", ", ".join([first_part, f"weight {event.weight / 1000:g}", *other_parts]))
 
 
 def _marked(event: e.ClaimFlagged) -> Part:
@@ -242,17 +242,17 @@ def _priorities(event: e.PrioritiesUpdated) -> Part:
 
 
 def _quotas(event: e.QuotasAssigned) -> Part:
-    of = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
-    return Part("quotas", shortened(f"{event.total:.6g} cores: {of}" if of else "there are no groups any more"))
+    quotas = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
+    return Part("quotas", shortened(f"{event.total:.6g} cores: {quotas}" if quotas else "there are no groups any more"))
 
 
 def _submitter_set(event: e.SubmitterSet) -> Part:
-    by = f"by {event.user}"
+    user_text = f"by {event.user}"
     if event.until > event.at:
-        return Part("lent", f"{event.name} {event.value:g} until {instant(event.until)} UTC, {by}")
+        return Part("lent", f"{event.name} {event.value:g} until {instant(event.until)} UTC, {user_text}")
     if event.until:
-        return Part("lease ended", f"{event.name}, {by}")
-    return Part("set", f"{event.name} {event.value:g}, {by}")
+        return Part("lease ended", f"{event.name}, {user_text}")
+    return Part("set", f"{event.name} {event.value:g}, {user_text}")
 
 
 def _table(event: e.TableWritten) -> Part:
@@ -320,13 +320,16 @@ KINDS = frozenset({*OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, Part]]:
     for match in event.matches:
-        by = f", by {match.reason}" if match.reason else ""
-        by += f", for which {', '.join(match.preempts)} go" if match.preempts else ""
-        yield match.job, Part("match", f"with {match.slot}, rank {match.rank:g}{by}")
+        reason_text = f", by {match.reason}" if match.reason else ""
+        reason_text += f", for which {', '.join(match.preempts)} go" if match.preempts else ""
+        yield match.job, Part("match", f"with {match.slot}, rank {match.rank:g}{reason_text}")
     for reason in event.unmatched:
-        like = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
-        left = reason.clauses[-1].left if reason.clauses else reason.slots
-        yield reason.job, Part("no match", f"{like}{left} of {counted(reason.slots, 'slot')} meet its Requirements")
+        alike_text = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
+        slots_left = reason.clauses[-1].left if reason.clauses else reason.slots
+        yield (
+            reason.job,
+            Part("no match", f"{alike_text}{slots_left} of {counted(reason.slots, 'slot')} meet its Requirements"),
+        )
 
 
 def parts(event: e.Event) -> Iterator[tuple[str, Part]]:
@@ -341,7 +344,7 @@ def parts(event: e.Event) -> Iterator[tuple[str, Part]]:
         return ((f"{cluster}.{proc}", part) for first, last in procs for proc in range(first, last + 1))
     if isinstance(event, e.CycleHeld):
         return _cycle(event)
-    named, say = _OF_ONE[kind]
+    named, read_event = _OF_ONE[kind]
     if isinstance(event, e.FactoryTransitioned):
-        return iter([(f"{event.cluster}.", say(event))])
-    return iter([(getattr(event, named[1:]) if named[0] == "." else named, say(event))])
+        return iter([(f"{event.cluster}.", read_event(event))])
+    return iter([(getattr(event, named[1:]) if named[0] == "." else named, read_event(event))])

@@ -54,9 +54,9 @@ def members(position: int, event: e.Event) -> Iterator[Member]:
         return
     several = isinstance(event, (*SETS, e.CycleHeld))
     stream = event.stream
-    for index, (thing, part) in enumerate(parts(event)):
+    for index, (subject, part) in enumerate(parts(event)):
         yield Member(
-            position, index, several, event.at, stream, thing, part.what, part.letter, part.source, part.target,
+            position, index, several, event.at, stream, subject, part.what, part.letter, part.source, part.target,
             event.cause, part.details, event.stimulus,
         )  # fmt: skip
 
@@ -87,13 +87,13 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
 
 def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
     """Return one line for people, with times of `zone`. `place`: the place of the record that the event comes from."""
-    move = f"{member.source} -> {member.target}".strip() if member.target else ""
+    move_text = f"{member.source} -> {member.target}".strip() if member.target else ""
     details = f"{member.words} ({member.details})" if member.details else member.words
     if member.cause == "reported":  # where it stands says who says so
         details = member.details
     text = (
         f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
-        f"{move:<40} {details} [{place or member.stimulus}]"
+        f"{move_text:<40} {details} [{place or member.stimulus}]"
     )
     return text.rstrip()
 
@@ -122,17 +122,17 @@ def listed(
 
 def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
     if isinstance(event, e.JobsLogged):  # which may have several of one process
-        thing = f"{event.cluster}.{proc}"
-        return (member for member in _entries(position, event) if member.thing == thing)
+        subject = f"{event.cluster}.{proc}"
+        return (member for member in _entries(position, event) if member.thing == subject)
     member = member_of(position, event, proc)
     return iter(() if member is None else (member,))
 
 
-def entries(log: EventStore, what: StreamFilter | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
-    """The entries of a log, or of `what` alone: one read of its stream. Those from `begin` on, before `end`."""
-    if what is None:
+def entries(log: EventStore, stream: StreamFilter | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
+    """The entries of a log, or of `stream` alone: one read of its stream. Those from `begin` on, before `end`."""
+    if stream is None:
         return listed(log.read(), begin, end=end)
-    return listed(log.read_stream(what.stream), begin, what.proc, end)
+    return listed(log.read_stream(stream.stream), begin, stream.proc, end)
 
 
 # Which events to list and since when, as users write it
@@ -162,8 +162,8 @@ def wanted(text: str) -> StreamFilter:
     for pattern, stream in _SAID:
         match = pattern.fullmatch(text)
         if match:
-            first, *proc = match.groups()
-            number = str(int(first)) if stream == "cluster/{}" else first
+            stream_name, *proc = match.groups()
+            number = str(int(stream_name)) if stream == "cluster/{}" else stream_name
             return StreamFilter(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
         f"{text!r} is not the name of a stream: give a job (3.1), a cluster (3), a slot (slot1@host), "
@@ -185,27 +185,27 @@ def is_clock(text: str) -> bool:
     return _CLOCK.fullmatch(text.strip()) is not None
 
 
-def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> int:
+def since(text: str, now: int, zone: tzinfo = UTC, after_time: int | None = None) -> int:
     """The instant that `text` means, in microseconds: a date or time of ISO 8601 (of `zone`, unless it says its own);
     how long before `now`: "10 min", "-2h"; "today" or "yesterday", its midnight; or a time of day, 3:00, the last one
-    before `now`, or with `after` the first one from there on. Raises ValueError."""
+    before `now`, or with `after_time` the first one from there on. Raises ValueError."""
     lower = text.strip().lower()
-    ago, clock = _AGO.fullmatch(lower), _CLOCK.fullmatch(lower)
-    if ago and ago[2] in _SECONDS:
-        return now - round(float(ago[1]) * _SECONDS[ago[2]] * 1_000_000)
-    near = now if after is None or not clock else after
-    day = datetime.fromtimestamp(near // 1_000_000, zone).replace(hour=0, minute=0, second=0)
+    ago_match, clock = _AGO.fullmatch(lower), _CLOCK.fullmatch(lower)
+    if ago_match and ago_match[2] in _SECONDS:
+        return now - round(float(ago_match[1]) * _SECONDS[ago_match[2]] * 1_000_000)
+    reference = now if after_time is None or not clock else after_time
+    day = datetime.fromtimestamp(reference // 1_000_000, zone).replace(hour=0, minute=0, second=0)
     try:
         if clock:
-            when = day.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0))
+            time = day.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0))
         else:
-            when = day - timedelta(_DAYS[lower]) if lower in _DAYS else datetime.fromisoformat(text.strip())
+            time = day - timedelta(_DAYS[lower]) if lower in _DAYS else datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
             f"{text!r} is not a time: give a date and time (2027-01-15T08:00), a time (3:00), today, yesterday or "
             "how long ago (10 min, 2 h, 3 days)"
         ) from None
-    at = round((when if when.tzinfo else when.replace(tzinfo=zone)).timestamp() * 1_000_000)
+    at = round((time if time.tzinfo else time.replace(tzinfo=zone)).timestamp() * 1_000_000)
     if not clock:
         return at
-    return at - _DAY * (at > now) if after is None else at + _DAY * (at < after)
+    return at - _DAY * (at > now) if after_time is None else at + _DAY * (at < after_time)

@@ -24,14 +24,14 @@ def poll_sentence(event: e.DefragPolled) -> str:
 
 def done(event: e.DefragPolled) -> str:
     """Tell what a poll did; empty: nothing."""
-    drains = [f"{cancel.machine} (rank {cancel.rank:.12g}{_refused(cancel.refused)})" for cancel in event.drains]
-    cancels = [f"{cancel.machine}{_refused(cancel.refused)}" for cancel in event.cancels]
-    parts = [f"canceled: {', '.join(cancels)}"] * bool(cancels) + [f"drained: {', '.join(drains)}"] * bool(drains)
-    return "; ".join(parts)
+    drains = [f"{drain.machine} (rank {drain.rank:.12g}{_refused(drain.refused)})" for drain in event.drains]
+    cancels = [f"{drain.machine}{_refused(drain.refused)}" for drain in event.cancels]
+    sentences = [f"canceled: {', '.join(cancels)}"] * bool(cancels) + [f"drained: {', '.join(drains)}"] * bool(drains)
+    return "; ".join(sentences)
 
 
 def chosen(
-    poll: e.DefragPolled, began: e.DrainBegan, noted: Mapping[int, e.EvaluationRecorded]
+    poll: e.DefragPolled, began: e.DrainBegan, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
     """Give the facts of the choice that a drain follows from; None: it follows from none of this poll.
 
@@ -40,26 +40,26 @@ def chosen(
     for place, drain in enumerate(poll.drains, 1):
         if poll.stimulus == began.stimulus and drain.machine == began.machine:
             cost = f"{interval(drain.seconds * 1_000_000)} and {drain.badput:,} core-seconds were"
-            evidence = _evidence(drain.evidence, noted)
+            evidence = _evidence(drain.evidence, evaluations)
             facts = {"seen": poll_sentence(poll), "place": str(place), "candidates": str(poll.candidates), "cost": cost}
             return {**facts, "rank": f"{drain.rank:.12g}", **evidence}
     return None
 
 
 def canceled(
-    poll: e.DefragPolled, moved: e.DrainTransitioned, noted: Mapping[int, e.EvaluationRecorded]
+    poll: e.DefragPolled, moved: e.DrainTransitioned, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
     """Give the facts of the decision by which a drain was canceled; None: it was not by this poll."""
     for cancel in poll.cancels:
         if poll.stimulus == moved.stimulus and cancel.machine == moved.machine and moved.row == "cancel":
-            return _evidence(cancel.evidence, noted)
+            return _evidence(cancel.evidence, evaluations)
     return None
 
 
-def _evidence(positions: Sequence[int], noted: Mapping[int, e.EvaluationRecorded]) -> dict[str, str]:
-    notes = [noted[position] for position in positions if position in noted]
+def _evidence(positions: Sequence[int], evaluations: Mapping[int, e.EvaluationRecorded]) -> dict[str, str]:
+    notes = [evaluations[position] for position in positions if position in evaluations]
     return {"values": values(notes[0]) if notes else "", "evidence": "; ".join(map(in_full, notes))}
 
 
-def _refused(why: str) -> str:
-    return f", refused: {why}" if why else ""
+def _refused(reason: str) -> str:
+    return f", refused: {reason}" if reason else ""

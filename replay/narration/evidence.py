@@ -15,20 +15,20 @@ FEW, SHORT = 3, 40  #: the most values in a sentence, and the longest: a longer 
 
 def values(note: e.EvaluationRecorded) -> str:
     """Return what an expression read: the values that it compares with limits, and these, else the short ones."""
-    read = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
-    limited = [
-        f"{_said(*read[name], since, note.at)}, limit {limit}"
+    attributes = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
+    limited_texts = [
+        f"{_said(*attributes[name], since, note.at)}, limit {limit}"
         for name, since, limit in _limits(note.expression)
-        if name in read
+        if name in attributes
     ]
-    texts = limited or [f"{name} = {text}" for name, text in read.values() if _is_short(text)]
+    texts = limited_texts or [f"{name} = {text}" for name, text in attributes.values() if _is_short(text)]
     return ", ".join(list(dict.fromkeys(texts))[:FEW])
 
 
 def _said(name: str, text: str, since: bool, at: int) -> str:
     """Tell one value; ``since``: it is an instant, and what counts is how long ago that was."""
-    ago = since and text.isdecimal()
-    return f"{name} {at // 1_000_000 - int(text):,} s ago" if ago else f"{name} = {text}"
+    is_age = since and text.isdecimal()
+    return f"{name} {at // 1_000_000 - int(text):,} s ago" if is_age else f"{name} = {text}"
 
 
 def _is_short(text: str) -> bool:
@@ -48,9 +48,9 @@ def _limits(expression: str) -> tuple[tuple[str, bool, str], ...]:
 
 def _compared(node: Expression) -> Iterator[tuple[str, bool, str]]:
     if isinstance(node, Binary) and node.op in _LIMITS:
-        for side, other in ((node.left, node.right), (node.right, node.left)):
+        for side, other_side in ((node.left, node.right), (node.right, node.left)):
             name, since = _attribute(_inner(side))
-            if name and (limit := _number(other)):
+            if name and (limit := _number(other_side)):
                 yield name, since, limit
     for child in children(node):
         yield from _compared(child)
@@ -87,8 +87,8 @@ def _number(node: Expression) -> str:
 
 def in_full(note: e.EvaluationRecorded) -> str:
     """Tell the expression, its value, and all that it read."""
-    read = ", ".join(f"{name} = {text}" for name, text in note.read.items())
-    return f"{note.name} = {note.expression} was {note.value}{f', with {read}' if read else ''}"
+    attributes = ", ".join(f"{name} = {text}" for name, text in note.read.items())
+    return f"{note.name} = {note.expression} was {note.value}{f', with {attributes}' if attributes else ''}"
 
 
 def bare(source: str) -> str:

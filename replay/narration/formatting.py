@@ -15,10 +15,10 @@ def instant(at: int, zone: tzinfo = UTC) -> str:
     """An instant in microseconds since the epoch, as date and time of `zone`, with a fraction only if it has one. What
     is not a date of a calendar stays a number."""
     try:
-        when = (_BEGIN + timedelta(microseconds=at)).astimezone(zone)
+        time = (_BEGIN + timedelta(microseconds=at)).astimezone(zone)
     except (OverflowError, ValueError):
         return f"{at} us"
-    return when.replace(tzinfo=None).isoformat(" ", "milliseconds" if at % 1_000_000 else "seconds")
+    return time.replace(tzinfo=None).isoformat(" ", "milliseconds" if at % 1_000_000 else "seconds")
 
 
 def iso(at: int) -> str:
@@ -29,19 +29,19 @@ def iso(at: int) -> str:
         return str(at)
 
 
-def interval(microseconds: int) -> str:
+def interval(duration: int) -> str:
     """An interval in its two largest units: "1 h 5 min", "30 s", "0.25 s"."""
-    seconds = microseconds / 1_000_000
+    seconds = duration / 1_000_000
     if seconds < 60:
         return f"{seconds:.2f}".rstrip("0").rstrip(".") + " s"
-    rest, words = round(seconds), []
+    remaining, parts = round(seconds), []
     for size, name in _UNITS:
-        count, rest = divmod(rest, size)
+        count, remaining = divmod(remaining, size)
         if count:
-            words.append(f"{count} {name}")
-    if rest:
-        words.append(f"{rest} s")
-    return " ".join(words[:2])
+            parts.append(f"{count} {name}")
+    if remaining:
+        parts.append(f"{remaining} s")
+    return " ".join(parts[:2])
 
 
 def memory(kib: int) -> str:
@@ -52,9 +52,9 @@ def memory(kib: int) -> str:
     return f"{kib} KiB"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
     """A number with its noun: "1 job", "3 jobs"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def in_part(text: str, length: int = 1000) -> str:
@@ -69,5 +69,5 @@ def shortened(text: str, length: int = 100) -> str:
 
 def resources(cpu: int, resident: int) -> str:
     """What a job used: CPU in microseconds, memory in KiB; what is 0 is left out."""
-    used = [f"CPU {interval(cpu)}"] if cpu else []
-    return ", ".join([*used, *([f"memory {memory(resident)}"] if resident else [])])
+    usage_parts = [f"CPU {interval(cpu)}"] if cpu else []
+    return ", ".join([*usage_parts, *([f"memory {memory(resident)}"] if resident else [])])

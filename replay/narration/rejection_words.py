@@ -20,32 +20,32 @@ def counted_slots(reason: e.Unmatched) -> str:
     """Count the slots that meet the job's Requirements, refuse it themselves, or are in use."""
     if not reason.slots:
         return "the pool had no slots"
-    left = left_by_requirements(reason)
-    meet = f"{left:,} {'meets' if left == 1 else 'meet'}" if left else "none meets"
-    texts = [f"of {counted(reason.slots, 'slot')}, {meet} its Requirements"]
+    slots_left = left_by_requirements(reason)
+    meet_text = f"{slots_left:,} {'meets' if slots_left == 1 else 'meet'}" if slots_left else "none meets"
+    sentences = [f"of {counted(reason.slots, 'slot')}, {meet_text} its Requirements"]
     if reason.refused_by_slot:
-        refuse = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
-        texts.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} START")
+        refuse_text = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
+        sentences.append(f"{_of_these(reason.refused_by_slot, slots_left)} {refuse_text} START")
     if reason.taken:
-        are = "is" if reason.taken == 1 else "are"
-        texts.append(f"{_of_these(reason.taken, left)} {are} taken")
-    return ", ".join(texts)
+        verb = "is" if reason.taken == 1 else "are"
+        sentences.append(f"{_of_these(reason.taken, slots_left)} {verb} taken")
+    return ", ".join(sentences)
 
 
 def not_preempted(reason: e.Unmatched) -> str:
     """Tell why claimed slots that match were not taken from their jobs; empty if there are none."""
-    denied = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
-    if not denied:
+    denials = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
+    if not denials:
         return ""
     total = counted(sum(_counts(reason.denied).values()), "claimed slot")
     matches = "matches" if total == "1 claimed slot" else "match"
-    return f"{total} (dynamic ones included) {matches}, but may not be preempted: {', '.join(denied)}"
+    return f"{total} (dynamic ones included) {matches}, but may not be preempted: {', '.join(denials)}"
 
 
-def _of_these(count: int, whole: int) -> str:
-    if count < whole:
+def _of_these(count: int, group_text: int) -> str:
+    if count < group_text:
         return f"{count} of these"
-    return "which" if whole == 1 else "all of which"
+    return "which" if group_text == 1 else "all of which"
 
 
 def left_by_requirements(reason: e.Unmatched) -> int:
@@ -57,13 +57,13 @@ def unmet(reason: e.Unmatched, ad: e.Ad) -> str:
     """Name the conditions of the job's Requirements that no single slot meets; empty if some slot meets them all."""
     if not reason.slots or left_by_requirements(reason):
         return ""
-    none = [bare(each.text) + _with(each.text, ad) for each in reason.clauses if not each.alone]
-    return f"no slot meets {' or '.join(none) or 'all conditions of its Requirements'}"
+    conditions = [bare(clause.text) + _with(clause.text, ad) for clause in reason.clauses if not clause.alone]
+    return f"no slot meets {' or '.join(conditions) or 'all conditions of its Requirements'}"
 
 
 def conditions(reason: e.Unmatched, ad: e.Ad) -> str:
     """Count the slots that each condition of the job's Requirements left; empty if it has none."""
-    texts = [f"{each.text}{_with(each.text, ad)} leaves {each.left}" for each in reason.clauses]
+    texts = [f"{clause.text}{_with(clause.text, ad)} leaves {clause.left}" for clause in reason.clauses]
     return f"its Requirements, condition by condition: {', '.join(texts)}" if texts and reason.slots else ""
 
 
@@ -72,36 +72,36 @@ def _counts(denied: e.Denied | None) -> dict[str, int]:
     return {} if denied is None else {name: count for name, count in asdict(denied).items() if count}
 
 
-def _counted(words: str, count: int) -> str:
-    one, _, several = words.partition(" | ")
-    return (several if several and count != 1 else one).format(count)
+def _counted(forms: str, count: int) -> str:
+    singular, _, plural = forms.partition(" | ")
+    return (plural if plural and count != 1 else singular).format(count)
 
 
 LIMIT_OF_ONE = {"share": "slots"}
 """What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
 
 
-def _filled(table: str, name: str, reason: e.Unmatched, held: Sequence[str] = ()) -> str:
+def _filled(table: str, name: str, reason: e.Unmatched, holder_texts: Sequence[str] = ()) -> str:
     """Return the words of a table for what stood in the way; empty if it has none."""
-    words = REJECTIONS[table].get(name, "")
-    allowed, cores, used = _cores(reason.allowed), _cores(reason.used), f"{reason.used:g}"
+    template = REJECTIONS[table].get(name, "")
+    allowed_cores, cores, used_amount = _cores(reason.allowed), _cores(reason.used), f"{reason.used:g}"
     limits = "a concurrency limit is" if len(reason.reached) == 1 else "concurrency limits are"
-    return words.format(
-        submitter=reason.submitter, group=reason.group, allowed=allowed, cores=cores, used=used,
-        names=_reached(reason), limits=limits, held="; ".join(held),
+    return template.format(
+        submitter=reason.submitter, group=reason.group, allowed=allowed_cores, cores=cores, used=used_amount,
+        names=_reached(reason), limits=limits, held="; ".join(holder_texts),
     )  # fmt: skip
 
 
 def limit(reason: e.Unmatched) -> str:
     """Tell the limits that were in the way; the submitter's in cores."""
     text = _filled("at length", reason.limit, reason)
-    beside = reason.reached and reason.limit != "concurrency"
-    return "; ".join(filter(None, (text, f"{_reached(reason)} reached" if beside else "")))
+    has_other_limit = reason.reached and reason.limit != "concurrency"
+    return "; ".join(filter(None, (text, f"{_reached(reason)} reached" if has_other_limit else "")))
 
 
 def _reached(reason: e.Unmatched) -> str:
     """Name the concurrency limits that were reached, as HTCondor's negotiator does."""
-    return f"concurrency limit {', '.join(reached.name for reached in reason.reached)}"
+    return f"concurrency limit {', '.join(reached_limit.name for reached_limit in reason.reached)}"
 
 
 def _cores(cores: float) -> str:
@@ -114,25 +114,25 @@ def kind(reason: e.Unmatched) -> str:
         return "concurrency"
     if reason.limit in REJECTIONS["at length"]:
         return reason.limit
-    denied = _counts(reason.denied)
-    rest = "taken" if reason.taken else "refused" if reason.refused_by_slot else "nothing"
-    return max(denied, key=lambda name: denied[name], default=rest)
+    denials = _counts(reason.denied)
+    default = "taken" if reason.taken else "refused" if reason.refused_by_slot else "nothing"
+    return max(denials, key=lambda name: denials[name], default=default)
 
 
-def is_same(then: e.Unmatched, now: e.Unmatched) -> bool:
+def is_same(earlier: e.Unmatched, now: e.Unmatched) -> bool:
     """Return True if what stood in the way still does. Slots that jobs took in that cycle are claimed now."""
-    denied = _counts(now.denied)
-    none_left = left_by_requirements(now) <= now.refused_by_slot + now.taken + sum(denied.values())
-    taken = kind(then) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denied))
-    return taken or kind(then) == kind(now) or (not now.limit and kind(then) in denied)
+    denials = _counts(now.denied)
+    none_left = left_by_requirements(now) <= now.refused_by_slot + now.taken + sum(denials.values())
+    are_all_taken = kind(earlier) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denials))
+    return are_all_taken or kind(earlier) == kind(now) or (not now.limit and kind(earlier) in denials)
 
 
-def in_short(reason: e.Unmatched, held: Sequence[str]) -> str:
+def in_short(reason: e.Unmatched, holder_texts: Sequence[str]) -> str:
     """Return the reason for a rejection in a few words.
 
     :param held: of each concurrency limit that was reached, how much there was and who held it
     """
-    return _filled("in short", kind(reason), reason, held)
+    return _filled("in short", kind(reason), reason, holder_texts)
 
 
 def _with(text: str, ad: e.Ad) -> str:
@@ -154,8 +154,8 @@ def names_read(text: str) -> tuple[str, ...]:
 def no_slot_in_short(misfit: Misfit) -> str:
     """Tell the reason without the conditions' own text."""
     if misfit.refused is not None and not misfit.refused.lacks:
-        others = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
-        return f"{misfit.nearest}{others} would fit it, but START keeps this job out"
+        others_text = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
+        return f"{misfit.nearest}{others_text} would fit it, but START keeps this job out"
     if not misfit.slots or misfit.short or lacks_attribute(misfit):
         return no_slot(misfit)
     return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all that it asks for{_nearest(misfit)}"
@@ -177,17 +177,17 @@ def no_slot(misfit: Misfit) -> str:
     if misfit.short:
         return f"no slot can run it: it asks for {'; and for '.join(map(_short, misfit.short))}"
     if misfit.unmet:
-        lacking = [_lacking(one) for one in misfit.unmet]
-        if all(lacking):
-            return f"no slot can run it: it needs {' and '.join(lacking)}, which no slot has"
-        absent = [name for one in misfit.unmet for name in one.lacks]
+        lacking_texts = [_lacking(unmet) for unmet in misfit.unmet]
+        if all(lacking_texts):
+            return f"no slot can run it: it needs {' and '.join(lacking_texts)}, which no slot has"
+        absent = [name for unmet in misfit.unmet for name in unmet.lacks]
         if absent:
             return f"no slot can run it: its Requirements read {' and '.join(absent)}, which neither it nor a slot has"
-        unmet_ = " and ".join(shortened(bare(one.condition), 120) for one in misfit.unmet)
-        none = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
-        return f"no slot can run it: {none} {unmet_}{_nearest(misfit)}"
-    what = "all conditions of its Requirements" if misfit.nearest else "all that it asks for"
-    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {what}{_nearest(misfit)}"
+        conditions_text = " and ".join(shortened(bare(unmet.condition), 120) for unmet in misfit.unmet)
+        subject = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
+        return f"no slot can run it: {subject} {conditions_text}{_nearest(misfit)}"
+    requirement_text = "all conditions of its Requirements" if misfit.nearest else "all that it asks for"
+    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {requirement_text}{_nearest(misfit)}"
 
 
 def _refused(slot: str, refusing: RefusingSlots) -> str:
@@ -197,9 +197,9 @@ def _refused(slot: str, refusing: RefusingSlots) -> str:
         return f"no slot can run it: the job lacks {lacks}, without which {condition} of {slot} is {refusing.value}"
     if refusing.slots == 1:
         return f"{slot} would fit it, but its START is {refusing.value} for this job: {condition}"
-    others = counted(refusing.slots - 1, "other")
+    others_text = counted(refusing.slots - 1, "other")
     value = refusing.value
-    return f"{slot} and {others} would fit it, but START keeps this job out; on {slot} it is {value}: {condition}"
+    return f"{slot} and {others_text} would fit it, but START keeps this job out; on {slot} it is {value}: {condition}"
 
 
 def _lacking(unmet: Unmet) -> str:
@@ -210,22 +210,22 @@ def _lacking(unmet: Unmet) -> str:
 
 def _nearest(misfit: Misfit) -> str:
     """Return the values of the nearest slot that do not meet the job's conditions, in brackets."""
-    has = {name: text for one in misfit.unmet for name, text in one.has.items()}
-    values, slot = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in has.items()), misfit.nearest
+    slot_values = {name: text for unmet in misfit.unmet for name, text in unmet.has.items()}
+    values, slot = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in slot_values.items()), misfit.nearest
     if values:
         return f" ({slot} has {values})" if misfit.slots == 1 else f" (the nearest, {slot}, has {values})"
     return f" (the nearest is {slot})" if slot and not misfit.unmet else ""
 
 
-def _short(one: Short) -> str:
-    amount, unit = _AMOUNTS.get(one.resource.lower(), _plain), _UNITS.get(one.resource.lower(), one.resource)
-    asked, most = amount(one.asked), amount(one.most)
-    if asked == most:  # rounded to the same
-        asked, most, unit = _plain(one.asked), _plain(one.most), f"of {one.resource}"
-    if unit == "cores" and one.asked == 1:
+def _short(short: Short) -> str:
+    amount, unit = (_AMOUNTS.get(short.resource.lower(), _plain), _UNITS.get(short.resource.lower(), short.resource))
+    requested, largest_amount = amount(short.asked), amount(short.most)
+    if requested == largest_amount:  # rounded to the same
+        requested, largest_amount, unit = _plain(short.asked), _plain(short.most), f"of {short.resource}"
+    if unit == "cores" and short.asked == 1:
         unit = "core"
-    largest = f"the largest slot has {most}" if one.most else "no slot has any"
-    return f"{asked} {unit}; {largest} (request_{one.resource.lower()})"
+    largest_text = f"the largest slot has {largest_amount}" if short.most else "no slot has any"
+    return f"{requested} {unit}; {largest_text} (request_{short.resource.lower()})"
 
 
 def _plain(amount: float) -> str:

@@ -24,8 +24,8 @@ def tables(data: bytes | None) -> dict[str, dict[str, str]]:
         if line.startswith("["):
             table = sections[line[1:-1]] = {}
         elif line and not line.startswith("#"):
-            name, _, words = line.partition(": ")
-            table[name] = words
+            name, _, text = line.partition(": ")
+            table[name] = text
     return sections
 
 
@@ -75,10 +75,10 @@ def step_name(code: str) -> str:
     return key if key in UNDOES else key.partition(" ")[0].partition("/")[0]
 
 
-def cause_words(cause: str, **asked: str) -> str:
+def cause_words(cause: str, **placeholders: str) -> str:
     """Put a cause into words; ``by`` and ``thing``: who asked for it, and of what. An unknown cause stays as it is."""
-    words = _CAUSES["causes"].get(cause)
-    return cause if words is None else words.format_map({**UNNAMED, **asked})
+    text = _CAUSES["causes"].get(cause)
+    return cause if text is None else text.format_map({**UNNAMED, **placeholders})
 
 
 def code_words(number: str) -> str:

@@ -25,8 +25,8 @@ WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "defrag", 
 
 def preferred(reason: str, job: str, holder: str = "", kind: str = "") -> str:
     """Return why a slot of ``holder`` was matched with a job; empty if no job is preempted for it."""
-    words = REJECTIONS["preferred"].get(f"{reason}{kind or (' to' if holder else '')}")
-    return "" if words is None else f": {words.format(job=job, holder=holder)}"
+    template = REJECTIONS["preferred"].get(f"{reason}{kind or (' to' if holder else '')}")
+    return "" if template is None else f": {template.format(job=job, holder=holder)}"
 
 
 def who_goes(match: e.Match, job: str, holder: str = "") -> str:
@@ -108,28 +108,28 @@ class Answer:
 def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, life: Sequence[Sentence]) -> Answer:
     """Make an answer of at most ``MOST_LINES`` lines: no line twice, and the advice last. ``steps``: the most telling
     ones first."""
-    most = MOST_LINES - 1 - (advice is not None)
+    room = MOST_LINES - 1 - (advice is not None)
     by_code: dict[str, Sentence] = {}
     for step in steps:
         by_code.setdefault(step.text, step)
-    return Answer((head, *list(by_code.values())[:most], *([advice] if advice is not None else [])), tuple(life))
+    return Answer((head, *list(by_code.values())[:room], *([advice] if advice is not None else [])), tuple(life))
 
 
 def explaining(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:
     """Yield the steps of a slot that explain its last one (``since``), the last first, without what a later step
     undid."""
-    undone: frozenset[str] = frozenset()
+    undone_codes: frozenset[str] = frozenset()
     for step in reversed(chain):
         name = step_name(step.code)
-        if step is not since and name in EXPLAINS and name not in undone:
+        if step is not since and name in EXPLAINS and name not in undone_codes:
             yield step
-        undone |= UNDOES.get(name, frozenset())
+        undone_codes |= UNDOES.get(name, frozenset())
 
 
-def advise(code: str, about: Sentence, **facts: str) -> Sentence:
+def advise(code: str, since: Sentence, **facts: str) -> Sentence:
     """Say what the reader can do, as a sentence about another one."""
     assert code in ADVICE, code
-    return Sentence(about.at, about.position, code, facts, about.cause, about.stimulus)
+    return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
 
 
 def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
@@ -169,8 +169,8 @@ class StimulusContext:
         request = self.requests.get(event.stimulus)
         if request is None:
             return cause_words(event.cause)
-        vacated = "the job" if request.arguments.startswith("{") else request.arguments
-        return cause_words(event.cause, by=request.user, thing=vacated)
+        vacated_text = "the job" if request.arguments.startswith("{") else request.arguments
+        return cause_words(event.cause, by=request.user, thing=vacated_text)
 
 
 def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
@@ -203,16 +203,16 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
     ``{name}`` is a fact. A part in ``[...]`` is left out where one of its facts is missing; one in ``<<...>>`` is
     evidence, and is left out unless ``verbose``. Parts may be nested.
     """
-    said = _part_of(template, verbose)
-    while (less := _PART.sub(lambda part: _kept(part[1], facts), said)) != said:  # the innermost first
-        said = less
+    filled = _part_of(template, verbose)
+    while (reduced := _PART.sub(lambda part: _kept(part[1], facts), filled)) != filled:  # the innermost first
+        filled = reduced
     short = facts if verbose else {name: text if name in _KEPT | _LISTS else cut(text) for name, text in facts.items()}
-    text = _FACT.sub(lambda fact: short.get(fact[1], ""), said)
+    text = _FACT.sub(lambda fact: short.get(fact[1], ""), filled)
     for name in sorted(_KEPT & facts.keys()) if len(text) > LINE and not verbose else ():
-        least = max(LONGEST, len(facts[name]) - (len(text) - LINE))
-        text = text.replace(facts[name], _without_middle(_EXPRESSION.sub("", facts[name]), least))
+        fact_length = max(LONGEST, len(facts[name]) - (len(text) - LINE))
+        text = text.replace(facts[name], _without_middle(_EXPRESSION.sub("", facts[name]), fact_length))
     text = _DOTS.sub(lambda dots: "." if len(dots[0]) == 2 else "...", text)
-    return f"{text[:1].upper()}{text[1:]}" if said.startswith("{") and _begins(text) else text
+    return f"{text[:1].upper()}{text[1:]}" if filled.startswith("{") and _begins(text) else text
 
 
 def _kept(part: str, facts: Mapping[str, str]) -> str:
@@ -241,5 +241,5 @@ def cut(text: str, length: int = LONGEST) -> str:
     text = _TRUTH.sub(lambda truth: f" is {truth[1].lower()}", _EXPRESSION.sub("", text))
     if len(text) <= length:
         return text
-    whole = text[: length - 3].rpartition(" ")[0] or text[: length - 3]
-    return f"{whole.rstrip(' ,;:')}..."
+    beginning = text[: length - 3].rpartition(" ")[0] or text[: length - 3]
+    return f"{beginning.rstrip(' ,;:')}..."

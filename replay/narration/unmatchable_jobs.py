@@ -68,7 +68,7 @@ class Misfit:
     refused: RefusingSlots | None = None
 
 
-def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, maps: UserMaps = NO_MAPS) -> Misfit | None:
+def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, user_maps: UserMaps = NO_MAPS) -> Misfit | None:
     """Return why no slot could ever run the job; None if one could, or that is unknown.
 
     :param job: the job's ad
@@ -77,38 +77,38 @@ def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, maps: UserMaps = 
     :param maps: what ``userMap()`` looks names up in
     """
     try:
-        whole = [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)]
-        return _misfit(ad_of(job), whole, Context(now=now, user_maps=maps))
+        full_slots = [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)]
+        return _misfit(ad_of(job), full_slots, Context(now=now, user_maps=user_maps))
     except ContextError:  # it reads a value that is drawn again in each cycle
         return None
 
 
-def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
-    requests = {name[len(REQUEST) :]: _number(mine, name, context) for name in mine if _is_request(name)}
-    asked = {name: amount for name, amount in requests.items() if amount}
-    if not whole:
+def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
+    requests = {name[len(REQUEST) :]: _number(job_ad, name, context) for name in job_ad if _is_request(name)}
+    wanted = {name: amount for name, amount in requests.items() if amount}
+    if not full_slots:
         return Misfit(0)
-    has = [{name: _number(ad, name, context) for name in asked} for _, ad in whole]
-    enough = [all(amounts[name] >= amount for name, amount in asked.items()) for amounts in has]
-    refusing = []
-    for roomy, (name, ad) in zip(enough, whole, strict=True):
-        if roomy and requirements_met(mine, ad, context):
-            against = _against(ad, mine, context)
-            if against is None:
+    slot_amounts = [{name: _number(ad, name, context) for name in wanted} for _, ad in full_slots]
+    have_room = [all(amounts[name] >= amount for name, amount in wanted.items()) for amounts in slot_amounts]
+    refusing_slots = []
+    for has_room, (name, ad) in zip(have_room, full_slots, strict=True):
+        if has_room and requirements_met(job_ad, ad, context):
+            refusing_clause = _against(ad, job_ad, context)
+            if refusing_clause is None:
                 return None
-            refusing.append((name, against))
-    if refusing:
-        name, (condition, value) = refusing[0]
-        lacks = _missing(condition, dict(whole)[name], mine, context)
-        refused = RefusingSlots(len(refusing), unparse(condition), unparse(value), lacks)
-        return Misfit(len(whole), nearest=name, refused=refused)
-    most = {name: max(amounts[name] for amounts in has) for name in asked}
-    short = tuple(Short(name, amount, most[name]) for name, amount in asked.items() if most[name] < amount)
-    if short:
-        return Misfit(len(whole), short)
-    if not any(enough):
-        return Misfit(len(whole))
-    return _by_conditions(mine, whole, context)
+            refusing_slots.append((name, refusing_clause))
+    if refusing_slots:
+        name, (condition, value) = refusing_slots[0]
+        missing_names = _missing(condition, dict(full_slots)[name], job_ad, context)
+        refusing = RefusingSlots(len(refusing_slots), unparse(condition), unparse(value), missing_names)
+        return Misfit(len(full_slots), nearest=name, refused=refusing)
+    largest = {name: max(amounts[name] for amounts in slot_amounts) for name in wanted}
+    shortages = tuple(Short(name, amount, largest[name]) for name, amount in wanted.items() if largest[name] < amount)
+    if shortages:
+        return Misfit(len(full_slots), shortages)
+    if not any(have_room):
+        return Misfit(len(full_slots))
+    return _by_conditions(job_ad, full_slots, context)
 
 
 def at_full_size(ad: Ad) -> Ad:
@@ -135,50 +135,62 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
         return None
 
 
-def _against(slot: ClassAd, mine: ClassAd, context: Context) -> ValuedClause | None:
+def _against(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause | None:
     """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
     none."""
     clauses = [
-        each for name in ("Start", "Requirements") if name in slot for each in explain(slot[name], slot, mine, context)
+        clause
+        for name in ("Start", "Requirements")
+        if name in slot
+        for clause in explain(slot[name], slot, job_ad, context)
     ]
-    return next((one for one in clauses if not accepts(one.value) and not _moves(one.expression, slot)), None)
+    return next(
+        (
+            refusing_clause
+            for refusing_clause in clauses
+            if not accepts(refusing_clause.value) and not _moves(refusing_clause.expression, slot)
+        ),
+        None,
+    )
 
 
-def _missing(condition: Expression, slot: ClassAd, mine: ClassAd, context: Context) -> tuple[str, ...]:
+def _missing(condition: Expression, slot: ClassAd, job_ad: ClassAd, context: Context) -> tuple[str, ...]:
     """Return the attributes that the job lacks, and without each of which a condition of the slot is undefined."""
-    read = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, slot).external)
-    absent = [name for name in read if name not in mine]
-    return tuple(name for name in absent if _is_undefined(condition, slot, mine, set(absent) - {name}, context))
+    names = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, slot).external)
+    absent = [name for name in names if name not in job_ad]
+    return tuple(name for name in absent if _is_undefined(condition, slot, job_ad, set(absent) - {name}, context))
 
 
-def _is_undefined(condition: Expression, slot: ClassAd, mine: ClassAd, given: set[str], context: Context) -> bool:
+def _is_undefined(condition: Expression, slot: ClassAd, job_ad: ClassAd, given: set[str], context: Context) -> bool:
     """Return True if a condition of the slot is undefined or an error for the job even if these attributes are 0."""
-    job = ClassAd(dict.fromkeys(given, 0), mine)
+    job = ClassAd(dict.fromkeys(given, 0), job_ad)
     return condition.evaluate(slot, job, context) in (UNDEFINED, ERROR)
 
 
-def _by_conditions(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
+def _by_conditions(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
     """Which conditions of Requirements no slot meets at any time; None where there is none, and one of the others may
     be met at another time."""
-    requirements = mine.get("Requirements")
+    requirements = job_ad.get("Requirements")
     if requirements is None:
         return None
-    met = [[accepts(clause.value) for clause in explain(requirements, mine, ad, context)] for _, ad in whole]
-    conditions = [clause.expression for clause in explain(requirements, mine, whole[0][1], context)]
-    moves = [_moves(condition, mine) for condition in conditions]
-    unmet = [one for at, one in enumerate(conditions) if not moves[at] and not any(row[at] for row in met)]
-    if any(moves) and not unmet:
+    met = [[accepts(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in full_slots]
+    conditions = [clause.expression for clause in explain(requirements, job_ad, full_slots[0][1], context)]
+    are_changing = [_moves(condition, job_ad) for condition in conditions]
+    unmet_conditions = [
+        one for at, one in enumerate(conditions) if not are_changing[at] and not any(row[at] for row in met)
+    ]
+    if any(are_changing) and not unmet_conditions:
         return None
-    best = max(range(len(whole)), key=lambda at: (sum(met[at]), -at))
-    name, ad = whole[best]
-    unmet_ = tuple(_unmet(condition, mine, ad, context) for condition in unmet)
-    return Misfit(len(whole), (), unmet_, name)
+    nearest_index = max(range(len(full_slots)), key=lambda at: (sum(met[at]), -at))
+    name, ad = full_slots[nearest_index]
+    unmet = tuple(_unmet(condition, job_ad, ad, context) for condition in unmet_conditions)
+    return Misfit(len(full_slots), (), unmet, name)
 
 
 def _moves(condition: Expression, ad: ClassAd) -> bool:
     """Whether a condition of an ad may come to something else as time passes, all slots staying as they are."""
-    read = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
-    return bool(read & DYNAMIC_ATTRIBUTES.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
+    names = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
+    return bool(names & DYNAMIC_ATTRIBUTES.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
 
 
 _CLOCKS = ("time(", "random(", "currenttime")
@@ -191,9 +203,9 @@ def _references(condition: Expression, ad: ClassAd) -> References:
         return References((), ())
 
 
-def _unmet(condition: Expression, mine: ClassAd, ad: ClassAd, context: Context) -> Unmet:
-    read = dict.fromkeys(_references(condition, mine).external)
-    values = {name: _value(ad, name, context) for name in dict.fromkeys(name.rpartition(".")[2] for name in read)}
-    has = {name: "undefined" if value is None else unparse(value) for name, value in values.items()}
-    lacks = tuple(name for name in read if "." not in name and name not in ad)
-    return Unmet(unparse(condition), has, lacks)
+def _unmet(condition: Expression, job_ad: ClassAd, ad: ClassAd, context: Context) -> Unmet:
+    names = dict.fromkeys(_references(condition, job_ad).external)
+    values = {name: _value(ad, name, context) for name in dict.fromkeys(name.rpartition(".")[2] for name in names)}
+    slot_values = {name: "undefined" if value is None else unparse(value) for name, value in values.items()}
+    missing_names = tuple(name for name in names if "." not in name and name not in ad)
+    return Unmet(unparse(condition), slot_values, missing_names)

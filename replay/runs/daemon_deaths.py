@@ -56,7 +56,7 @@ class Deaths:
         run: Sequence[e.LoggedEvent],
         attended: int = 0,
         *,
-        logged: bool = True,
+        is_logged: bool = True,
     ) -> Death | None:
         """Return the death that ended a job's run: of its starter, its startd, its shadow or its schedd, in this order.
 
@@ -67,26 +67,26 @@ class Deaths:
         death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
         if death is not None:
             return death
-        heard = self._schedd_records(job)
-        if (death := _of_shadow(job, began, ended, heard)) is not None:
+        schedd_records = self._schedd_records(job)
+        if (death := _of_shadow(job, began, ended, schedd_records)) is not None:
             return death
-        since = max(began, attended, _taken_up(job, began, ended, heard))
-        known = ended + LATER if logged else EVER
-        return next((death for death in self._of_schedd(job, since, ended) if death.at <= known), None)
+        since = max(began, attended, _taken_up(job, began, ended, schedd_records))
+        known_until = ended + LATER if is_logged else EVER
+        return next((death for death in self._of_schedd(job, since, ended) if death.at <= known_until), None)
 
-    def of_schedd(self, job: str, since: int, again: int) -> Death | None:
+    def of_schedd(self, job: str, since: int, restart_at: int) -> Death | None:
         """Return the last death, since an instant, of a schedd that was running again at another one, or of the master
         whose death made it exit."""
         since -= SECOND  # a run may begin in the second in which its schedd dies
-        deaths = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
-        gone = [death for death in self._masters_of("schedd", since) if death.at <= again + LATER]
+        deaths = [death for death in self._of_schedd(job, since, restart_at) if death.at <= restart_at + LATER]
+        gone = [death for death in self._masters_of("schedd", since) if death.at <= restart_at + LATER]
         return max([*deaths, *gone], key=lambda death: death.at, default=None)
 
-    def forgetting(self, job: str, did: int, again: int) -> Death | None:
+    def forgetting(self, job: str, at: int, restart_at: int) -> Death | None:
         """Return the death of a schedd soon after it did something with a job and soon before it repeated that: the end
         of its job_queue.log had not reached the disk."""
-        for death in self._of_schedd(job, did - SECOND, again):
-            if (death.since or death.at) <= did + UNSAVED and death.at - LATER <= again <= death.at + AFTERWARDS:
+        for death in self._of_schedd(job, at - SECOND, restart_at):
+            if (death.since or death.at) <= at + UNSAVED and death.at - LATER <= restart_at <= death.at + AFTERWARDS:
                 return death
         return None
 
@@ -96,11 +96,11 @@ class Deaths:
     def while_waiting(self, since: int) -> list[Death]:
         """Return the last death since an instant of each daemon that a job needs to get a slot (negotiator, collector,
         master), the latest first."""
-        last = []
+        last_deaths = []
         for daemon in ("negotiator", "collector", "master"):
-            heard: Heard = partial(self._read, "negotiator") if daemon == "negotiator" else list
-            last.append(max(self._of_few(daemon, since, EVER, heard), key=lambda death: death.at, default=None))
-        return sorted((death for death in last if death is not None), key=lambda death: -death.at)
+            read: Heard = partial(self._read, "negotiator") if daemon == "negotiator" else list
+            last_deaths.append(max(self._of_few(daemon, since, EVER, read), key=lambda death: death.at, default=None))
+        return sorted((death for death in last_deaths if death is not None), key=lambda death: -death.at)
 
     def _masters_of(self, daemon: str, since: int) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
@@ -110,15 +110,17 @@ class Deaths:
         """Yield the deaths of a machine's master that one of its daemons noticed."""
         for position, event in self._daemons(machine, daemon):
             if _said(event) == "ended" and event.facts.get("orphaned"):
-                lives = [one for _, one in self._by_master(machine) if one.at <= event.at]
-                last = max(lives, key=lambda one: one.at, default=None)
-                since, heard = (0, "") if last is None else (last.at, last.stimulus)
-                known = f"its {daemon} found it gone"
-                yield Death("master", machine, since, event.at, "", position, event.stimulus, known, heard)
+                reports = [report for _, report in self._by_master(machine) if report.at <= event.at]
+                last_report = max(reports, key=lambda one: one.at, default=None)
+                since, last_stimulus = (0, "") if last_report is None else (last_report.at, last_report.stimulus)
+                death_text = f"its {daemon} found it gone"
+                yield Death("master", machine, since, event.at, "", position, event.stimulus, death_text, last_stimulus)
 
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
         """Return the records of a machine's master."""
-        return [r for r in self._daemons(machine, "") if self.places.kind(r[1].stimulus) == _LOGS["master"]]
+        return [
+            report for report in self._daemons(machine, "") if self.places.kind(report[1].stimulus) == _LOGS["master"]
+        ]
 
     def _daemons(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
         """Return the records of a daemon's starts and ends on a machine (empty: of every daemon), in log order."""
@@ -142,16 +144,16 @@ class Deaths:
         return next(self._on("startd", self._machine(slot), began, ended, lambda: self.slots.records(slot)), None)
 
     def _machine(self, slot: str) -> str:
-        made = (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated))
-        return next(made, slot.partition("@")[2])
+        machines = (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated))
+        return next(machines, slot.partition("@")[2])
 
     def _read(self, stream: str) -> list[e.LoggedEvent]:
         until = self.slots.until
         return [record for record in self.log.read_stream(stream) if until is None or record[1].at <= until]
 
-    def _of_few(self, daemon: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+    def _of_few(self, daemon: str, began: int, ended: int, read_records: Heard) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
-            yield from self._on(daemon, machine, began, ended, heard)
+            yield from self._on(daemon, machine, began, ended, read_records)
 
     def _machines_of(self, daemon: str) -> list[str]:
         """Return the machines that may run a daemon that runs on few machines."""
@@ -160,53 +162,53 @@ class Deaths:
             self._few[daemon] = sorted({place.machine for place in self.places.all() if place.kind in kinds})
         return self._few[daemon]
 
-    def _on(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+    def _on(self, daemon: str, machine: str, began: int, ended: int, read_records: Heard) -> Iterator[Death]:
         """Yield a daemon's deaths on a machine within a time: the ones its master logged, and the restarts without
         such a record."""
-        died = [report for report in self._daemons(machine, daemon) if _said(report[1]) == "died"]
-        known = [
+        death_reports = [report for report in self._daemons(machine, daemon) if _said(report[1]) == "died"]
+        known_deaths = [
             Death(daemon, machine, 0, event.at, event.facts.get("how", ""), position, event.stimulus)
-            for position, event in died
+            for position, event in death_reports
             if began < event.at <= ended + LATER
         ]
-        restarts = [
+        restart_deaths = [
             death
-            for death in self._restarts(daemon, machine, began, ended, heard)
-            if not any(death.since - LATER <= event.at <= death.at + LATER for _, event in died)
+            for death in self._restarts(daemon, machine, began, ended, read_records)
+            if not any(death.since - LATER <= event.at <= death.at + LATER for _, event in death_reports)
         ]
-        yield from sorted([*known, *restarts], key=lambda death: death.at)
+        yield from sorted([*known_deaths, *restart_deaths], key=lambda death: death.at)
 
-    def _restarts(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+    def _restarts(self, daemon: str, machine: str, began: int, ended: int, read_records: Heard) -> Iterator[Death]:
         """Yield a daemon's starts without an end before them, if its last record before the start is older than the
         run's end, and the start is later than the run's beginning."""
-        life = [report for report in self._daemons(machine, daemon) if _said(report[1]) != "died"]
-        for number, (position, event) in enumerate(life):
+        life_reports = [report for report in self._daemons(machine, daemon) if _said(report[1]) != "died"]
+        for number, (position, event) in enumerate(life_reports):
             if _said(event) != "began" or event.at <= began:
                 continue
-            same = [record for record in life[:number] if self._same_log(record[1], event)]
+            same = [record for record in life_reports[:number] if self._same_log(record[1], event)]
             if same and _said(same[-1][1]) == "ended":
                 continue
-            heard_last = self._by_master(machine) if daemon == "master" else heard()
-            before = [*same, *(r for r in heard_last if r[0] < position and self._same_log(r[1], event))]
-            if not before or self._gap(max(before, key=lambda record: record[0])[1], event):
+            last_records = self._by_master(machine) if daemon == "master" else read_records()
+            earlier_records = [*same, *(r for r in last_records if r[0] < position and self._same_log(r[1], event))]
+            if not earlier_records or self._gap(max(earlier_records, key=lambda record: record[0])[1], event):
                 continue
-            last = max((record for _, record in before), key=lambda record: record.at)
+            last = max((record for _, record in earlier_records), key=lambda record: record.at)
             if last.at <= ended + LATER:
                 yield Death(daemon, machine, last.at, event.at, "", position, event.stimulus, heard=last.stimulus)
 
-    def _same_log(self, event: e.Event, other: e.Event) -> bool:
-        return self.places.chain(event.stimulus) == self.places.chain(other.stimulus)
+    def _same_log(self, event: e.Event, other_event: e.Event) -> bool:
+        return self.places.chain(event.stimulus) == self.places.chain(other_event.stimulus)
 
-    def _gap(self, event: e.Event, other: e.Event) -> bool:
+    def _gap(self, event: e.Event, other_event: e.Event) -> bool:
         """Return True if lines are missing between two records of one log."""
-        first, last = place_of(event.stimulus), place_of(other.stimulus)
-        if first is None or last is None:
+        first_place, last_place = place_of(event.stimulus), place_of(other_event.stimulus)
+        if first_place is None or last_place is None:
             return True
         return any(
             isinstance(gap, e.SourceGap)
-            and (source != first.source or gap.line > first.line)
-            and (source != last.source or gap.line <= last.line)
-            for source in {first.source, last.source}
+            and (source != first_place.source or gap.line > first_place.line)
+            and (source != last_place.source or gap.line <= last_place.line)
+            for source in {first_place.source, last_place.source}
             for _, gap in self.log.read_stream(f"source/{source}")
         )
 
@@ -219,38 +221,38 @@ def killed(event: e.Event) -> str:
     """Return how a shadow died, in the schedd's words, if a signal killed it; else empty."""
     if not isinstance(event, e.JobReported) or event.said != "shadow_gone":
         return ""
-    how = event.facts.get("reason", "")
-    return how if "signal" in how else ""
+    status_text = event.facts.get("reason", "")
+    return status_text if "signal" in status_text else ""
 
 
 def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> Death | None:
     """Return the death of a run's shadow by a signal. A shadow that is older than the run belonged to another one."""
-    earlier: set[str] = set()
+    earlier_shadows: set[str] = set()
     for position, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job:
             continue
         shadow = event.facts.get("shadow", "")
         if event.said == "shadow_began" and event.at < began - LATER:
-            earlier.add(shadow)
+            earlier_shadows.add(shadow)
         elif event.said == "shadow_began":
-            earlier.discard(shadow)
-        elif (how := killed(event)) and shadow not in earlier and began - LATER <= event.at <= ended + LATER:
-            return Death("shadow", "", 0, event.at, how, position, event.stimulus)
+            earlier_shadows.discard(shadow)
+        elif (reason := killed(event)) and shadow not in earlier_shadows and began - LATER <= event.at <= ended + LATER:
+            return Death("shadow", "", 0, event.at, reason, position, event.stimulus)
     return None
 
 
 def _taken_up(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> int:
     """Return when the last shadow took over a job that was running, and was still there at the run's end; else 0."""
-    taken: dict[str, int] = {}
+    taken_up: dict[str, int] = {}
     for _, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job or event.at > ended + LATER:
             continue
         shadow = event.facts.get("shadow", "")
         if event.said == "shadow_gone":
-            taken.pop(shadow, None)
+            taken_up.pop(shadow, None)
         elif event.said == "shadow_began" and event.at > began and not event.facts.get("slot"):
-            taken[shadow] = event.at
-    return max(taken.values(), default=0)
+            taken_up[shadow] = event.at
+    return max(taken_up.values(), default=0)
 
 
 def _of_starter(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -> Death | None:
@@ -260,9 +262,9 @@ def _of_starter(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -
             isinstance(event, e.SlotReported)
             and event.said == "starter_gone"
             and event.facts.get("job", job) == job
-            and "signal" in (how := event.facts.get("status", ""))
+            and "signal" in (status_text := event.facts.get("status", ""))
             and event.at <= ended + LATER
             and not left_for(list(run), event.at)
         ):
-            return Death("starter", slot, 0, event.at, how, position, event.stimulus)
+            return Death("starter", slot, 0, event.at, status_text, position, event.stimulus)
     return None

@@ -63,36 +63,36 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
             clusters[event.cluster] = _EpochCluster(event.ad, Variants(event.columns))
             continue
         jobs = job_procs(event)
-        known = None if jobs is None else clusters.get(jobs[0])
-        if known is None or jobs is None:
+        epoch_cluster = None if jobs is None else clusters.get(jobs[0])
+        if epoch_cluster is None or jobs is None:
             continue
         if isinstance(event, e.JobExited):
-            yield _epoch(known, event)
+            yield _epoch(epoch_cluster, event)
         if hasattr(event, "proc"):
-            fold_job(known.changes(event.proc), known.base(event.proc), event)
+            fold_job(epoch_cluster.changes(event.proc), epoch_cluster.base(event.proc), event)
             if isinstance(event, e.JobExited) and event.left:
-                del known.ran[event.proc]
+                del epoch_cluster.ran[event.proc]
             continue
-        known.events.append(event)
-        ran = [proc for proc in known.ran if _about(event, proc)]
-        for proc in ran:
+        epoch_cluster.events.append(event)
+        ran_procs = [proc for proc in epoch_cluster.ran if _about(event, proc)]
+        for proc in ran_procs:
             if isinstance(event, e.JobsTransitioned) and event.target == LEFT:
-                del known.ran[proc]
+                del epoch_cluster.ran[proc]
             else:
-                fold_job(known.ran[proc], known.base(proc), event)
+                fold_job(epoch_cluster.ran[proc], epoch_cluster.base(proc), event)
 
 
-def _epoch(known: _EpochCluster, event: e.JobExited) -> e.Ad:
-    before = {**known.base(event.proc), **known.changes(event.proc)}
-    ended = seconds(event.ended or event.at)
-    own = {
+def _epoch(epoch_cluster: _EpochCluster, event: e.JobExited) -> e.Ad:
+    ad_before = {**epoch_cluster.base(event.proc), **epoch_cluster.changes(event.proc)}
+    end_time = seconds(event.ended or event.at)
+    epoch_attributes = {
         "ClusterId": str(event.cluster),
         "ProcId": str(event.proc),
         "JobStatus": str(STATUS_NUMBERS["Running"]),
-        "RunInstanceID": str(parse_whole(before.get("NumShadowStarts", "1")) - 1),
+        "RunInstanceID": str(parse_whole(ad_before.get("NumShadowStarts", "1")) - 1),
         "EpochAdType": quoted("EPOCH"),
-        "EpochWriteDate": ended,
+        "EpochWriteDate": end_time,
         **dict.fromkeys(_LATER, ""),
     }
     values = {name: event.changes[name] for name in _KEPT if name in event.changes}
-    return {name: text for name, text in {**at_exit(before, event), **values, **own}.items() if text}
+    return {name: text for name, text in {**at_exit(ad_before, event), **values, **epoch_attributes}.items() if text}

@@ -86,56 +86,64 @@ class ImportedRuns:
         ]
 
     def _pairs(self, records: Records) -> list[tuple[JobRun, Hints]]:
-        jobs = {job: heard for job, heard in records.heard.items() if not self._outside(heard)}
-        pairs = [pair for job, heard in jobs.items() for pair in self._of_job(records, job, heard)]
+        jobs = {
+            job: records_of_job for job, records_of_job in records.heard.items() if not self._outside(records_of_job)
+        }
+        pairs = [pair for job, records_of_job in jobs.items() for pair in self._of_job(records, job, records_of_job)]
         self.unknown.silent = not pairs and not records.passed and len(jobs) == len(records.heard)
-        full: dict[str, set[str]] = {}
+        names: dict[str, set[str]] = {}
         for run, _ in pairs:
             if "@" in run.user:
-                full.setdefault(run.user.partition("@")[0], set()).add(run.user)
+                names.setdefault(run.user.partition("@")[0], set()).add(run.user)
         pairs = [
-            (_named(run, full), hints) for run, hints in pairs if run.began < self.until and run.ended >= self.since
+            (_named(run, names), hints) for run, hints in pairs if run.began < self.until and run.ended >= self.since
         ]
         return sorted(pairs, key=lambda pair: (pair[0].ended, pair[0].began, pair[0].job))
 
-    def _outside(self, heard: list[JobRecord]) -> bool:
+    def _outside(self, records_of_job: list[JobRecord]) -> bool:
         """Return True if a job left the queue before the window, or came after it, by its records in logs: this is
         cheap to check for most jobs of a long log."""
-        instants = [record.at for record in heard if record.letter not in "HPS"]
-        if not instants or any(record.letter == "H" for record in heard):
+        record_times = [record.at for record in records_of_job if record.letter not in "HPS"]
+        if not record_times or any(record.letter == "H" for record in records_of_job):
             return False
-        last = next((record.what for record in reversed(heard) if record.letter in "UE"), "")
-        return min(instants) >= self.until or (max(instants) < self.since and last in LEFT)
+        last_entry = next((record.what for record in reversed(records_of_job) if record.letter in "UE"), "")
+        return min(record_times) >= self.until or (max(record_times) < self.since and last_entry in LEFT)
 
-    def _of_job(self, records: Records, job: Job, heard: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
-        accounts = accounts_of(heard, records.gaps)
-        for life in _lives(accounts, records.users.get(job[0], "")):
-            statements = (statement for account in life.accounts for statement in account.said)
-            reader = _ImportedJobRuns(job, life, records, _believed(statements))
+    def _of_job(self, records: Records, job: Job, records_of_job: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
+        accounts = accounts_of(records_of_job, records.gaps)
+        for recorded_job in _lives(accounts, records.users.get(job[0], "")):
+            statements = (statement for account in recorded_job.accounts for statement in account.said)
+            reader = _ImportedJobRuns(job, recorded_job, records, _believed(statements))
             runs = reader.runs()
             yield from runs
             wall = reader.said.get("wall")
             if wall is None or wall.letter != "H":
                 continue
-            rest = wall.value - sum(run.lasted for run, _ in runs)
-            if rest > max(SOON, wall.value // 100):
+            unknown_time = wall.value - sum(run.lasted for run, _ in runs)
+            if unknown_time > max(SOON, wall.value // 100):
                 self.unknown.jobs += 1
-                self.unknown.time += rest
+                self.unknown.time += unknown_time
 
 
 def _lives(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
     """Yield the jobs of a number. A startd's account with another user belongs to a job of another access point."""
-    named = [(each, [(s.letter, _short(s.text)) for s in each.said if s.fact in _USERS]) for each in accounts]
-    users = {name for _, names in named for letter, name in names if letter != "L"} | ({_short(user)} - {""})
-    others = [account for account, names in named if users and any(name not in users for _, name in names)]
-    own = [account for account in accounts if account not in others]
-    lives = recorded_jobs(own)
-    placed = {id(account) for life in lives for account in life.accounts}
-    going = [life for life in lives if not any(s.fact == "became" for each in life.accounts for s in each.said)]
-    for account in own:
-        if id(account) not in placed and len(going) == 1 and going[0].span[0] <= account.first:
-            going[0].accounts.append(account)  # a later run of a job whose end no record shows
-    yield from lives
+    account_users = [
+        (each, [(fact.letter, _short(fact.text)) for fact in each.said if fact.fact in _USERS]) for each in accounts
+    ]
+    users = {name for _, names in account_users for letter, name in names if letter != "L"} | ({_short(user)} - {""})
+    others = [account for account, names in account_users if users and any(name not in users for _, name in names)]
+    own_accounts = [account for account in accounts if account not in others]
+    recorded_jobs_of_user = recorded_jobs(own_accounts)
+    placed_accounts = {id(account) for recorded_job in recorded_jobs_of_user for account in recorded_job.accounts}
+    running_jobs = [
+        recorded_job
+        for recorded_job in recorded_jobs_of_user
+        if not any(fact.fact == "became" for each in recorded_job.accounts for fact in each.said)
+    ]
+    for account in own_accounts:
+        if id(account) not in placed_accounts and len(running_jobs) == 1 and running_jobs[0].span[0] <= account.first:
+            running_jobs[0].accounts.append(account)  # a later run of a job whose end no record shows
+    yield from recorded_jobs_of_user
     yield from (RecordedJob([account]) for account in others)
 
 
@@ -162,43 +170,54 @@ class _ImportedJobRuns:
 
     def _user(self) -> str:
         user, submitter = self.said.get("user"), self.said.get("submitter")
-        if user is not None and (user.letter != "L" or all(a.log.startswith("L") for a in self.life.accounts)):
+        if user is not None and (user.letter != "L" or all(each.log.startswith("L") for each in self.life.accounts)):
             return user.text
-        known = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
-        return known or (submitter.text if submitter is not None else "")
+        known_user = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
+        return known_user or (submitter.text if submitter is not None else "")
 
-    def _of_ads(self, kept: dict[RecordPlace, V], statements: Iterable[Statement]) -> V | None:
+    def _of_ads(self, values_by_place: dict[RecordPlace, V], statements: Iterable[Statement]) -> V | None:
         """Return the first value of a table by ads' places, for the ads that some statements come from."""
-        return next((kept[place] for s in statements if (place := RecordPlace(s.source, s.line)) in kept), None)
+        return next(
+            (
+                values_by_place[place]
+                for statement in statements
+                if (place := RecordPlace(statement.source, statement.line)) in values_by_place
+            ),
+            None,
+        )
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
-        endings, orphans = _endings(self.life.accounts)
-        every = [statement for account in self.life.accounts for statement in account.said]
-        user, group = self._user(), self._of_ads(self.records.groups, every) or ""
-        left = self._of_ads(self.records.left, every)
+        run_ends, orphan_ends = _endings(self.life.accounts)
+        statements = [statement for account in self.life.accounts for statement in account.said]
+        user, group = self._user(), self._of_ads(self.records.groups, statements) or ""
+        departure = self._of_ads(self.records.left, statements)
         name = f"{self.job[0]}.{self.job[1]}"
-        known = [_Known.of(alike, endings) for alike in runs_of(self.life)]
-        known = [one if one.entries else one.ended_by(orphans) for one in known]
-        known = _each_once(sorted((one for one in known if one.began is not None), key=lambda one: one.began or 0))
-        found: list[tuple[JobRun, Hints]] = []
-        for number, one in enumerate(known, 1):
-            ended, outcome = self._end(one, number == len(known))
-            if number < len(known) and (
-                ended is None or (one.logged and outcome == ENDED)
+        runs = [_Known.of(same_runs, run_ends) for same_runs in runs_of(self.life)]
+        runs = [known_run if known_run.entries else known_run.ended_by(orphan_ends) for known_run in runs]
+        runs = _each_once(
+            sorted((known_run for known_run in runs if known_run.began is not None), key=lambda one: one.began or 0)
+        )
+        run_hints: list[tuple[JobRun, Hints]] = []
+        for number, known_run in enumerate(runs, 1):
+            end, outcome = self._end(known_run, number == len(runs))
+            if number < len(runs) and (
+                end is None or (known_run.logged and outcome == ENDED)
             ):  # a job that is done has 005
-                ended, outcome = known[number].began if ended is None else ended, EVICTED
-            if ended is None:
-                known_left = left if left is not None and left >= (one.began or 0) else None
-                ended, outcome = known_left or self._hole(one), ENDED
-            slot = one.facts.get("slot")
+                end, outcome = runs[number].began if end is None else end, EVICTED
+            if end is None:
+                departed = departure if departure is not None and departure >= (known_run.began or 0) else None
+                end, outcome = departed or self._hole(known_run), ENDED
+            slot = known_run.facts.get("slot")
             run = JobRun(
-                name, user, group, slot.text if slot is not None else "", one.began or 0,
-                self.records.last if ended is None else ended, RUNNING if ended is None else outcome,
-                said=_words(one.entries), stimulus=one.stimulus, begun=one.begun, ends=one.ends,
+                name, user, group, slot.text if slot is not None else "", known_run.began or 0,
+                self.records.last if end is None else end, RUNNING if end is None else outcome,
+                said=_words(known_run.entries), stimulus=known_run.stimulus, begun=known_run.begun, ends=known_run.ends,
             )  # fmt: skip
-            code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
-            found.append((run, _hints(one.entries, code or "", one.attended, self._held(one.began or 0, ended))))
-        return found
+            code = self._of_ads(self.records.codes, known_run.facts.values()) if outcome != COMPLETED else ""
+            run_hints.append(
+                (run, _hints(known_run.entries, code or "", known_run.attended, self._held(known_run.began or 0, end)))
+            )
+        return run_hints
 
     def _held(self, began: int, ended: int | None) -> bool:
         """Return True if the job was put on hold in a run or as it ended, as far as its job event logs show. A shadow
@@ -210,26 +229,28 @@ class _ImportedJobRuns:
     def _hole(self, run: _Known) -> int | None:
         """Return the start of the first gap in a run's logs that may have its end; None without a gap."""
         chains = {self.records.chain_of(statement.source) for statement in run.facts.values()}
-        holes = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
-        return min(holes, default=None)
+        hole_times = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
+        return min(hole_times, default=None)
 
-    def _end(self, run: _Known, last: bool) -> tuple[int | None, str]:
+    def _end(self, run: _Known, is_last: bool) -> tuple[int | None, str]:
         """Return when a run was over (None: no record shows it), and how it ended."""
-        gone = self.said.get("ended")
-        last = last and (gone is None or gone.value + SECOND > (run.began or 0))  # a job may run again by mistake
-        ended, became = run.ended, self.said.get("became") if last else None
+        end_statement = self.said.get("ended")
+        is_last = is_last and (
+            end_statement is None or end_statement.value + SECOND > (run.began or 0)
+        )  # a job may run again by mistake
+        end_time, outcome_statement = run.ended, self.said.get("became") if is_last else None
         if run.entries:
-            return ended, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
-        if became is not None:
-            if ended is None and gone is not None:
-                ended = max(run.began or 0, gone.value)
-            return ended, COMPLETED if became.text == COMPLETED else EVICTED
+            return end_time, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
+        if outcome_statement is not None:
+            if end_time is None and end_statement is not None:
+                end_time = max(run.began or 0, end_statement.value)
+            return end_time, COMPLETED if outcome_statement.text == COMPLETED else EVICTED
         if self._of_ads(self.records.codes, run.facts.values()):
-            return ended, EVICTED
+            return end_time, EVICTED
         exits = run.facts.get("exit")
         if exits is None or (exits.letter == "S" and exits.text.startswith("signal")):
-            return ended, ENDED if exits is None else EVICTED
-        return ended, COMPLETED
+            return end_time, ENDED if exits is None else EVICTED
+        return end_time, COMPLETED
 
 
 class ImportedRunEnd(NamedTuple):
@@ -269,25 +290,27 @@ class _Known(NamedTuple):
     ends: tuple[str, ...]
 
     @staticmethod
-    def of(alike: Sequence[RecordedRun], endings: dict[int, ImportedRunEnd]) -> _Known:
-        facts = _believed(statement for run in alike for statement in run.said)
-        own = [endings[id(run)] for run in alike if id(run) in endings]
-        entries = next((ending.entries for ending in own if ending.entries), ())
-        ends = [run.stopped for run in alike if run.stopped is not None]
-        if ends:  # a startd that died logged nothing when its jobs' connections broke
-            ends += [ending.lost for ending in own]
-        stopped = facts.get("stopped")
-        ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
-        attended = max((ending.attended for ending in own), default=0)
-        places = [place for ending in own for place in ending.places]
-        places += [run.over for run in alike if run.over]
-        places += [f"{s.source}:{s.line}" for run in alike for s in run.said if s.fact == "stopped"]
-        return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own), tuple(dict.fromkeys(places)))
+    def of(same_runs: Sequence[RecordedRun], run_ends: dict[int, ImportedRunEnd]) -> _Known:
+        facts = _believed(statement for run in same_runs for statement in run.said)
+        own_ends = [run_ends[id(run)] for run in same_runs if id(run) in run_ends]
+        entries = next((run_end.entries for run_end in own_ends if run_end.entries), ())
+        stop_times = [run.stopped for run in same_runs if run.stopped is not None]
+        if stop_times:  # a startd that died logged nothing when its jobs' connections broke
+            stop_times += [run_end.lost for run_end in own_ends]
+        stop = facts.get("stopped")
+        end_time = stop.value if stop is not None else entries[0][1].at if entries else max(stop_times, default=None)
+        attended = max((run_end.attended for run_end in own_ends), default=0)
+        places = [place for run_end in own_ends for place in run_end.places]
+        places += [run.over for run in same_runs if run.over]
+        places += [f"{s.source}:{s.line}" for run in same_runs for s in run.said if s.fact == "stopped"]
+        return _Known(
+            facts, _began(same_runs, facts), end_time, entries, attended, bool(own_ends), tuple(dict.fromkeys(places))
+        )
 
-    def ended_by(self, orphans: Iterable[ImportedRunEnd]) -> _Known:
+    def ended_by(self, orphan_ends: Iterable[ImportedRunEnd]) -> _Known:
         """Return the run with its end from a log that lacks its beginning: its program was never started."""
         until = EVER if self.ended is None else self.ended + SOON
-        for end in orphans:
+        for end in orphan_ends:
             place = end.entries[0][1]
             if (self.began or 0) <= place.at <= until:
                 return self._replace(entries=end.entries, ended=place.at, ends=(*end.places, *self.ends))
@@ -296,8 +319,8 @@ class _Known(NamedTuple):
     def is_begun_by(self, run: _Known) -> bool:
         """Return True if this is the shadow or claim of the run that a job event log has next."""
         slots = {slot.text for facts in (self.facts, run.facts) if (slot := facts.get("slot")) is not None}
-        alone = self.ended is None and not self.logged and run.logged and "placed" not in run.facts
-        return alone and len(slots) == 1
+        has_only_begin = self.ended is None and not self.logged and run.logged and "placed" not in run.facts
+        return has_only_begin and len(slots) == 1
 
     @property
     def begun(self) -> str:
@@ -318,57 +341,57 @@ class _Known(NamedTuple):
 def _each_once(runs: Iterable[_Known]) -> list[_Known]:
     """Return each run once: an end without a beginning, behind a gap, that is the end of the run before it is left out;
     a shadow or claim without an end is the beginning of the run that the job's log has next on that slot."""
-    distinct: list[_Known] = []
+    distinct_runs: list[_Known] = []
     for run in runs:
-        before = distinct[-1] if distinct else None
-        ended = before.ended if before is not None else None
-        begun = "placed" in run.facts or "began" in run.facts
-        if before is not None and before.is_begun_by(run):
-            distinct[-1] = run._replace(facts=before.facts | run.facts, began=before.began)
-        elif begun or ended is None or abs((run.began or 0) - ended) > SOON:
-            distinct.append(run)
-    return distinct
+        previous = distinct_runs[-1] if distinct_runs else None
+        previous_end = previous.ended if previous is not None else None
+        has_begin = "placed" in run.facts or "began" in run.facts
+        if previous is not None and previous.is_begun_by(run):
+            distinct_runs[-1] = run._replace(facts=previous.facts | run.facts, began=previous.began)
+        elif has_begin or previous_end is None or abs((run.began or 0) - previous_end) > SOON:
+            distinct_runs.append(run)
+    return distinct_runs
 
 
 def _believed(statements: Iterable[Statement]) -> dict[str, Statement]:
     """Return the statement of the most trusted source on each fact."""
-    believed: dict[str, Statement] = {}
+    believed_facts: dict[str, Statement] = {}
     for statement in statements:
-        known = believed.get(statement.fact)
-        if known is None or BELIEVED[statement.fact, statement.letter] < BELIEVED[known.fact, known.letter]:
-            believed[statement.fact] = statement
-    return believed
+        previous = believed_facts.get(statement.fact)
+        if previous is None or BELIEVED[statement.fact, statement.letter] < BELIEVED[previous.fact, previous.letter]:
+            believed_facts[statement.fact] = statement
+    return believed_facts
 
 
-def _began(alike: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
+def _began(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
     """Return when a run was given its slot, else when its program began; None if neither is known."""
-    placed = facts.get("placed") or facts.get("began")
-    if placed is not None:
-        return placed.value
-    return min((run.span[0] for run in alike if run.span is not None), default=None)
+    begin_statement = facts.get("placed") or facts.get("began")
+    if begin_statement is not None:
+        return begin_statement.value
+    return min((run.span[0] for run in same_runs if run.span is not None), default=None)
 
 
 def _endings(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd], list[ImportedRunEnd]]:
     """Return the end of each run in the job event logs, by the run's identity; and the ends of runs whose beginning
     these logs lack."""
-    endings: dict[int, ImportedRunEnd] = {}
-    orphans: list[ImportedRunEnd] = []
+    run_ends: dict[int, ImportedRunEnd] = {}
+    orphan_ends: list[ImportedRunEnd] = []
     for account in accounts:
-        begun = iter([run for run in account.runs if run.began is not None])
+        begun_runs = iter([run for run in account.runs if run.began is not None])
         run: RecordedRun | None = None
-        near: list[Entry] = []
+        near_entries: list[Entry] = []
         for entry in [*account.entries, None]:
-            over = next((place.at for number, place, _ in near if number in (_EVICTED, _DONE)), EVER)
-            if entry is None or entry[0] == _BEGINS or (entry[0] in (_EVICTED, _DONE) and entry[1].at > over + SOON):
+            over_at = next((place.at for number, place, _ in near_entries if number in (_EVICTED, _DONE)), EVER)
+            if entry is None or entry[0] == _BEGINS or (entry[0] in (_EVICTED, _DONE) and entry[1].at > over_at + SOON):
                 if run is not None:
-                    endings[id(run)] = ImportedRunEnd.of(near)
-                elif any(number in (_EVICTED, _DONE) for number, _, _ in near):
-                    orphans.append(ImportedRunEnd.of(near))
-                run = next(begun, None) if entry is not None and entry[0] == _BEGINS else None
-                near = []
+                    run_ends[id(run)] = ImportedRunEnd.of(near_entries)
+                elif any(number in (_EVICTED, _DONE) for number, _, _ in near_entries):
+                    orphan_ends.append(ImportedRunEnd.of(near_entries))
+                run = next(begun_runs, None) if entry is not None and entry[0] == _BEGINS else None
+                near_entries = []
             if entry is not None and entry[0] != _BEGINS:
-                near.append(entry)
-    return endings, orphans
+                near_entries.append(entry)
+    return run_ends, orphan_ends
 
 
 def _end_of(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -387,35 +410,37 @@ def _words(entries: Sequence[Entry]) -> str:
     return next((text for text in reasons if text and not text.startswith("Unspecified")), "")
 
 
-def _hints(entries: Sequence[Entry], code: str, attended: int, held: bool) -> Hints:
-    evicted = [facts for number, _, facts in entries if number == _EVICTED]
-    codes = [*(facts.get("reason_code", "") for facts in evicted), code]
-    again = [CAUSES["requeued"] for facts in evicted if facts.get("requeued") == "true"]
-    besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    known = next(filter(None, [*again, *(of_code(text, held) for text in codes)]), None)
-    return Hints(known, besides, bool(entries), attended)
+def _hints(entries: Sequence[Entry], code: str, attended: int, was_held: bool) -> Hints:
+    evictions = [facts for number, _, facts in entries if number == _EVICTED]
+    codes = [*(facts.get("reason_code", "") for facts in evictions), code]
+    requeue_causes = [CAUSES["requeued"] for facts in evictions if facts.get("requeued") == "true"]
+    other_causes = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
+    known_cause = next(filter(None, [*requeue_causes, *(of_code(text, was_held) for text in codes)]), None)
+    return Hints(known_cause, other_causes, bool(entries), attended)
 
 
-def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
+def _named(run: JobRun, full_names: dict[str, set[str]]) -> JobRun:
     """Return the run with its user's full name, if only one user has that name."""
-    names = full.get(run.user, ())
+    names = full_names.get(run.user, ())
     return evolve(run, user=next(iter(names))) if len(names) == 1 else run
 
 
 def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     """Return the run with its cause, and the text of the record that gives it. A run of unknown outcome was evicted if
     its slot's log gives a reason."""
-    moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
-    left = left_for(moves, run.ended)
-    reasons = [event.reason for _, event in left]
-    if moves and not hints.entries:
-        run = evolve(run, stimulus=(left or moves[-1:])[0][1].stimulus)
-    named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
-    cause = best_cause(named)
-    ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, logged=hints.entries)
-    death = ask() if cause.weak else None
+    slot_moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
+    leaving_moves = left_for(slot_moves, run.ended)
+    reasons = [event.reason for _, event in leaving_moves]
+    if slot_moves and not hints.entries:
+        run = evolve(run, stimulus=(leaving_moves or slot_moves[-1:])[0][1].stimulus)
+    stated_causes = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
+    cause = best_cause(stated_causes)
+    find_death = partial(
+        deaths.of_run, run.slot, run.job, run.began, run.ended, slot_moves, hints.attended, is_logged=hints.entries
+    )
+    death = find_death() if cause.weak else None
     if death is not None:
-        words, place = death.words(deaths.zone), death.stimulus
-        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=place, death=death)
-    said = run.said or (next(iter(reasons), "") if cause.weak else "")
-    return evolve(run, outcome=run.outcome if cause.weak else EVICTED, cause=cause, said=said)
+        text, place = death.words(deaths.zone), death.stimulus
+        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=text, stimulus=place, death=death)
+    reason_text = run.said or (next(iter(reasons), "") if cause.weak else "")
+    return evolve(run, outcome=run.outcome if cause.weak else EVICTED, cause=cause, said=reason_text)

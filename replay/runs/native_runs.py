@@ -72,8 +72,8 @@ class _NativeRunReader:
             if (run := self.active.get(self.last_of.get((event.cluster, event.proc), ""))) is not None:
                 run.signals.append(of_own(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
-            given = (match for match in event.matches if match.reason)
-            self.preferred.update((slot, match.reason) for match in given for slot in (match.slot, *match.preempts))
+            matches = (match for match in event.matches if match.reason)
+            self.preferred.update((slot, match.reason) for match in matches for slot in (match.slot, *match.preempts))
         return None
 
     def _moved(self, event: e.SlotTransitioned) -> None:
@@ -118,8 +118,8 @@ class _NativeRunReader:
             return None
         if event.outcome in _PLAIN:
             return self._run(run, event.ended or event.at, _PLAIN[event.outcome], position, event.stimulus)
-        own = of_own(event.cause, event.stimulus)
-        cause = best_cause([*run.of_job, own, *run.of_slot, *run.of_claim, *run.signals])
+        own_cause = of_own(event.cause, event.stimulus)
+        cause = best_cause([*run.of_job, own_cause, *run.of_slot, *run.of_claim, *run.signals])
         run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 

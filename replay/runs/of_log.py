@@ -41,8 +41,8 @@ def runs_of(log: EventStore, since: int = 0, until: int = EVER, *, evicted: bool
     were evicted then. Times in texts are in `zone`."""
     unknown = UnknownRuns()
     if is_imported(log):
-        imported = ImportedRuns(log, since, until, zone)
-        runs, unknown = imported.runs(), imported.unknown
+        imported_runs = ImportedRuns(log, since, until, zone)
+        runs, unknown = imported_runs.runs(), imported_runs.unknown
     else:
         runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
     if evicted:
@@ -66,18 +66,18 @@ def pool_events(log: EventStore) -> Iterator[tuple[int, e.Event]]:
         events += [(event, run) for event in _events_of(run)]
     events += [(event, None) for _, event in log.read() if isinstance(event, _SHARED)]
     keys: dict[int, str] = {}
-    for position, (event, own) in enumerate(sorted(events, key=lambda pair: pair[0].at), 1):
+    for position, (event, is_own) in enumerate(sorted(events, key=lambda pair: pair[0].at), 1):
         if isinstance(event, e.JobActivated):
-            keys[id(own)] = str(position)
-        yield position, replace(event, key=keys[id(own)]) if isinstance(event, e.JobExited) else event
+            keys[id(is_own)] = str(position)
+        yield position, replace(event, key=keys[id(is_own)]) if isinstance(event, e.JobExited) else event
 
 
-def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:
+def _submission(first_run: JobRun, runs: list[JobRun]) -> e.Event:
     """Return the submission of a cluster at its first run's beginning, with the least count of its jobs."""
-    count = max(JobId.parse(run.job).proc for run in runs if run.cluster == first.cluster) + 1
-    ad = {"User": quoted(first.user), "AcctGroup": quoted(first.group)}
+    count = max(JobId.parse(run.job).proc for run in runs if run.cluster == first_run.cluster) + 1
+    ad = {"User": quoted(first_run.user), "AcctGroup": quoted(first_run.group)}
     return e.ClusterSubmitted(
-        first.began, "reported", first.begun, int(first.cluster), first.user, ad, count, (), "Idle"
+        first_run.began, "reported", first_run.begun, int(first_run.cluster), first_run.user, ad, count, (), "Idle"
     )
 
 

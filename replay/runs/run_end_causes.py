@@ -120,8 +120,8 @@ def cause_of_move(reason: str) -> str:
 
 def meaning(reason: str) -> str:
     """Return what a startd's reason means in plain words; empty if the table has no words for it."""
-    _, code, _, words = _reason(reason)
-    return words or (cause_words(code) if code else "")
+    _, code, _, text = _reason(reason)
+    return text or (cause_words(code) if code else "")
 
 
 def of_reason(reason: str) -> Cause | None:
@@ -129,14 +129,14 @@ def of_reason(reason: str) -> Cause | None:
     return CAUSES.get(_reason(reason)[2])
 
 
-def of_code(text: str, held: bool = True) -> Cause | None:
+def of_code(text: str, is_held: bool = True) -> Cause | None:
     """Return the cause of an HTCondor vacate or hold code; None if it has none, or is not a number. A job
-    with a hold code is not `held` if it cools down or waits again instead."""
+    with a hold code is not `is_held` if it cools down or waits again instead."""
     if not text.isdecimal() or not int(text):
         return None
     if int(text) >= FIRST_VACATE_CODE:
         return _CODES.get(int(text))
-    return CAUSES["held"] if held else CAUSES["transfer"] if int(text) in TRANSFER_CODES else CAUSES["given_back"]
+    return CAUSES["held"] if is_held else CAUSES["transfer"] if int(text) in TRANSFER_CODES else CAUSES["given_back"]
 
 
 def of_own(word: str, stimulus: str = "") -> Cause | None:
@@ -149,5 +149,5 @@ def of_own(word: str, stimulus: str = "") -> Cause | None:
 def best_cause(causes: Iterable[Cause | None]) -> Cause:
     """Return the most specific of several causes, the most trusted first: the first that is not weak, else the first;
     ``unknown`` if there is none."""
-    known = [cause for cause in causes if cause is not None]
-    return next((cause for cause in known if not cause.weak), known[0] if known else UNKNOWN)
+    known_causes = [cause for cause in causes if cause is not None]
+    return next((cause for cause in known_causes if not cause.weak), known_causes[0] if known_causes else UNKNOWN)

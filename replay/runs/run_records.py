@@ -69,9 +69,9 @@ class Records:
 
     def read(self, records: Iterable[tuple[int, e.Event]]) -> Records:
         for position, event in records:
-            take = _TAKE.get(type(event))
-            if take is not None and (event.at <= self.at or isinstance(event, e.SourceEvent | e.AdsKept)):
-                take(self, position, event)
+            take_event = _TAKE.get(type(event))
+            if take_event is not None and (event.at <= self.at or isinstance(event, e.SourceEvent | e.AdsKept)):
+                take_event(self, position, event)
         return self
 
     def read_job(self, log: EventStore) -> Records:
@@ -80,21 +80,24 @@ class Records:
         places = PlaceNames(log)
         streams = [*(p.stream for p in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
         self.read(sorted((pair for stream in streams for pair in log.read_stream(stream)), key=lambda pair: pair[0]))
-        first = min((r.at for heard in self.heard.values() for r in heard if r.letter not in "HPS"), default=0)
-        return self.read(records_between(log, places, "startlog", first - LINGERING, min(self._over(), self.at)))
+        first_entry = min(
+            (record.at for records in self.heard.values() for record in records if record.letter not in "HPS"),
+            default=0,
+        )
+        return self.read(records_between(log, places, "startlog", first_entry - LINGERING, min(self._over(), self.at)))
 
     def _over(self) -> int:
         """Return when all jobs had left the queue, with some time for their slots; EVER if they are still there."""
-        lasts = []
-        for heard in self.heard.values():
-            last = next((record for record in reversed(heard) if record.letter in "UE"), None)
-            lasts.append(last.at if last is not None and last.what in LEFT else EVER)
-        return min(max(lasts, default=EVER) + LINGERING, EVER)
+        last_times = []
+        for records_of_job in self.heard.values():
+            last_entry = next((record for record in reversed(records_of_job) if record.letter in "UE"), None)
+            last_times.append(last_entry.at if last_entry is not None and last_entry.what in LEFT else EVER)
+        return min(max(last_times, default=EVER) + LINGERING, EVER)
 
-    def _hear(self, job: Job, heard: JobRecord) -> None:
-        asked = self.only is None or (job[0] == self.only[0] and self.only[1] in (None, job[1]))
-        if asked and job[0] > 0 and job[1] >= 0:
-            self.heard.setdefault(job, []).append(heard)
+    def _hear(self, job: Job, record: JobRecord) -> None:
+        is_wanted = self.only is None or (job[0] == self.only[0] and self.only[1] in (None, job[1]))
+        if is_wanted and job[0] > 0 and job[1] >= 0:
+            self.heard.setdefault(job, []).append(record)
 
     def on_source(self, position: int, event: e.SourceFound) -> None:
         self.sources.take(event)
@@ -115,8 +118,8 @@ class Records:
         for at, line, proc, _, number, text in event.entries:
             self.last = max(self.last, at)
             if number in ENTRIES and at <= self.at:
-                heard = JobRecord(position, letter, chain, source, line, at, str(number), text)
-                self._hear((cluster, proc), heard)
+                record = JobRecord(position, letter, chain, source, line, at, str(number), text)
+                self._hear((cluster, proc), record)
 
     def on_ads(self, position: int, event: e.AdsKept) -> None:
         place = place_of(event.stimulus)
@@ -124,31 +127,31 @@ class Records:
             return
         letter, _ = self.sources.letter(place.source)
         columns = index(event)
-        lines, left, came = columns.lines, columns.micros("left"), columns.micros("qdate")
+        lines, departures, queue_times = columns.lines, columns.micros("left"), columns.micros("qdate")
         clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
-        chosen = [
+        chosen_ads = [
             number
             for number in range(event.count)
-            if came[number] <= self.until
-            and left[number] <= self.at
-            and (letter != "H" or not 0 < left[number] < self.since)
+            if queue_times[number] <= self.until
+            and departures[number] <= self.at
+            and (letter != "H" or not 0 < departures[number] < self.since)
             and (self.only is None or (clusters[number] == self.only[0] and self.only[1] in (None, procs[number])))
         ]
-        self.passed = self.passed or len(chosen) < event.count
-        if not chosen:
+        self.passed = self.passed or len(chosen_ads) < event.count
+        if not chosen_ads:
             return
         ads = select(event, ATTRIBUTES)
-        for number in chosen:
+        for number in chosen_ads:
             ad, at = ads[number], RecordPlace(place.source, lines[number])
             if letter == "H":
-                self.left[at] = left[number]
+                self.left[at] = departures[number]
             for name, values in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
                 if name in ad:
                     values[at] = plain(ad[name])
             body = json.dumps(ad)
-            heard = JobRecord(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
-            self._hear((clusters[number], procs[number]), heard)
-            self.last = max(self.last, left[number])
+            record = JobRecord(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
+            self._hear((clusters[number], procs[number]), record)
+            self.last = max(self.last, departures[number])
 
     def on_job(self, position: int, event: e.JobReported) -> None:
         self.last = max(self.last, event.at)
@@ -165,10 +168,10 @@ class Records:
         if event.said == "shadow_began" and place is not None:
             self._begun[shadow] = place
         elif event.said == "shadow_gone":
-            begun = self._begun.pop(shadow, None)
-            unstarted = event.facts.get("status") == NOT_STARTED or event.facts.get("reason") == NOT_SWITCHED
-            if begun is not None and unstarted:
-                self.codes[begun] = _REFUSED
+            begun_place = self._begun.pop(shadow, None)
+            never_started = event.facts.get("status") == NOT_STARTED or event.facts.get("reason") == NOT_SWITCHED
+            if begun_place is not None and never_started:
+                self.codes[begun_place] = _REFUSED
 
     def on_slot(self, position: int, event: e.SlotReported) -> None:
         self.last = max(self.last, event.at)
@@ -195,20 +198,20 @@ class Records:
         if event.daemon != "startd" or event.said not in ("began", "ended"):
             return
         chain = self._chain(event)
-        over = replace(event, at=self._said_last.get(chain, event.at))
-        for slot in [slot for slot, (_, its_chain) in self._jobs.items() if its_chain == chain]:
-            self._say(self._jobs.pop(slot)[0], position, over, "over", {"slot": slot})
+        last_event = replace(event, at=self._said_last.get(chain, event.at))
+        for slot in [slot for slot, (_, job_chain) in self._jobs.items() if job_chain == chain]:
+            self._say(self._jobs.pop(slot)[0], position, last_event, "over", {"slot": slot})
 
     def _chain(self, event: e.Event) -> int:
         place = place_of(event.stimulus)
         return 0 if place is None else self.chain_of(place.source)
 
-    def _say(self, job: Job, position: int, event: e.Event, what: str, facts: dict[str, str]) -> None:
+    def _say(self, job: Job, position: int, event: e.Event, what_happened: str, facts: dict[str, str]) -> None:
         place = place_of(event.stimulus)
         if place is not None:
             letter, chain = self.sources.letter(place.source)
             body = json.dumps(facts)
-            self._hear(job, JobRecord(position, letter, chain, place.source, place.line, event.at, what, body))
+            self._hear(job, JobRecord(position, letter, chain, place.source, place.line, event.at, what_happened, body))
 
 
 _TAKE: Final = handlers_of(Records)

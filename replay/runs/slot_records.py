@@ -74,27 +74,27 @@ class SlotRecords:
         near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
         begin = next((at for at in near if _activates(records[at][1], job)), None)
         if begin is None:
-            busy_moves = (at for at in near if _gets_busy(records[at][1]))
-            begin = next((at for at in busy_moves if not _is_other(records[max(0, at - 1)][1], job)), None)
+            busy_times = (at for at in near if _gets_busy(records[at][1]))
+            begin = next((at for at in busy_times if not _is_other(records[max(0, at - 1)][1], job)), None)
         if begin is None:
             return []
-        part: list[e.LoggedEvent] = []
-        busy = False
+        run_records: list[e.LoggedEvent] = []
+        is_busy = False
         for position, event in records[begin:]:
-            part.append((position, event))
+            run_records.append((position, event))
             if isinstance(event, e.SlotDestroyed | e.SlotCreated):
                 break
             if isinstance(event, e.SlotTransitioned):
-                busy = busy or event.target == "Claimed/Busy"
-                if busy and is_free(event):
+                is_busy = is_busy or event.target == "Claimed/Busy"
+                if is_busy and is_free(event):
                     break
-        return part
+        return run_records
 
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
         """Return the first job that was started on a slot, or on one that was carved from it, between two instants;
         None if their logs show none."""
-        firsts = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
-        return min(firsts, key=lambda begun: begun.at, default=None)
+        first_jobs = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
+        return min(first_jobs, key=lambda begun: begun.at, default=None)
 
     def was_used(self, slot: str, at: int) -> bool:
         """Return True if the claim under which a slot ran a job at about an instant had run another job before."""
@@ -132,16 +132,16 @@ class SlotRecords:
     def next_job(self, slot: str, job: str, at: int, run: list[e.LoggedEvent]) -> Next | None:
         """Return the job that preempted another one at an instant: the slot went from it to the next claim without
         becoming free; None if there is none."""
-        last = run[-1] if left_for(run, at) else None
-        if last is None or not isinstance(last[1], e.SlotTransitioned):
+        last_record = run[-1] if left_for(run, at) else None
+        if last_record is None or not isinstance(last_record[1], e.SlotTransitioned):
             return None
-        if state(last[1].source) != "Preempting" or state(last[1].target) != "Claimed":
+        if state(last_record[1].source) != "Preempting" or state(last_record[1].target) != "Claimed":
             return None
         user = ""
         records = self.records(slot)
-        evicted = next((record for record in reversed(run) if _preempts(record[1])), last)
-        for position, event in records[records.index(evicted) :]:
-            if event.at > last[1].at + TAKEN:
+        eviction_record = next((record for record in reversed(run) if _preempts(record[1])), last_record)
+        for position, event in records[records.index(eviction_record) :]:
+            if event.at > last_record[1].at + TAKEN:
                 break
             if isinstance(event, e.SlotReported):
                 user = event.facts.get("user", user) if event.said == "owner" else user
@@ -152,16 +152,20 @@ class SlotRecords:
     def eviction(self, at: int, run: list[e.LoggedEvent]) -> tuple[dict[str, str], list[str]]:
         """Return why a slot evicted a job at an instant by the slot's log (``why`` in plain words, ``moved`` in the
         startd's), and the places of these records. `run`: the slot's records of the run."""
-        leaving = [record for record in left_for(run, at) if record[1].at // SECOND <= at // SECOND]
-        if not leaving:
+        leaving_moves = [record for record in left_for(run, at) if record[1].at // SECOND <= at // SECOND]
+        if not leaving_moves:
             return {}, []
         facts: dict[str, str] = {}
-        reasons = [(event, event.reason) for _, event in leaving if event.reason]
+        reasons = [(event, event.reason) for _, event in leaving_moves if event.reason]
         if reasons:
-            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in reasons))
-            plain = next((words for _, reason in reasons if (words := meaning(reason))), "")
-            went = f"the slot went to {leaving[-1][1].target}"
-            facts |= {"why": plain, "moved": f"{went}: {texts}"} if plain else {"why": texts, "moved": went}
+            reason_text = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in reasons))
+            plain_reason = next((meaning_text for _, reason in reasons if (meaning_text := meaning(reason))), "")
+            target_text = f"the slot went to {leaving_moves[-1][1].target}"
+            facts |= (
+                {"why": plain_reason, "moved": f"{target_text}: {reason_text}"}
+                if plain_reason
+                else {"why": reason_text, "moved": target_text}
+            )
         return facts, [event.stimulus for event, _ in reasons]
 
 
@@ -169,9 +173,9 @@ def _activates(event: e.Event, job: str) -> bool:
     return isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job") == job
 
 
-def _is_other(before: e.Event, job: str) -> bool:
+def _is_other(previous: e.Event, job: str) -> bool:
     """Return True if a slot becomes busy with another job, by the record before that move."""
-    return isinstance(before, e.SlotReported) and before.said == "activated" and not _activates(before, job)
+    return isinstance(previous, e.SlotReported) and previous.said == "activated" and not _activates(previous, job)
 
 
 def _preempts(event: e.Event) -> bool:
@@ -199,14 +203,14 @@ def left_for(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransit
     """Return the moves by which a slot evicts a job at an instant: the moves towards the end since it was last Busy, up
     to that instant (or a little later, since two daemons log it); none if the slot was free long before."""
     until = [record for record in run if record[1].at <= at + LATER]
-    moved = [event for _, event in until if isinstance(event, e.SlotTransitioned)]
-    if moved and is_free(moved[-1]) and moved[-1].at < at - FREE:
+    slot_moves = [event for _, event in until if isinstance(event, e.SlotTransitioned)]
+    if slot_moves and is_free(slot_moves[-1]) and slot_moves[-1].at < at - FREE:
         return []
-    busy = [
+    busy_indexes = [
         number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _works(event)
     ]
-    leaving = moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
-    return [record for record in leaving if record is leaving[0] or state(record[1].target) == "Preempting"]
+    leaving_moves = moves(until[busy_indexes[-1] + 1 if busy_indexes else 0 :], "Retiring", "Preempting")
+    return [record for record in leaving_moves if record is leaving_moves[0] or state(record[1].target) == "Preempting"]
 
 
 def ended_by_protocol(run: list[e.LoggedEvent], at: int) -> bool:
@@ -216,8 +220,8 @@ def ended_by_protocol(run: list[e.LoggedEvent], at: int) -> bool:
 
 def _works(event: e.SlotTransitioned) -> bool:
     """Return True if a slot's job runs, or is suspended without being evicted: a retiring job may be suspended too."""
-    stopped = event.target == "Claimed/Suspended" and event.source != "Claimed/Retiring"
-    return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or stopped
+    is_stopped = event.target == "Claimed/Suspended" and event.source != "Claimed/Retiring"
+    return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or is_stopped
 
 
 def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:

@@ -51,11 +51,11 @@ class _ScenarioLines:
 
     def block(self, opened: int) -> str:
         """Return the lines up to ``end``. Raise PlayError if there is none."""
-        first = self.number
+        first_line = self.number
         while self.number < len(self.lines):
             self.number += 1
             if self.lines[self.number - 1].strip() == "end":
-                return "\n".join(self.lines[first : self.number - 1]) + "\n"
+                return "\n".join(self.lines[first_line : self.number - 1]) + "\n"
         raise PlayError("this configuration goes on to the end of the scenario: close it with a line `end`", opened)
 
 
@@ -104,14 +104,14 @@ class _ScenarioReader:
 
     def read_machine(self, words: list[str]) -> None:
         name = words[0] if words else usage("machine")
-        given = {}
+        equipment = {}
         for word in words[1:]:
-            assigned = ASSIGNED.fullmatch(word)
-            if assigned is None or assigned[1] not in _EQUIPMENT:
+            assignment = ASSIGNED.fullmatch(word)
+            if assignment is None or assignment[1] not in _EQUIPMENT:
                 hint = did_you_mean(word, [f"{each}=" for each in _EQUIPMENT], most=1)
                 raise ValueError(f"{word!r} is nothing that a machine has: {HEADS['machine']}{hint and f'; {hint}'}")
-            given[assigned[1]] = amount(assigned[2])
-        count = given.pop("count", 0)
+            equipment[assignment[1]] = amount(assignment[2])
+        count = equipment.pop("count", 0)
         if not _MACHINE.fullmatch(name):
             raise ValueError(f"{name!r} is not a name of a machine: letters, digits, dots and dashes")
         names = [f"{name}{number}" for number in range(1, count + 1)] if 0 < count <= MOST else [name]
@@ -120,23 +120,23 @@ class _ScenarioReader:
         for each in names:
             if each in self.machines:
                 raise ValueError(f"there is a machine {each} already")
-            self.machines[each] = ScenarioMachine(each, line=self.text.number, **given)
+            self.machines[each] = ScenarioMachine(each, line=self.text.number, **equipment)
 
     def read_at(self, words: list[str]) -> None:
         line = self.text.number
         verb = next((number for number, word in enumerate(words) if not of_time(word)), len(words))
         sources: tuple[ConfigurationSource, ...] = ()
-        no_file = all(word in (self.machines or (DEFAULT,)) for word in words[verb + 1 :])
-        if words[verb : verb + 1] == ["reconfigure"] and no_file:
+        names_no_file = all(word in (self.machines or (DEFAULT,)) for word in words[verb + 1 :])
+        if words[verb : verb + 1] == ["reconfigure"] and names_no_file:
             sources = (ConfigurationSource(line, text=self.text.block(line)),)
         self.happens.append((line, words, sources))
 
     def read_expect(self, words: list[str]) -> None:
         if not self.happens:
             raise ValueError("`expect` means the instant of the `at` line before it: write at TIME expect ...")
-        before = self.happens[-1][1]
-        count = 2 if len(before) > 1 and takes_two(before[0]) and is_clock(before[1]) else 1
-        self.happens.append((self.text.number, [*before[:count], "expect", *words], ()))
+        previous_words = self.happens[-1][1]
+        count = 2 if len(previous_words) > 1 and takes_two(previous_words[0]) and is_clock(previous_words[1]) else 1
+        self.happens.append((self.text.number, [*previous_words[:count], "expect", *words], ()))
 
 
 def read(text: str) -> Scenario:
@@ -148,11 +148,11 @@ def read(text: str) -> Scenario:
         source.number += 1
         line = source.number
         with _at(line):
-            words = split(source.lines[line - 1])
-            if words and words[0] not in heads:
-                raise ValueError(f"{words[0]!r} begins no line of a scenario{_suggested(words[0], heads)}")
-            if words:
-                heads[words[0]](words[1:])
+            first_words = split(source.lines[line - 1])
+            if first_words and first_words[0] not in heads:
+                raise ValueError(f"{first_words[0]!r} begins no line of a scenario{_suggested(first_words[0], heads)}")
+            if first_words:
+                heads[first_words[0]](first_words[1:])
     return _scenario(reader)
 
 
@@ -168,25 +168,27 @@ def _at(line: int) -> Iterator[None]:
 def _scenario(reader: _ScenarioReader) -> Scenario:
     if not reader.machines:
         reader.machines[DEFAULT] = ScenarioMachine(DEFAULT)
-    for each in reader.sources:
-        if each.machine and each.machine not in reader.machines:
-            raise PlayError(f"there is no machine {each.machine}{_suggested(each.machine, reader.machines)}", each.line)
+    for source in reader.sources:
+        if source.machine and source.machine not in reader.machines:
+            raise PlayError(
+                f"there is no machine {source.machine}{_suggested(source.machine, reader.machines)}", source.line
+            )
     calendar = ScenarioCalendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
-    line, words = reader.until
+    line, until_words = reader.until
     with _at(line):
-        end = instant(words, calendar) if line else 0
+        end = instant(until_words, calendar) if line else 0
     steps: list[ScenarioStep] = []
-    known = StatementContext(calendar, tuple(reader.machines), end, _configured(reader))
-    for line, words, sources in reader.happens:
+    context = StatementContext(calendar, tuple(reader.machines), end, _configured(reader))
+    for line, until_words, sources in reader.happens:
         with _at(line):
-            steps += steps_of(line, words, sources, known)
+            steps += steps_of(line, until_words, sources, context)
             if len(steps) > MOST:
                 raise ValueError(f"these are more than {MOST:,} steps in all: let things happen less often")
     steps.sort(key=lambda step: (step.at, _ORDER.get(step.verb, 2)))
     end = end or (steps[-1].at if steps else 0) + REST
-    late = next((step for step in steps if step.at > end and step.verb != "unread"), None)
-    if late is not None:
-        raise PlayError("this lies behind the scenario's end: make `until` later", late.line)
+    late_step = next((step for step in steps if step.at > end and step.verb != "unread"), None)
+    if late_step is not None:
+        raise PlayError("this lies behind the scenario's end: make `until` later", late_step.line)
     return Scenario(
         calendar,
         reader.start is not None,
@@ -200,15 +202,15 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
 
 def _configured(reader: _ScenarioReader) -> frozenset[str]:
     """Return the names that the scenario's own configuration and its lines about machines mention, in lower case."""
-    blocks = (source.text for sources in (reader.sources, *(each[2] for each in reader.happens)) for source in sources)
+    blocks = (source.text for sources in (reader.sources, *(step[2] for step in reader.happens)) for source in sources)
     lines = (" ".join(words) for _, words, _ in reader.happens if _JOB_VERBS.isdisjoint(words))
     return frozenset(name.lower() for text in (*blocks, *lines) for name in NAME.findall(text))
 
 
-def _suggested(word: str, known: Mapping[str, object]) -> str:
+def _suggested(word: str, known_words: Mapping[str, object]) -> str:
     """Return the words that are spelled alike, or all, as the rest of a sentence."""
-    hint = did_you_mean(word, known)
-    return f"; {hint}" if hint else f": there are {', '.join(list(known)[:30])}"
+    hint = did_you_mean(word, known_words)
+    return f"; {hint}" if hint else f": there are {', '.join(list(known_words)[:30])}"
 
 
 def usage(head: str) -> NoReturn:

@@ -28,16 +28,16 @@ def length(word: str) -> int:
     """Return a length of time, written as one word, in microseconds. Raise ValueError if it is none."""
     amount, clock = _LENGTH.fullmatch(word), _CLOCK.fullmatch(word)
     if amount:
-        micros = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
+        microseconds = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
     elif clock:
-        first, second, third = clock.groups()
-        parts = (0, int(first), int(second)) if third is None else (int(first), int(second), int(third))
-        micros = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
+        first_number, second, third = clock.groups()
+        parts = (0, int(first_number), int(second)) if third is None else (int(first_number), int(second), int(third))
+        microseconds = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
     else:
         raise ValueError(f"{word!r} is not a length of time: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
-    if micros > LONGEST:
+    if microseconds > LONGEST:
         raise ValueError(f"{word!r} is longer than a century")
-    return micros
+    return microseconds
 
 
 def takes_two(word: str) -> bool:
@@ -73,25 +73,25 @@ class ScenarioCalendar:
         """Return an instant since the start as the zone's date and time."""
         return datetime.fromtimestamp((self.start + instant) / SECOND, self.zone)
 
-    def _since(self, when: datetime) -> int:
-        since = round(when.replace(tzinfo=self.zone).timestamp() * SECOND) - self.start
+    def _since(self, time: datetime) -> int:
+        since = round(time.replace(tzinfo=self.zone).timestamp() * SECOND) - self.start
         if abs(since) > LONGEST:
-            raise ValueError(f"{when.date()} is more than a century from the start")
+            raise ValueError(f"{time.date()} is more than a century from the start")
         return since
 
     def instant(self, words: list[str]) -> int:
         """Return the instant of one or two words, in microseconds since the start. Raise ValueError if they name none,
         or one before the start."""
-        first, clock = words[0], words[1] if len(words) > 1 else ""
-        days = _DAYS.fullmatch(first)
-        if _DATE.fullmatch(first):
-            since = self._since(datetime.fromisoformat(first) + _of_day(clock or "0:00"))
-        elif first.capitalize() in DAYS:
-            since = self._weekday(DAYS.index(first.capitalize()), _of_day(clock or "0:00"))
+        first_word, clock = words[0], words[1] if len(words) > 1 else ""
+        days = _DAYS.fullmatch(first_word)
+        if _DATE.fullmatch(first_word):
+            since = self._since(datetime.fromisoformat(first_word) + _of_day(clock or "0:00"))
+        elif first_word.capitalize() in DAYS:
+            since = self._weekday(DAYS.index(first_word.capitalize()), _of_day(clock or "0:00"))
         elif days and clock:
             since = int(days[1]) * DAY + round(_of_day(clock).total_seconds()) * SECOND
         else:
-            return length(first)
+            return length(first_word)
         if since < 0:
             raise ValueError(f"{' '.join(words)} lies before the scenario's start, {format_time(self.at(0))}")
         return since
@@ -102,31 +102,31 @@ class ScenarioCalendar:
 
     def _weekday(self, day: int, clock: timedelta) -> int:
         start = self.at(0)
-        ahead = (day - start.weekday()) % 7
+        days_ahead = (day - start.weekday()) % 7
         midnight = datetime(start.year, start.month, start.day)
-        first = self._since(midnight + timedelta(days=ahead) + clock)
-        return first if first >= 0 else self._since(midnight + timedelta(days=ahead + 7) + clock)
+        first_time = self._since(midnight + timedelta(days=days_ahead) + clock)
+        return first_time if first_time >= 0 else self._since(midnight + timedelta(days=days_ahead + 7) + clock)
 
 
 def begin(date: str, clock: str, zone: tzinfo) -> int:
     """Return the instant (microseconds since the epoch) of a date and a time of day. Raise ValueError if there is no
     such date or time."""
-    when = datetime.fromisoformat(date) + _of_day(clock)
-    if not 1971 <= when.year <= 9000:
+    time = datetime.fromisoformat(date) + _of_day(clock)
+    if not 1971 <= time.year <= 9000:
         raise ValueError(f"{date}: the years from 1971 to 9000 can be played")
-    return round(when.replace(tzinfo=zone).timestamp() * SECOND)
+    return round(time.replace(tzinfo=zone).timestamp() * SECOND)
 
 
 def elapsed(instant: int) -> str:
     """Format an instant since the start as a scenario writes it: ``0:00:10``, ``2d 3:00:00``."""
-    seconds, rest = divmod(instant, SECOND)
+    seconds, microseconds = divmod(instant, SECOND)
     days, seconds = divmod(seconds, 86_400)
     text = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if rest:
-        text += f".{rest // 1000:03}"
+    if microseconds:
+        text += f".{microseconds // 1000:03}"
     return f"{days}d {text}" if days else text
 
 
-def format_time(when: datetime) -> str:
+def format_time(time: datetime) -> str:
     """Format a date and time for people: ``Mon 2026-11-02 08:30:00``."""
-    return f"{DAYS[when.weekday()]} {when:%Y-%m-%d %H:%M:%S}"
+    return f"{DAYS[time.weekday()]} {time:%Y-%m-%d %H:%M:%S}"

@@ -29,10 +29,10 @@ def split(line: str) -> list[str]:
     ValueError if a quote or bracket is not closed."""
     words: list[str] = []
     word, closing, quoted = "", "", False
-    previous = ""
+    previous_char = ""
     for char in line:
         if quoted:
-            quoted = char != '"' or previous == "\\"
+            quoted = char != '"' or previous_char == "\\"
         elif char == '"':
             quoted = True
         elif char in _OPEN:
@@ -45,10 +45,10 @@ def split(line: str) -> list[str]:
             word = ""
             if char == "#":
                 return _joined(words)
-            previous = ""
+            previous_char = ""
             continue
         word += char
-        previous = char if not (char == "\\" and previous == "\\") else ""
+        previous_char = char if not (char == "\\" and previous_char == "\\") else ""
     if quoted or closing:
         raise ValueError(f"{line.strip()!r} ends where {closing[0] if not quoted else 'a quote'} is still to come")
     if word:
@@ -60,9 +60,11 @@ def _joined(words: list[str]) -> list[str]:
     """Join ``KeyboardIdle = 0`` to the one word that it means."""
     joined: list[str] = []
     for word in words:
-        lacks = joined and joined[-1].endswith("=") and _ASSIGNABLE.fullmatch(joined[-1].removesuffix("="))
-        begins = joined and word.startswith("=") and not word.startswith("==") and _ASSIGNABLE.fullmatch(joined[-1])
-        if lacks or begins:
+        lacks_value = joined and joined[-1].endswith("=") and _ASSIGNABLE.fullmatch(joined[-1].removesuffix("="))
+        begins_with_value = (
+            joined and word.startswith("=") and not word.startswith("==") and _ASSIGNABLE.fullmatch(joined[-1])
+        )
+        if lacks_value or begins_with_value:
             joined[-1] += word
         else:
             joined.append(word)
@@ -87,22 +89,22 @@ def read_job_word(name: str, value: str, verb: Verb, configured: Collection[str]
     the configuration reads. A text in quotes under an attribute's own spelling (``ConcurrencyLimits="XSW"``) sets that
     attribute: commands would keep the quotes.
     """
-    prefix = next((each for each in ("+", "my.") if name.lower().startswith(each)), "")
+    prefix = next((candidate for candidate in ("+", "my.") if name.lower().startswith(candidate)), "")
     if prefix:
         return JobWord(False, name[len(prefix) :], expression(value))
-    is_text = value.startswith('"') and name in ATTRIBUTES
-    if verb.commands and is_command(name) and not is_text:
+    is_string = value.startswith('"') and name in ATTRIBUTES
+    if verb.commands and is_command(name) and not is_string:
         return JobWord(True, name, value)
-    spelled = {each.lower(): each for each in ATTRIBUTES}
-    if name.lower() in spelled:
-        return JobWord(False, spelled[name.lower()], expression(value))
+    spellings = {candidate.lower(): candidate for candidate in ATTRIBUTES}
+    if name.lower() in spellings:
+        return JobWord(False, spellings[name.lower()], expression(value))
     if name.lower() in configured:
         return JobWord(False, name, expression(value))
-    known = [*verb.options, *ATTRIBUTES, *(known_commands() - spelled.keys() if verb.commands else ())]
+    known_names = [*verb.options, *ATTRIBUTES, *(known_commands() - spellings.keys() if verb.commands else ())]
     kinds = "neither a submit command nor an attribute of jobs" if verb.commands else "not an attribute of jobs"
-    hint = did_you_mean(name, known, most=1)
-    own = f"`+{name}={value}` sets a custom attribute"
-    raise ValueError(f"{name!r} is {kinds}; {hint + ' ' if hint else ''}{own}")
+    hint = did_you_mean(name, known_names, most=1)
+    attribute_hint = f"`+{name}={value}` sets a custom attribute"
+    raise ValueError(f"{name!r} is {kinds}; {hint + ' ' if hint else ''}{attribute_hint}")
 
 
 MOST = 1_000_000  #: the greatest number of steps of a scenario
@@ -149,8 +151,8 @@ class _LineWords:
         if not self.words:
             raise ValueError("a time is wanted here: 0:10, 1:02:03, 2d 3:00, or Mon 08:30")
         two = takes_two(self.words[0]) and len(self.words) > 1 and is_clock(self.words[1])
-        taken, self.words = self.words[: 1 + two], self.words[1 + two :]
-        return self.calendar.instant(taken)
+        taken_words, self.words = self.words[: 1 + two], self.words[1 + two :]
+        return self.calendar.instant(taken_words)
 
     def after(self, word: str) -> bool:
         """Take this word if it comes next; return True if it did."""
@@ -160,16 +162,16 @@ class _LineWords:
         return True
 
     def next(self) -> str:
-        taken, self.words = self.words[0], self.words[1:]
-        return taken
+        taken_words, self.words = self.words[0], self.words[1:]
+        return taken_words
 
 
 def instant(words: list[str], calendar: ScenarioCalendar) -> int:
     """Return the instant that all of the words name. Raise ValueError if they name none."""
-    rest = _LineWords(words, calendar)
-    at = rest.instant()
-    if rest.words:
-        raise ValueError(f"{rest.words[0]!r} is not part of a time")
+    remaining = _LineWords(words, calendar)
+    at = remaining.instant()
+    if remaining.words:
+        raise ValueError(f"{remaining.words[0]!r} is not part of a time")
     return at
 
 
@@ -185,28 +187,28 @@ class _StatementTimes:
     dated: bool
 
 
-def _when(words: list[str], known: StatementContext) -> tuple[_StatementTimes, list[str]]:
+def _when(words: list[str], context: StatementContext) -> tuple[_StatementTimes, list[str]]:
     """Return the times of a line, and its words behind them."""
-    rest = _LineWords(words, known.calendar)
-    at = rest.instant()
+    remaining = _LineWords(words, context.calendar)
+    at = remaining.instant()
     lasts = every = until = 0
-    if rest.after("to"):
-        lasts = rest.instant() - at
+    if remaining.after("to"):
+        lasts = remaining.instant() - at
         if lasts <= 0:
             raise ValueError("what holds from one time to another must end later than it begins")
-    if rest.after("every"):
-        if not rest.words:
+    if remaining.after("every"):
+        if not remaining.words:
             raise ValueError("every needs a length of time: every 1d")
-        every = length(rest.next())
+        every = length(remaining.next())
         if not every:
             raise ValueError("every 0 would never come to an end")
-        until = rest.instant() if rest.after("until") else known.end
+        until = remaining.instant() if remaining.after("until") else context.end
         if not until:
             raise ValueError("what happens again and again needs an end: `every 1d until 7d`, or a line `until 7d`")
         if (until - at) // every > MOST:
             raise ValueError(f"that would be more than {MOST:,} times")
-    dated = takes_two(words[0]) and not words[0].endswith("d")
-    return _StatementTimes(at, lasts, every, until, dated), rest.words
+    has_date = takes_two(words[0]) and not words[0].endswith("d")
+    return _StatementTimes(at, lasts, every, until, has_date), remaining.words
 
 
 def _repeated(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int]:
@@ -222,22 +224,22 @@ def _repeated(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int
 
 
 def steps_of(
-    line: int, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
+    line: int, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> list[ScenarioStep]:
     """Return the steps of a line. Raise ValueError if the line cannot be understood."""
-    when, rest = _when(words, known)
-    if not rest:
+    times, remaining = _when(words, context)
+    if not remaining:
         raise ValueError(f"nothing happens here: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
-    step = _step(ScenarioStep(line, when.at, rest[0], " ".join(rest)), rest, sources, known)
-    if not when.lasts:
-        return [evolve(step, at=at) for at in _repeated(when, known.calendar)]
+    step = _step(ScenarioStep(line, times.at, remaining[0], " ".join(remaining)), remaining, sources, context)
+    if not times.lasts:
+        return [evolve(step, at=at) for at in _repeated(times, context.calendar)]
     if step.verb != "read":
         raise ValueError("only readings hold from one time `to` another")
     if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
         raise ValueError("from one time `to` another only KeyboardIdle=0 is allowed: the user types all the time")
     steps: list[ScenarioStep] = []
-    for at in _repeated(when, known.calendar):
-        until = at + when.lasts
+    for at in _repeated(times, context.calendar):
+        until = at + times.lasts
         steps += (evolve(step, at=at, until=until), evolve(step, at=until, until=until, verb="unread"))
     return steps
 
@@ -246,43 +248,43 @@ def steps_of(
 
 
 def _step(
-    step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
+    step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> ScenarioStep:
-    first, rest = words[0], words[1:]
-    if first in VERBS:
-        return _verb(step, rest, known)
-    if first == "expect":
-        return _expected(step, rest, known)
-    if first == "set":
-        return _set(step, rest, known)
-    if first == "reconfigure":
-        return _reconfigured(step, rest, sources, known)
-    if ASSIGNED.fullmatch(first):
+    first_word, other_words = words[0], words[1:]
+    if first_word in VERBS:
+        return _verb(step, other_words, context)
+    if first_word == "expect":
+        return _expected(step, other_words, context)
+    if first_word == "set":
+        return _set(step, other_words, context)
+    if first_word == "reconfigure":
+        return _reconfigured(step, other_words, sources, context)
+    if ASSIGNED.fullmatch(first_word):
         return _read(step, words)
-    if rest and (_SLOT.fullmatch(first) or first in known.machines):
-        return _read(_of(step, first, known), rest)
-    own_words = [*VERBS, *OTHERS, *known.machines, "every"]
-    hint = did_you_mean(first, own_words, f"write {READ}, or one of {_EVERY}")
-    raise ValueError(f"{first!r} is nothing that can happen; {hint}")
+    if other_words and (_SLOT.fullmatch(first_word) or first_word in context.machines):
+        return _read(_of(step, first_word, context), other_words)
+    known_words = [*VERBS, *OTHERS, *context.machines, "every"]
+    hint = did_you_mean(first_word, known_words, f"write {READ}, or one of {_EVERY}")
+    raise ValueError(f"{first_word!r} is nothing that can happen; {hint}")
 
 
-def _of(step: ScenarioStep, thing: str, known: StatementContext) -> ScenarioStep:
+def _of(step: ScenarioStep, subject: str, context: StatementContext) -> ScenarioStep:
     """Return the step with this slot or machine. ``slot1`` alone is that of the only machine."""
-    if thing in known.machines:
-        return evolve(step, machine=thing)
-    name, at, machine = thing.partition("@")
-    if not at and len(known.machines) > 1:
-        raise ValueError(f"which machine's {name}? Write {name}@{next(iter(known.machines))}, or {name}@* for each")
-    return evolve(step, thing=f"{name}@{machine or next(iter(known.machines))}")
+    if subject in context.machines:
+        return evolve(step, machine=subject)
+    name, at, machine = subject.partition("@")
+    if not at and len(context.machines) > 1:
+        raise ValueError(f"which machine's {name}? Write {name}@{next(iter(context.machines))}, or {name}@* for each")
+    return evolve(step, thing=f"{name}@{machine or next(iter(context.machines))}")
 
 
 def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     readings: dict[str, str] = {}
     for word in words:
-        assigned = ASSIGNED.fullmatch(word)
-        if assigned is None or not NAME.fullmatch(assigned[1]):
+        assignment = ASSIGNED.fullmatch(word)
+        if assignment is None or not NAME.fullmatch(assignment[1]):
             raise ValueError(f"{word!r} is not a reading: write {READ}")
-        name, value = assigned.groups()
+        name, value = assignment.groups()
         suggestion = _SENSED.suggested(name.lower())
         if suggestion is not None and suggestion.lower() != name.lower():
             raise ValueError(f"{name!r} is not a reading; did you mean {suggestion}?")
@@ -299,17 +301,17 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     return evolve(step, verb="read", attributes=readings)
 
 
-def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
+def _verb(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     """Parse a line whose first word is one of ``VERBS``, by its row."""
     verb = VERBS[step.verb]
-    step, words = _thing(step, _together(words), known)
+    step, words = _thing(step, _together(words), context)
     flags: list[str] = []
     options: dict[str, str] = {}
     attributes: dict[str, str] = {}
     commands: dict[str, str] = {}
     for word in words:
-        assigned = ASSIGNED.fullmatch(word)
-        name, value = assigned.groups() if assigned else ("", "")
+        assignment = ASSIGNED.fullmatch(word)
+        name, value = assignment.groups() if assignment else ("", "")
         if word in verb.flags:
             flags.append(word)
         elif name in verb.options:
@@ -318,11 +320,11 @@ def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> Scen
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
         elif verb.attributes and name:
-            read = read_job_word(name, value, verb, known.configured)
-            (commands if read.is_command else attributes)[read.name] = read.value
+            job_word = read_job_word(name, value, verb, context.configured)
+            (commands if job_word.is_command else attributes)[job_word.name] = job_word.value
         else:
-            own = (*verb.flags, *(f"{each}=" for each in verb.options), *known.machines)
-            hint = did_you_mean(name or word, own, most=1)
+            known_words = (*verb.flags, *(f"{option}=" for option in verb.options), *context.machines)
+            hint = did_you_mean(name or word, known_words, most=1)
             raise ValueError(f"{word!r} says nothing here; wanted is: {usage(step.verb)}{hint and f'; {hint}'}")
     if step.verb == "access-point" and len(flags) != 1:
         raise ValueError(f"silent or heard? Wanted is: {usage(step.verb)}")
@@ -331,33 +333,33 @@ def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> Scen
 
 def _together(words: list[str]) -> list[str]:
     """Join ``by bob`` to the one word that it means."""
-    joined: list[str] = []
+    joined_words: list[str] = []
     for word in words:
-        if joined and joined[-1] in JOIN:
-            joined[-1] = JOIN[joined[-1]] + word
+        if joined_words and joined_words[-1] in JOIN:
+            joined_words[-1] = JOIN[joined_words[-1]] + word
         else:
-            joined.append(word)
-    return joined
+            joined_words.append(word)
+    return joined_words
 
 
-def _thing(step: ScenarioStep, words: list[str], known: StatementContext) -> tuple[ScenarioStep, list[str]]:
+def _thing(step: ScenarioStep, words: list[str], context: StatementContext) -> tuple[ScenarioStep, list[str]]:
     """Take the object of the line, which stands first."""
-    wanted = VERBS[step.verb].thing
-    first = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
-    if not wanted:
+    kind = VERBS[step.verb].thing
+    first_word = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
+    if not kind:
         return step, words
-    if wanted == "[machine]":
-        if first in known.machines:
-            return _of(step, first, known), words[1:]
-        if len(known.machines) > 1:
+    if kind == "[machine]":
+        if first_word in context.machines:
+            return _of(step, first_word, context), words[1:]
+        if len(context.machines) > 1:
             raise ValueError(f"which machine? Wanted is: {usage(step.verb)}")
-        return _of(step, next(iter(known.machines)), known), words
-    if "slot" in wanted and _SLOT.fullmatch(first):
-        return _of(step, first, known), words[1:]
-    if (wanted == "user" and NAME.fullmatch(first)) or ("job" in wanted and _JOB.fullmatch(first)):
-        return evolve(step, thing=first), words[1:]
-    lack = f"{first!r} is no {wanted}" if first else f"no {wanted} is named"
-    raise ValueError(f"{lack}; wanted is: {usage(step.verb)}")
+        return _of(step, next(iter(context.machines)), context), words
+    if "slot" in kind and _SLOT.fullmatch(first_word):
+        return _of(step, first_word, context), words[1:]
+    if (kind == "user" and NAME.fullmatch(first_word)) or ("job" in kind and _JOB.fullmatch(first_word)):
+        return evolve(step, thing=first_word), words[1:]
+    lack_text = f"{first_word!r} is no {kind}" if first_word else f"no {kind} is named"
+    raise ValueError(f"{lack_text}; wanted is: {usage(step.verb)}")
 
 
 def usage(verb: str) -> str:
@@ -374,8 +376,8 @@ def usage(verb: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _set(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
-    machine = words[0] if words and words[0] in known.machines else ""
+def _set(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
+    machine = words[0] if words and words[0] in context.machines else ""
     match = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
     if match is None:
         raise ValueError(f"wanted is: {OTHERS['set']}")
@@ -383,31 +385,31 @@ def _set(step: ScenarioStep, words: list[str], known: StatementContext) -> Scena
 
 
 def _reconfigured(
-    step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
+    step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> ScenarioStep:
-    machine = words[0] if words and words[0] in known.machines else ""
+    machine = words[0] if words and words[0] in context.machines else ""
     files = words[1:] if machine else words
     if len(files) > 1 or bool(files) == bool(sources):
         raise ValueError(f"wanted is: {OTHERS['reconfigure']}")
     return evolve(step, machine=machine, sources=sources or (ConfigurationSource(step.line, file=files[0]),))
 
 
-def _expected(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
+def _expected(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     if not 1 < len(words) < 4:
         raise ValueError(f"wanted is: {OTHERS['expect']}")
-    first, state, *row = words
-    if _JOB.fullmatch(first) and not row:
+    first_word, state, *row = words
+    if _JOB.fullmatch(first_word) and not row:
         _one_of(state, {*STATUS_NUMBERS, GONE}, "status of a job")
-        return evolve(step, thing=first, expected=(state,))
-    if not _SLOT.fullmatch(first):
-        raise ValueError(f"{first!r} is neither a slot nor a job; wanted is: {OTHERS['expect']}")
+        return evolve(step, thing=first_word, expected=(state,))
+    if not _SLOT.fullmatch(first_word):
+        raise ValueError(f"{first_word!r} is neither a slot nor a job; wanted is: {OTHERS['expect']}")
     _one_of(state, {*_PAIRS, GONE}, "state and activity")
     if row:
         _one_of(row[0], _ROWS, "number of a transition")
-    return evolve(_of(step, first, known), expected=(state, *row))
+    return evolve(_of(step, first_word, context), expected=(state, *row))
 
 
-def _one_of(word: str, known: Collection[str], what: str) -> None:
-    if word not in known:
-        hint = did_you_mean(word, known, f"there are {', '.join(sorted(known))}", most=1)
-        raise ValueError(f"{word!r} is no {what}; {hint}")
+def _one_of(word: str, known_words: Collection[str], noun: str) -> None:
+    if word not in known_words:
+        hint = did_you_mean(word, known_words, f"there are {', '.join(sorted(known_words))}", most=1)
+        raise ValueError(f"{word!r} is no {noun}; {hint}")

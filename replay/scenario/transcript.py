@@ -61,19 +61,19 @@ class Transcript:
     events: int = 0
     _noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
 
-    def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
-        """Yield the lines of these events; ``first`` is the position of the first of them."""
+    def hear(self, first_position: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
+        """Yield the lines of these events; ``first_position`` is the position of the first of them."""
         self._noted.clear()  # evidence is of the same stimulus, hence of the same append
         self.events += len(events)
-        for position, event in enumerate(events, first):
+        for position, event in enumerate(events, first_position):
             if isinstance(event, e.EvaluationRecorded):
                 self._noted[position] = event
                 continue
             self._count(event)
             if isinstance(event, SHOWN) and not _goes_without_saying(event):
-                noted = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
+                note = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
-                    entry = TranscriptEntry(event.at - self.scenario.calendar.start, member, noted)
+                    entry = TranscriptEntry(event.at - self.scenario.calendar.start, member, note)
                     if member.stream.startswith("slot/"):
                         self.story.setdefault(member.thing, deque(maxlen=STORY)).append(entry)
                     yield entry
@@ -124,15 +124,15 @@ class Transcript:
     def line(self, entry: TranscriptEntry) -> str:
         """Format an entry: time, slot or job, row and letter, source and target, cause."""
         member = entry.member
-        move = f"{member.source} -> {member.target}".strip() if member.target else ""
+        move_text = f"{member.source} -> {member.target}".strip() if member.target else ""
         number = f"{member.what} {member.letter}".strip()
-        said = member.words
+        text = member.words
         if entry.evidence is not None:
-            said = f"{said}: {_shown(entry.evidence)}"
+            text = f"{text}: {_shown(entry.evidence)}"
         elif member.details and not member.stream.startswith("slot/"):
-            said = f"{said} ({member.details})"
-        thing = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
-        return f"{self.time(entry.at):>10}  {thing:<12}  {number:<8} {move:<42} {said}".rstrip()
+            text = f"{text} ({member.details})"
+        subject = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
+        return f"{self.time(entry.at):>10}  {subject:<12}  {number:<8} {move_text:<42} {text}".rstrip()
 
     def about(self, step: ScenarioStep) -> str:
         """Return the job, slot or machine of a step."""
@@ -140,22 +140,22 @@ class Transcript:
 
     def step_line(self, step: ScenarioStep) -> str:
         """Format a step of the scenario."""
-        words = f"(over: {step.words})" if step.verb == "unread" else step.words
-        return f"{self.time(step.at):>10}  > {words}"
+        text = f"(over: {step.words})" if step.verb == "unread" else step.words
+        return f"{self.time(step.at):>10}  > {text}"
 
     def summary(self) -> list[str]:
         """Return the whole play in a few lines. Call ``end`` before."""
-        moves = sum(self.rows.values())
-        lines = [f"{elapsed(self.scenario.end)} played: {counted(moves, 'transition')}"]
+        move_count = sum(self.rows.values())
+        lines = [f"{elapsed(self.scenario.end)} played: {counted(move_count, 'transition')}"]
         if self.rows:
-            taken = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_by_number))
-            lines.append(f"transitions: {taken}")
+            row_counts = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_by_number))
+            lines.append(f"transitions: {row_counts}")
         total = sum(self.spent.values())
         if total:
             shares = [f"{pair} {100 * time / total:.1f} %" for pair, time in self.spent.most_common() if time]
             lines.append(f"slots were in: {', '.join(shares)}")
         if self.jobs:
-            lines.append("jobs: " + ", ".join(f"{count:,} {what.lower()}" for what, count in self.jobs.items()))
+            lines.append("jobs: " + ", ".join(f"{count:,} {status.lower()}" for status, count in self.jobs.items()))
         return lines
 
     def as_dict(self) -> dict[str, object]:
@@ -171,11 +171,11 @@ class Transcript:
 
 def _shown(note: e.EvaluationRecorded) -> str:
     """Format the expression that decided a transition, its value, and the values that it read."""
-    said = f"{note.name} = {note.expression}"
+    text = f"{note.name} = {note.expression}"
     if note.value not in ("true", "false", "undefined"):
-        said = f"{said} = {note.value}"
+        text = f"{text} = {note.value}"
     values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in note.read.items())
-    return f"{said}; {values}" if values else said
+    return f"{text}; {values}" if values else text
 
 
 def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
@@ -187,9 +187,9 @@ def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
         "words": member.words, "details": member.details,
     }  # fmt: skip
     if entry.evidence is not None:
-        noted = entry.evidence
+        note = entry.evidence
         fields["evidence"] = {
-            "name": noted.name, "expression": noted.expression, "value": noted.value, "read": noted.read,
+            "name": note.name, "expression": note.expression, "value": note.value, "read": note.read,
         }  # fmt: skip
     return fields
 

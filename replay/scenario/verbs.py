@@ -94,9 +94,9 @@ def _columns(table: str) -> Iterator[tuple[str, list[str]]]:
     return ((name, [column.strip() for column in row.split("|")]) for name, row in rows.items())
 
 
-def _verb(thing: str, flags: str, options: str, takes: str, words: str) -> Verb:
+def _verb(subject: str, flags: str, options: str, takes: str, text: str) -> Verb:
     options = options.replace("JOB", " ".join(_OF_JOBS))
-    return Verb(thing, words, tuple(flags.split()), tuple(options.split()), "attributes" in takes, "commands" in takes)
+    return Verb(subject, text, tuple(flags.split()), tuple(options.split()), "attributes" in takes, "commands" in takes)
 
 
 VERBS: Final = {name: _verb(*row) for name, row in _columns("verbs")}

@@ -16,19 +16,19 @@ _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitt
 """Streams by which evictions can be asked for -> what of a run they name."""
 
 
-def checked(what: StreamFilter | None) -> None:
+def checked(stream: StreamFilter | None) -> None:
     """Raise ValueError for what has no evictions."""
-    if what is not None and what.stream.partition("/")[0] not in _STREAMS:
-        raise ValueError(f"{what.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
+    if stream is not None and stream.stream.partition("/")[0] not in _STREAMS:
+        raise ValueError(f"{stream.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
 
 
-def of(runs: Iterable[JobRun], what: StreamFilter | None) -> list[JobRun]:
+def of(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -> list[JobRun]:
     """Those of a job, a cluster, a slot, a machine or a user."""
-    if what is None:
+    if stream_filter is None:
         return list(runs)
-    kind, _, name = what.stream.partition("/")
-    if what.proc is not None:
-        return [run for run in runs if run.job == f"{name}.{what.proc}"]
+    kind, _, name = stream_filter.stream.partition("/")
+    if stream_filter.proc is not None:
+        return [run for run in runs if run.job == f"{name}.{stream_filter.proc}"]
     return [run for run in runs if getattr(run, _STREAMS[kind]) == name]
 
 
@@ -43,9 +43,9 @@ class Share(NamedTuple):
 def by_cause(runs: Sequence[JobRun]) -> list[Share]:
     """The evictions by their causes, the one that cost most first."""
     shares = [
-        Share(cause, len(own), sum(run.lasted for run in own))
+        Share(cause, len(cause_runs), sum(run.lasted for run in cause_runs))
         for cause in CAUSES.values()
-        if (own := [run for run in runs if run.cause is cause])
+        if (cause_runs := [run for run in runs if run.cause is cause])
     ]
     return sorted(shares, key=lambda share: (-share.lost, -share.evictions, share.cause.name))
 
@@ -97,7 +97,7 @@ _OPEN: Final = {
 def of_open(runs: Iterable[JobRun]) -> Iterator[str]:
     """What is said of runs whose time is neither good nor wasted."""
     outcomes = [run.outcome for run in runs]
-    for outcome, words in _OPEN.items():
+    for outcome, text in _OPEN.items():
         count = outcomes.count(outcome)
         if count:
-            yield f"{counted(count, 'run')}: {words[count > 1]} time is in TIME alone."
+            yield f"{counted(count, 'run')}: {text[count > 1]} time is in TIME alone."

@@ -124,19 +124,19 @@ class _PreemptionReader:
     def _slot(self, name: str) -> _Slot:
         return self.slots.setdefault(name, _Slot())
 
-    def _wants(self, name: str, wanted: _Wanted) -> None:
+    def _wants(self, name: str, match: _Wanted) -> None:
         slot = self._slot(name)
-        slot.wanted, slot.gone = wanted, False
+        slot.wanted, slot.gone = match, False
 
     def _carved(self, event: e.ClaimMade) -> None:
         """Note which slot was carved, for the claim of a match of the whole one, of what others gave back."""
-        whole = str(SlotName.parse(event.slot).parent)
-        wanted = _Wanted(event.job, self._user(event.job), event.slot)
-        slots = self.given.get(whole, [])
-        if slots and self._slot(slots[0]).wanted == wanted._replace(slot=whole):
-            self.given[event.slot] = self.given.pop(whole)
+        parent_name = str(SlotName.parse(event.slot).parent)
+        match = _Wanted(event.job, self._user(event.job), event.slot)
+        slots = self.given.get(parent_name, [])
+        if slots and self._slot(slots[0]).wanted == match._replace(slot=parent_name):
+            self.given[event.slot] = self.given.pop(parent_name)
             for slot in slots:
-                self._wants(slot, wanted)
+                self._wants(slot, match)
 
     def _user(self, job: str) -> str:
         number = job.partition(".")[0]
@@ -158,10 +158,10 @@ class _PreemptionReader:
             user = self.users.get(event.cluster, "")
             if not eviction.whom and job != eviction.run.job:
                 eviction = evolve(eviction, whom=job, user=user)
-            same = bool(eviction.whom) and eviction.user == user
-            used = USED if eviction.whom == job else PARTLY if same else UNUSED
-            self.found[number] = evolve(eviction, used=used, began=0 if used == UNUSED else event.at)
-            if used != UNUSED:
+            is_same_user = bool(eviction.whom) and eviction.user == user
+            usage = USED if eviction.whom == job else PARTLY if is_same_user else UNUSED
+            self.found[number] = evolve(eviction, used=usage, began=0 if usage == UNUSED else event.at)
+            if usage != UNUSED:
                 self._uses(event.slot, job, number)
         self.given.pop(event.slot, None)
         slot.wanted, slot.gone, slot.open = None, False, []
@@ -171,9 +171,9 @@ class _PreemptionReader:
         self.running.setdefault(slot, ([], job))[0].append(number)
 
     def _ends(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
-        made_room, job = self.running.pop(event.slot, ([], ""))
+        emptied_slots, job = self.running.pop(event.slot, ([], ""))
         self.begun.pop(event.slot, None)
-        for number in made_room if job == f"{event.cluster}.{event.proc}" else ():
+        for number in emptied_slots if job == f"{event.cluster}.{event.proc}" else ():
             eviction = self.found[number]
             self.found[number] = evolve(eviction, lasted=max(0, (event.ended or event.at) - eviction.began))
         run = evicted.get(position)
@@ -183,28 +183,28 @@ class _PreemptionReader:
     def _evicted(self, run: JobRun) -> None:
         slot, number = self._slot(run.slot), len(self.found)
         if run.cause.name in _FOR_JOBS:
-            wanted = slot.wanted or _Wanted("", "")
-            job, began = self.begun.get(wanted.slot, ("", 0))
-            used = UNUSED if slot.gone else USED if job and job == wanted.job else OPEN
-            self.found.append(Preemption(run, wanted.job, wanted.user, used, weight=slot.weight))
-            if used == USED:  # it had the resources at once, while their job was still ending
-                self.found[number] = evolve(self.found[number], began=began)
-                self._uses(wanted.slot, job, number)
-            elif used == OPEN:
-                self._slot(wanted.slot or run.slot).open.append(number)
+            match = slot.wanted or _Wanted("", "")
+            job, begin_time = self.begun.get(match.slot, ("", 0))
+            usage = UNUSED if slot.gone else USED if job and job == match.job else OPEN
+            self.found.append(Preemption(run, match.job, match.user, usage, weight=slot.weight))
+            if usage == USED:  # it had the resources at once, while their job was still ending
+                self.found[number] = evolve(self.found[number], began=begin_time)
+                self._uses(match.slot, job, number)
+            elif usage == OPEN:
+                self._slot(match.slot or run.slot).open.append(number)
             return
         whom = self.askers.get(JobId.parse(run.job), "") or WHOM.get(run.cause.name, "")
-        used = NONE
+        usage = NONE
         if run.cause is CAUSES["drained"]:
-            who = self.drains.get(run.machine, "")
-            whom, used = f"the drain of {run.machine}{f', which {who} asked for' if who else ''}", OPEN
+            drain_user = self.drains.get(run.machine, "")
+            whom, usage = (f"the drain of {run.machine}{f', which {drain_user} asked for' if drain_user else ''}", OPEN)
             name = SlotName.parse(run.slot)
             self.draining.setdefault(str(name.parent) if name.dynamic else run.slot, []).append(number)
-        self.found.append(Preemption(run, whom, "", used, weight=slot.weight))
+        self.found.append(Preemption(run, whom, "", usage, weight=slot.weight))
 
-    def _drained(self, slot: str, used: str, at: int) -> None:
+    def _drained(self, slot: str, usage: str, at: int) -> None:
         for number in self.draining.pop(slot, []):
-            self.found[number] = evolve(self.found[number], used=used, began=at)
+            self.found[number] = evolve(self.found[number], used=usage, began=at)
 
     def finish(self) -> list[Preemption]:
         for number in (number for numbers, _ in self.running.values() for number in numbers):
@@ -223,11 +223,11 @@ WHOM: Final = {
 def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Preemption]:
     """Return the evictions between two instants, in the order of their ends."""
     events = list(pool_events(log))
-    evicted = {run.position: run for run in own_runs(events) if run.by_pool}
+    evicted_runs = {run.position: run for run in own_runs(events) if run.by_pool}
     reader = _PreemptionReader()
     reader.asked = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
     for position, event in events:
-        reader.read(position, event, evicted)
+        reader.read(position, event, evicted_runs)
     return [eviction for eviction in reader.finish() if since <= eviction.run.ended < until]
 
 
@@ -240,17 +240,18 @@ class EvictionTotals(NamedTuple):
     in_vain: int
 
 
-def totals(found: Sequence[Preemption]) -> EvictionTotals:
-    vain = [one for one in found if one.in_vain]
-    return EvictionTotals(len(found), sum(one.lost for one in found), len(vain), sum(one.lost for one in vain))
+def totals(evictions: Sequence[Preemption]) -> EvictionTotals:
+    losses = [eviction.lost for eviction in evictions]
+    vain = [eviction.lost for eviction in evictions if eviction.in_vain]
+    return EvictionTotals(len(evictions), sum(losses), len(vain), sum(vain))
 
 
-def as_dict(one: Preemption) -> dict[str, object]:
+def as_dict(eviction: Preemption) -> dict[str, object]:
     """Return an eviction for programs: instants in ISO 8601 (UTC), times in seconds."""
-    run = one.run
+    run = eviction.run
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "cause": run.cause.name,
-        "for": one.whom, "for_user": one.user, "used": one.used, "used_at": iso(one.began) if one.began else None,
-        "used_for": one.lasted / SECOND, "lost": run.lasted / SECOND, "lost_core_seconds": one.lost / SECOND,
-        "position": run.position,
+        "for": eviction.whom, "for_user": eviction.user, "used": eviction.used,
+        "used_at": iso(eviction.began) if eviction.began else None, "used_for": eviction.lasted / SECOND,
+        "lost": run.lasted / SECOND, "lost_core_seconds": eviction.lost / SECOND, "position": run.position,
     }  # fmt: skip

@@ -25,7 +25,7 @@ BY: Final = (*_OF_RUNS, *_OF_TIMES)  #: by what usage can be added up
 
 def names(run: JobRun) -> list[str]:
     """Whatever a run can be asked for by: its user, group, cluster, machine and slot."""
-    return [of(run) for of in _OF_RUNS.values()]
+    return [name_of(run) for name_of in _OF_RUNS.values()]
 
 
 @define
@@ -41,16 +41,16 @@ class Sum:
     wasted: int = 0
     evictions: int = 0
 
-    def add(self, run: JobRun, since: int, until: int, *, again: bool = False) -> None:
-        """Add what of a run lies between two instants; `again`: another part of it was added already."""
+    def add(self, run: JobRun, since: int, until: int, *, is_repeated: bool = False) -> None:
+        """Add what of a run lies between two instants; `is_repeated`: another part of it was added already."""
         self.jobs.add((run.job, run.user))
-        self.runs += not again
-        used = max(0, min(run.ended, until) - max(run.began, since))
-        self.used += used
+        self.runs += not is_repeated
+        used_time = max(0, min(run.ended, until) - max(run.began, since))
+        self.used += used_time
         if run.outcome == COMPLETED:
-            self.good += used
+            self.good += used_time
         elif run.outcome == EVICTED:
-            self.wasted += used
+            self.wasted += used_time
             self.evictions += run.by_pool and since <= run.ended < until
 
     @property
@@ -66,32 +66,32 @@ class Sum:
 
 
 def sums(
-    runs: Iterable[JobRun], by: Sequence[str], since: int, until: int, zone: tzinfo = UTC
+    runs: Iterable[JobRun], groups: Sequence[str], since: int, until: int, zone: tzinfo = UTC
 ) -> tuple[dict[tuple[str, ...], Sum], Sum]:
-    """Return the use of the runs between two instants, by `by` (names of ``BY``), and in all. Days and months are in
-    `zone`; a run over midnight is in two of them, and in all one."""
+    """Return the use of the runs between two instants, by `groups` (names of ``BY``), and in all. Days and months are
+    in `zone`; a run over midnight is in two of them, and in all one."""
     rows: dict[tuple[str, ...], Sum] = {}
     total = Sum()
-    finest = max((_OF_TIMES[name] for name in by if name in _OF_TIMES), default=0)
+    finest_time = max((_OF_TIMES[name] for name in groups if name in _OF_TIMES), default=0)
     for run in runs:
-        counted = False
-        for begin, end in _parts(run, since, until, zone, finest):
-            day = _day(begin, zone).isoformat() if finest else ""
-            key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in by)
+        is_counted = False
+        for begin, end in _parts(run, since, until, zone, finest_time):
+            day = _day(begin, zone).isoformat() if finest_time else ""
+            key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in groups)
             rows.setdefault(key, Sum()).add(run, begin, end)
-            total.add(run, begin, end, again=counted)
-            counted = True
+            total.add(run, begin, end, is_repeated=is_counted)
+            is_counted = True
     return rows, total
 
 
-def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest: int) -> Iterator[tuple[int, int]]:
+def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) -> Iterator[tuple[int, int]]:
     """The parts of the window in which a run has a share: all of it, or its days or months."""
-    if not finest:
+    if not finest_time:
         yield since, until
         return
     begin = max(run.began, since)
     while True:
-        end = min(_next(_day(begin, zone), finest, zone), until)
+        end = min(_next(_day(begin, zone), finest_time, zone), until)
         yield begin, end
         if run.ended < end or end >= until:
             return
@@ -104,5 +104,5 @@ def _day(at: int, zone: tzinfo) -> date:
 
 def _next(day: date, finest: int, zone: tzinfo) -> int:
     """When the day or month after that of `day` begins."""
-    after = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
-    return round(datetime(after.year, after.month, after.day, tzinfo=zone).timestamp()) * SECOND
+    next_day = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
+    return round(datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone).timestamp()) * SECOND

@@ -26,22 +26,22 @@ def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
 
 @rule(e.PoolConfigured)
 def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
-    in_force, fit = pool.state.settings, {}
+    current_settings, fit = pool.state.settings, {}
     for name, text in event.settings.items():
-        if text == in_force.get(name, ""):
+        if text == current_settings.get(name, ""):
             pool.report("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
         elif not text and (name in DOMAINS or configurable(name) is None):
             pool.report("pool", "value", f"{name} cannot go back to a default: it always has a value")
         elif not text or _fits(pool, name, text):
             fit[name] = text
-    _check_negotiators(pool, {name: text for name, text in {**in_force, **fit}.items() if text})
+    _check_negotiators(pool, {name: text for name, text in {**current_settings, **fit}.items() if text})
     pool.folds = replace(event, settings=fit)
 
 
 def _check_negotiators(pool: JudgedPool, settings: e.Ad) -> None:
     pool.negotiators.update(map(short, names(settings)))
-    if words := wrong(settings):
-        pool.report("pool", "value", words)
+    if text := wrong(settings):
+        pool.report("pool", "value", text)
 
 
 def _fits(pool: JudgedPool, name: str, text: str) -> bool:
@@ -57,15 +57,15 @@ def _fits(pool: JudgedPool, name: str, text: str) -> bool:
 def quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
     """Check the quotas of accounting groups by the settings and the cores that are said to be divided."""
     rules = read(pool.state.settings)
-    right = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
-    assigned = {group.name: group for group in event.groups}
-    for expected in right:
-        quota = assigned.pop(expected.name, None)
+    expected_quotas = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
+    assigned_groups = {group.name: group for group in event.groups}
+    for expected in expected_quotas:
+        quota = assigned_groups.pop(expected.name, None)
         if quota != expected:
-            have = "nothing is said" if quota is None else f"{quota.quota:g} and {quota.subtree:g} cores are said"
-            words = f"{have} to be its quota and its subtree's, but the settings make it {expected.quota:g} and "
-            pool.report(expected.name, "quota", f"{words}{expected.subtree:g} of {event.total:g} cores")
-    for name in assigned:
+            logged = "nothing is said" if quota is None else f"{quota.quota:g} and {quota.subtree:g} cores are said"
+            text = f"{logged} to be its quota and its subtree's, but the settings make it {expected.quota:g} and "
+            pool.report(expected.name, "quota", f"{text}{expected.subtree:g} of {event.total:g} cores")
+    for name in assigned_groups:
         pool.report(name, "reference", f"there is no accounting group {name}")
 
 
@@ -75,33 +75,33 @@ def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
     pool.counts_for("accountant", event.negotiator)
     halflife = terms_of(state.settings, event.negotiator).halflife
     accounts = accounts_of(state.submitters, event.negotiator)
-    accounted = state.accounted.get(event.negotiator, 0) if event.negotiator else state.priorities_updated_at
-    for name, stated in event.priorities.items():
-        known = accounts.get(name)
-        if known is None:
+    updated_at = state.accounted.get(event.negotiator, 0) if event.negotiator else state.priorities_updated_at
+    for name, logged_priority in event.priorities.items():
+        account = accounts.get(name)
+        if account is None:
             pool.report(name, "reference", f"there is no submitter {name}")
             continue
-        expected = updated(known, accounted, event.at, halflife)
-        if stated != expected:
-            pool.report(name, "priority", f"its real priority is {stated}, but the formula gives {expected}")
-        elif stated == known.priority and known.used(event.at) == known.usage_accounted:
-            pool.report(name, "priority", f"its real priority is {stated}, as before, and it has used nothing")
-    for name, known in accounts.items():
-        if name not in event.priorities and known.used(event.at) != known.usage_accounted:
+        expected = updated(account, updated_at, event.at, halflife)
+        if logged_priority != expected:
+            pool.report(name, "priority", f"its real priority is {logged_priority}, but the formula gives {expected}")
+        elif logged_priority == account.priority and account.used(event.at) == account.usage_accounted:
+            pool.report(name, "priority", f"its real priority is {logged_priority}, as before, and it has used nothing")
+    for name, account in accounts.items():
+        if name not in event.priorities and account.used(event.at) != account.usage_accounted:
             pool.report(name, "priority", "it has used something since its last priority, and has no new one")
 
 
-def begins(pool: JudgedPool, name: str, stated: float, negotiator: str = "") -> None:
+def begins(pool: JudgedPool, name: str, logged_factor: float, negotiator: str = "") -> None:
     """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
     expected = first_factor(pool.state, name, negotiator)
-    if stated and stated != expected:
-        words = f"the settings make it {expected}" if expected else "it has begun before"
-        pool.report(name, "factor", f"it is recorded to begin with the priority factor {stated}, but {words}")
+    if logged_factor and logged_factor != expected:
+        text = f"the settings make it {expected}" if expected else "it has begun before"
+        pool.report(name, "factor", f"it is recorded to begin with the priority factor {logged_factor}, but {text}")
 
 
-def _by_owner(pool: JudgedPool, thing: str, user: str) -> None:
+def _by_owner(pool: JudgedPool, subject: str, user: str) -> None:
     if user not in super_users(pool.state.settings):
-        pool.report(thing, "granted", f"set by {user or 'an unknown user'}, who is not the pool's owner")
+        pool.report(subject, "granted", f"set by {user or 'an unknown user'}, who is not the pool's owner")
 
 
 @rule(e.SubmitterSet)
@@ -109,25 +109,25 @@ def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
     _by_owner(pool, event.submitter, event.user)
     pool.counts_for(event.submitter, event.negotiator)
     pool.folds = None
-    name, grant = event.submitter, GRANTS.get(event.name)
-    if grant is None:
+    name, grant_name = event.submitter, GRANTS.get(event.name)
+    if grant_name is None:
         pool.report(name, "granted", f"{event.name} is not a value that a submitter can be given")
         return
-    known = accounts_of(pool.state.submitters, event.negotiator).get(name)
-    lease = None if known is None else known.leases.get(event.name)
-    running = lease[1] if lease is not None and event.at < lease[1] else 0
-    if event.until and not grant.cancel:
+    account = accounts_of(pool.state.submitters, event.negotiator).get(name)
+    lease = None if account is None else account.leases.get(event.name)
+    lease_end = lease[1] if lease is not None and event.at < lease[1] else 0
+    if event.until and not grant_name.cancel:
         pool.report(name, "granted", f"its {event.name} is lent, but can be set only for good")
         return
-    called_off = 0 < event.until <= event.at
-    if called_off and not running:
+    is_canceled = 0 < event.until <= event.at
+    if is_canceled and not lease_end:
         pool.report(name, "granted", f"a lease of its {event.name} is called off, but none runs")
-    elif running and not called_off and event.until != running:
-        words = f"its {event.name} is set otherwise than until {instant(running)}, when the running lease ends"
-        pool.report(name, "granted", words)
+    elif lease_end and not is_canceled and event.until != lease_end:
+        text = f"its {event.name} is set otherwise than until {instant(lease_end)}, when the running lease ends"
+        pool.report(name, "granted", text)
     begins(pool, name, event.factor, event.negotiator)
-    if not called_off and (words := unfit(event.name, event.value)):
-        pool.report(name, "granted", f"its {event.name} is set to {event.value}: {words}")
+    if not is_canceled and (text := unfit(event.name, event.value)):
+        pool.report(name, "granted", f"its {event.name} is set to {event.value}: {text}")
         return
     pool.folds = event
 
@@ -153,5 +153,5 @@ def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
     if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
         pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
     elif event.factor and event.factor != (factor := _initial(pool, event)):
-        words = f"it continues with the priority factor {event.factor}, but the settings make it {factor}"
-        pool.report(event.submitter, "factor", words)
+        text = f"it continues with the priority factor {event.factor}, but the settings make it {factor}"
+        pool.report(event.submitter, "factor", text)

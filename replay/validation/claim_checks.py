@@ -29,29 +29,29 @@ _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits
 def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if slot.claim is not None:
         pool.report(slot, "claim", f"it is claimed, by {slot.claim.submitter}")
-    waited = slot.waiting
-    takes_over = waited is not None and waited.id == event.claim
+    waiting_claim = slot.waiting
+    takes_waiting = waiting_claim is not None and waiting_claim.id == event.claim
     job, matched = match_of(pool, slot, event.job) or (None, None)
     if event.cause == "coalesced":
         coalesced(pool, slot, event)
         job = job_of(event.job)
-    elif not event.holder and not takes_over:
+    elif not event.holder and not takes_waiting:
         _as_matched(pool, slot, event, matched)
-    if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
-        words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
-        pool.report(slot, "waiting", words)
-    if slot.state_activity != "Claimed/Idle" and not (takes_over and slot.state == "Preempting"):
+    if waiting_claim is not None and (waiting_claim.id != event.claim or _terms(waiting_claim) != _terms(event)):
+        text = f"claim {waiting_claim.id} waited for it, but {event.claim} takes it, or with other terms"
+        pool.report(slot, "waiting", text)
+    if slot.state_activity != "Claimed/Idle" and not (takes_waiting and slot.state == "Preempting"):
         pool.report(slot, "claim", f"a claim begins in Claimed/Idle, but it is {slot.state_activity}")
     if event.weight < 0 or pool.amounts[slot.name].weight not in (None, event.weight):
         pool.report(slot, "value", f"it is claimed with the weight {event.weight}, which is not its own")
     machine = pool.state.machines.get(slot.machine)
-    if machine is not None and machine.shutdown and not (takes_over and pool.dialect.better_match_survives_shutdown):
+    if machine is not None and machine.shutdown and not (takes_waiting and pool.dialect.better_match_survives_shutdown):
         pool.report(slot, "shutdown", f"it is claimed while {slot.machine} is shut down")
     claimed(pool, slot, event, matched)
     _asked_for(pool, event)
     begins(pool, event.submitter, event.factor, event.negotiator)
-    if waited is not None and takes_over and not event.holder:
-        job = job_of(waited.job)
+    if waiting_claim is not None and takes_waiting and not event.holder:
+        job = job_of(waiting_claim.job)
         if job is not None and not waits_for_a_slot(pool, *job):
             pool.report(slot, "waiting", f"its better match is for job {event.job}, which waits no longer")
     pool.notified.discard(slot.name)
@@ -83,12 +83,12 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
 
 def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
     """Return the slot's claim, if it is the named one; else fold nothing."""
-    known = slot.claim
-    if known is not None and known.id == claim:
-        return known
+    claim_now = slot.claim
+    if claim_now is not None and claim_now.id == claim:
+        return claim_now
     pool.folds = None
-    has = "it has none" if known is None else f"its claim is {known.id}"
-    pool.report(slot, "claim", f"the event names claim {claim}, but {has}")
+    claim_text = "it has none" if claim_now is None else f"its claim is {claim_now.id}"
+    pool.report(slot, "claim", f"the event names claim {claim}, but {claim_text}")
     return None
 
 
@@ -114,8 +114,8 @@ def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     if event.negotiator != matched.negotiator:
         pool.report(slot, "match", "the claim that waits for it counts for another negotiator than matched it")
     if slot.claim is not None and event.rank < slot.claim.rank:
-        words = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"
-        pool.report(slot, "waiting", words)
+        text = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"
+        pool.report(slot, "waiting", text)
 
 
 @rule_of(e.ClaimWithdrawn, known_slot)
@@ -145,8 +145,8 @@ def activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated) -> None:
     claim = _of(pool, slot, event.claim)
     pool.folds = event
     if claim is not None and not claim.holder:
-        words = f"job {event.job} of a holder outside begins, but the pool's own access point holds it"
-        pool.report(slot, "activation", words)
+        text = f"job {event.job} of a holder outside begins, but the pool's own access point holds it"
+        pool.report(slot, "activation", text)
     begins_on(pool, slot)
     if event.vacate < 0:
         pool.report(slot, "value", "the time to vacate that its job was promised is below 0")
@@ -156,8 +156,8 @@ def activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated) -> None:
 def deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactivated) -> None:
     run = slot.activation
     if run is None or run.job != event.job:
-        has = f"it runs {job_name(run)}" if run else "nothing runs on it"
-        pool.report(slot, "activation", f"job {event.job} of a holder outside is gone, but {has}")
+        run_text = f"it runs {job_name(run)}" if run else "nothing runs on it"
+        pool.report(slot, "activation", f"job {event.job} of a holder outside is gone, but {run_text}")
     if slot.claim is not None:
         _of(pool, slot, event.claim)
     leaves(pool, slot)
@@ -168,12 +168,12 @@ def deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactivated) -> None
 def signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignalled) -> None:
     run = slot.activation
     if run is None or not run.job:
-        has = "no job" if run is None else f"job {job_name(run)} of the pool's own"
-        pool.report(slot, "end", f"an outside holder's starter ends its job, but it has {has}")
+        run_text = "no job" if run is None else f"job {job_name(run)} of the pool's own"
+        pool.report(slot, "end", f"an outside holder's starter ends its job, but it has {run_text}")
         pool.folds = None
         return
-    for words in wrong_order(run, event):
-        pool.report(slot, "end", words)
+    for text in wrong_order(run, event):
+        pool.report(slot, "end", text)
 
 
 @rule_of(e.ClaimHolderSilent, known_slot)
@@ -191,8 +191,8 @@ def silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
 def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
     claim = slot.claim
     if claim is None or claim.id != event.claim:
-        has = "it has none" if claim is None else f"its claim is {claim.id}"
-        pool.report(slot, "claim", f"claim {event.claim} ends, but {has}")
+        claim_text = "it has none" if claim is None else f"its claim is {claim.id}"
+        pool.report(slot, "claim", f"claim {event.claim} ends, but {claim_text}")
         return
     pool.expected.pop(slot.name, None)
     if (claim.submitter, claim.negotiator) != (event.submitter, event.negotiator):
@@ -217,24 +217,24 @@ def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check that the lease is over when a claim is given up for its holder's silence."""
     until = slot.claim.until if slot.claim is not None else 0
     if not 0 < until <= event.at:
-        words = "its holder was not silent" if not until else "it runs on"
-        pool.report(slot, "lease", f"the claim's lease is said to be over, but {words}")
+        text = "its holder was not silent" if not until else "it runs on"
+        pool.report(slot, "lease", f"the claim's lease is said to be over, but {text}")
 
 
 def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
-    granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
-    if run is None or claim is None or machine is None or granted is None or vacate is None or has_own_times(pool, run):
+    limit, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
+    if run is None or claim is None or machine is None or limit is None or vacate is None or has_own_times(pool, run):
         return
     drain = machine.drain
     hurried = drain is not None and (drain.final or (drain.state in SCHEDULES and not SCHEDULES[drain.state].retires))
     if "late" in claim.marks or hurried:
         return
-    ran = run.ran(event.at)
-    if ran + max(run.vacate, vacate, pool.vacate) < granted:
-        words = f"its job's retirement is said to be over, but it ran for {interval(ran)} of {interval(granted)}"
-        pool.report(slot, "retirement", words)
+    run_time = run.ran(event.at)
+    if run_time + max(run.vacate, vacate, pool.vacate) < limit:
+        text = f"its job's retirement is said to be over, but it ran for {interval(run_time)} of {interval(limit)}"
+        pool.report(slot, "retirement", text)
 
 
 def _seconds(text: str) -> int | None:
@@ -292,8 +292,8 @@ def coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         return
     slots = _there(pool, earmark)
     if slots:
-        words = f"it is put together for job {event.job}, but the claim of {', '.join(slots)} is still there"
-        pool.report(slot, "earmark", words)
+        text = f"it is put together for job {event.job}, but the claim of {', '.join(slots)} is still there"
+        pool.report(slot, "earmark", text)
     if not waits_for_a_slot(pool, *job):
         pool.report(slot, "earmark", f"it is put together for job {event.job}, which does not wait")
     as_its_ad_says(pool, event, pool.state.clusters[job[0]].attributes(job[1]) if job[0] in pool.state.clusters else {})

@@ -39,9 +39,9 @@ machine's time zone, which no log has."""
 @rule(e.EvaluationRecorded)
 def recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
     pool.notes[pool.position] = event
-    words = redecided(event)
-    if words:
-        pool.report(event.name, "decision", words)
+    text = redecided(event)
+    if text:
+        pool.report(event.name, "decision", text)
 
 
 def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
@@ -51,8 +51,8 @@ def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     if event.evidence:
         note = pool.notes.get(event.evidence)
         if note is None:
-            words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
-            pool.report(slot, "evidence", words)
+            text = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+            pool.report(slot, "evidence", text)
         else:
             _fits(pool, slot, event, expressions, note)
     elif expressions is not None and expressions.always and any(_reads(slot, name) for name in expressions.names):
@@ -89,31 +89,31 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
     note = pool.notes.get(event.evidence)
     name = "" if note is None else note.name.lower()
     if note is None:
-        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+        text = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
     elif name not in truths:
-        words = f"{event.row} is not for {note.name} to decide"
+        text = f"{event.row} is not for {note.name} to decide"
     elif truth_of(note.value) not in truths[name]:
-        words = f"{event.row} follows, but {note.name} was {note.value}"
+        text = f"{event.row} follows, but {note.name} was {note.value}"
     elif cluster.is_uniform(name) and unparsed(cluster.requested_value(proc, name)) != unparsed(note.expression):
-        has = cluster.requested_value(proc, name) or "not there"
-        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
+        value_text = cluster.requested_value(proc, name) or "not there"
+        text = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {value_text}"
     else:
         return
-    pool.report((cluster.id, proc), "evidence", words)
+    pool.report((cluster.id, proc), "evidence", text)
 
 
 def _by_constants(
-    pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]
+    pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted_truths: Mapping[str, tuple[Truth, ...]]
 ) -> None:
-    if not wanted or not all(cluster.is_uniform(name) for name in wanted):
+    if not wanted_truths or not all(cluster.is_uniform(name) for name in wanted_truths):
         return
-    for name, truths in wanted.items():
+    for name, truths in wanted_truths.items():
         text = cluster.requested_value(proc, name)
         value = constant(text) if text else PolicyValue(WITHOUT[name], "")
         if value is None or value.truth in truths:
             return
-    known = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted)
-    pool.report((cluster.id, proc), "evidence", f"{row} follows, and names no evidence, but it has {known}")
+    known_texts = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted_truths)
+    pool.report((cluster.id, proc), "evidence", f"{row} follows, and names no evidence, but it has {known_texts}")
 
 
 def _reads(slot: Slot, name: str) -> bool:
@@ -136,36 +136,36 @@ def _reads_always(text: str) -> bool:
 
 def redecided(note: e.EvaluationRecorded) -> str:
     """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
-    decided = expression(note.expression)
-    if decided is None:
+    reparsed = expression(note.expression)
+    if reparsed is None:
         return f"{note.name} = {note.expression} is not an expression"
     if not _is_determined(note.expression) or any(is_cut(text) for text in note.read.values()):
         return ""
-    my: dict[str, str] = {}
+    my_attributes: dict[str, str] = {}
     target: dict[str, str] = {}
     for name, text in note.read.items():
-        scope, _, short = name.rpartition(".")
-        (target if scope.upper() == "TARGET" else my)[short] = text
+        scope, _, short_name = name.rpartition(".")
+        (target if scope.upper() == "TARGET" else my_attributes)[short_name] = text
     second = note.at // 1_000_000
-    value = value_or_error(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
+    value = value_or_error(reparsed, ad_of(my_attributes), ad_of(target), Context(now=second, seed=second))
     if truth(value) == truth_of(note.value):
         return ""
-    read = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"
-    return f"{note.expression} is noted as {note.value}, but with what it read ({read}) it is {unparse(value)}"
+    values_text = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"
+    return f"{note.expression} is noted as {note.value}, but with what it read ({values_text}) it is {unparse(value)}"
 
 
 @lru_cache(4096)
 def _is_determined(text: str) -> bool:
-    decided = expression(text)
+    parsed = expression(text)
     return (
-        decided is not None
-        and not survey(decided).draws
-        and not any(isinstance(node, Call) and node.key in _BEYOND for node in _nodes(decided))
+        parsed is not None
+        and not survey(parsed).draws
+        and not any(isinstance(node, Call) and node.key in _BEYOND for node in _nodes(parsed))
     )
 
 
-def _nodes(within: Expression) -> Iterator[Expression]:
-    pending = [within]
+def _nodes(expression: Expression) -> Iterator[Expression]:
+    pending = [expression]
     while pending:
         node = pending.pop()
         yield node

@@ -43,8 +43,8 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     if event.submitter not in _submitters(event):
         words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
         pool.report(name, "value", words)
-    own = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count)}
-    for attribute, text in own.items():
+    expected_values = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count)}
+    for attribute, text in expected_values.items():
         if event.ad.get(attribute, text) != text:
             pool.report(name, "value", f"its ad has {attribute} = {event.ad[attribute]}, and the event {text}")
     rows = [row for row, targets in pool.job_table.allowed(UNSUBMITTED).items() if event.status in targets]
@@ -84,15 +84,15 @@ def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
 
 def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
     """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
-    ranges, before = [], -1
+    ranges, previous_last = [], -1
     if not event.procs:
         pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
     for first, last in event.procs:
-        if first <= before or last < first or last >= cluster.count:
+        if first <= previous_last or last < first or last >= cluster.count:
             pool.report((cluster.id, first), "reference", f"{first} to {last} is not a range of its cluster's jobs")
-            first, last = max(first, before + 1), min(last, cluster.count - 1)
+            first, last = max(first, previous_last + 1), min(last, cluster.count - 1)
         if first <= last:
-            before = last
+            previous_last = last
             ranges.append((first, last + 1))
     procs = tuple((first, behind - 1) for first, behind in ranges)
     if procs != event.procs:
@@ -101,20 +101,20 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[in
 
 
 def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
-    by_job = pool.state.by_job
-    if behind - first < len(by_job):
+    runs_by_job = pool.state.by_job
+    if behind - first < len(runs_by_job):
         procs = list(range(first, behind))
     else:
-        procs = sorted(proc for number, proc in by_job if number == cluster and first <= proc < behind)
-    return [(proc, by_job[cluster, proc]) for proc in procs if (cluster, proc) in by_job]
+        procs = sorted(proc for number, proc in runs_by_job if number == cluster and first <= proc < behind)
+    return [(proc, runs_by_job[cluster, proc]) for proc in procs if (cluster, proc) in runs_by_job]
 
 
 @rule_of(e.JobsTransitioned, _cluster_of)
 def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
     lead = first_of(event)
     if not pool.job_table.legal(event.source, event.row, event.target):
-        words = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
-        pool.report((cluster.id, lead), "row", words)
+        text = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
+        pool.report((cluster.id, lead), "row", text)
     source = NUMBERS.get(event.source, _NONE)
     for first, behind in _ranges(pool, cluster, event):
         part = cluster.status[first:behind]
@@ -123,8 +123,8 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
         runs = _runs(pool, cluster.id, first, behind)
         _touch(pool, cluster, first, behind, runs)
         if event.target in RUNS and len(runs) < behind - first:
-            idle = min(set(range(first, behind)).difference(proc for proc, _ in runs))
-            pool.report((cluster.id, idle), "activation", f"it becomes {event.target}, but it has no run")
+            idle_proc = min(set(range(first, behind)).difference(proc for proc, _ in runs))
+            pool.report((cluster.id, idle_proc), "activation", f"it becomes {event.target}, but it has no run")
         if event.target == LEFT and runs:
             proc, run = runs[0]
             pool.report((cluster.id, proc), "queue", f"it leaves the queue, and runs on {run.slot}")
@@ -149,9 +149,9 @@ def _held_again(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, f
         pool.report((cluster.id, firm), "source", "it is held again, but a user holds it already, or its input does")
 
 
-def comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, left: bool) -> None:
+def comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, has_left: bool) -> None:
     """Note jobs that have ended: they leave the queue in the same append, unless something keeps them."""
-    if status in TERMINAL and not left:
+    if status in TERMINAL and not has_left:
         pool.over[cluster.id] = None
 
 
@@ -170,8 +170,8 @@ def settle_queue(pool: JudgedPool) -> None:
             while proc >= 0 and (number, proc) in pool.state.by_job:
                 proc = cluster.status.find(NUMBERS[name], proc + 1)
             if proc >= 0:
-                words = f"it is {name}, has no run and no reason to stay, and does not leave the queue"
-                pool.report((number, proc), "queue", words)
+                text = f"it is {name}, has no run and no reason to stay, and does not leave the queue"
+                pool.report((number, proc), "queue", text)
     pool.over = {}
 
 
@@ -181,22 +181,22 @@ KEEPS = "LeaveJobInQueue"
 def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]) -> None:
     """Note the slots that run jobs of a range, or that these wait for: they are checked at the end of the append."""
     pool.touched.update((run.slot, None) for _, run in runs)
-    promised = pool.state.reserved
-    if behind - first < len(promised):
-        jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in promised]
+    reserved = pool.state.reserved
+    if behind - first < len(reserved):
+        jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in reserved]
     else:
-        jobs = [job for job in promised if job[0] == cluster.id and first <= job[1] < behind]
-    pool.touched.update((promised[job], None) for job in jobs)
+        jobs = [job for job in reserved if job[0] == cluster.id and first <= job[1] < behind]
+    pool.touched.update((reserved[job], None) for job in jobs)
 
 
 def _wrong_source(
     pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, part: bytearray, source: int
 ) -> None:
     index = next(index for index, status in enumerate(part) if status != source)
-    more = len(part) - part.count(source) - 1
-    also = f" (and {more} more are not either)" if more else ""
-    words = f"{event.row} begins in {event.source}, but it is {status_name(part[index])}{also}"
-    pool.report((cluster.id, first + index), "source" if part[index] else "reference", words)
+    more_count = len(part) - part.count(source) - 1
+    more_text = f" (and {more_count} more are not either)" if more_count else ""
+    text = f"{event.row} begins in {event.source}, but it is {status_name(part[index])}{more_text}"
+    pool.report((cluster.id, first + index), "source" if part[index] else "reference", text)
 
 
 def status_name(number: int) -> str:
@@ -213,8 +213,8 @@ def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) 
         return
     for first, behind in _ranges(pool, cluster, event):
         if first != factory.made:
-            words = f"it comes into the queue, but the next of its cluster is {factory.made}"
-            pool.report((cluster.id, first), "factory", words)
+            text = f"it comes into the queue, but the next of its cluster is {factory.made}"
+            pool.report((cluster.id, first), "factory", text)
             pool.folds = None
         row = "submit_on_hold" if event.status == "Held" else "submit"
         pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
@@ -224,22 +224,22 @@ def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) 
     pool.tell(cluster.id)
 
 
-def _within_limits(pool: JudgedPool, cluster: Cluster, more: int) -> None:
+def _within_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
     """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
-    limit, idle = parse_whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
-    if limit and cluster.live + more > limit:
-        words = f"{cluster.live + more} of its jobs are in the queue, more than its {LIMIT} {limit}"
-        pool.report(f"cluster {cluster.id}", "factory", words)
-    waiting = cluster.counts[IDLE] + cluster.counts[NUMBERS["Held"]] + more
-    if idle.isdecimal() and waiting > int(idle):
-        words = f"{waiting} of its jobs do not run, more than its {MAX_IDLE} {idle}"
-        pool.report(f"cluster {cluster.id}", "factory", words)
+    limit, max_idle = parse_whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
+    if limit and cluster.live + count > limit:
+        text = f"{cluster.live + count} of its jobs are in the queue, more than its {LIMIT} {limit}"
+        pool.report(f"cluster {cluster.id}", "factory", text)
+    idle_count = cluster.counts[IDLE] + cluster.counts[NUMBERS["Held"]] + count
+    if max_idle.isdecimal() and idle_count > int(max_idle):
+        text = f"{idle_count} of its jobs do not run, more than its {MAX_IDLE} {max_idle}"
+        pool.report(f"cluster {cluster.id}", "factory", text)
     most = most_more(pool.state, cluster)
-    if most is not None and more > most:
+    if most is not None and count > most:
         pool.report(
-            f"cluster {cluster.id}", "factory", f"{more} of its jobs are made, but the queue has room for {most}"
+            f"cluster {cluster.id}", "factory", f"{count} of its jobs are made, but the queue has room for {most}"
         )
 
 
@@ -250,8 +250,8 @@ def factory_moved(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransition
         pool.report(f"cluster {cluster.id}", "factory", f"its factory becomes {event.target}, but it has none")
         pool.folds = None
     elif factory.mode != event.source or event.target not in MODES - {event.source}:
-        words = f"its factory goes from {event.source} to {event.target}, but it is {factory.mode}"
-        pool.report(f"cluster {cluster.id}", "factory", words)
+        text = f"its factory goes from {event.source} to {event.target}, but it is {factory.mode}"
+        pool.report(f"cluster {cluster.id}", "factory", text)
     pool.tell(cluster.id)
 
 
@@ -262,9 +262,9 @@ MODES = frozenset({"Running", "Paused", "Removed"})
 def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     for first, behind in _ranges(pool, cluster, event):
         behind = behind if cluster.factory is None else min(behind, cluster.factory.made)
-        gone = cluster.status.find(0, first, behind)
-        if gone >= 0:
-            pool.report((cluster.id, gone), "reference", "it is edited, but not in the queue")
+        gone_proc = cluster.status.find(0, first, behind)
+        if gone_proc >= 0:
+            pool.report((cluster.id, gone_proc), "reference", "it is edited, but not in the queue")
     if event.cause == "chirp" or event.number or event.notes or event.delayed:
         wrote_itself(pool, cluster, event)
     elif event.transform or event.before or event.noted or event.skipped:
@@ -281,8 +281,8 @@ def deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
         part = cluster.status[first:behind]
         if part.count(IDLE) != len(part):
             index = next(index for index, status in enumerate(part) if status != IDLE)
-            words = f"it is given a time to begin at, but it is {status_name(part[index])}"
-            pool.report((cluster.id, first + index), "source" if part[index] else "reference", words)
+            text = f"it is given a time to begin at, but it is {status_name(part[index])}"
+            pool.report((cluster.id, first + index), "source" if part[index] else "reference", text)
     if event.until <= event.at:
         pool.report(f"cluster {cluster.id}", "value", "what a schedule gives is still to come")
     pool.tell(cluster.id)

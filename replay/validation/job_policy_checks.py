@@ -31,31 +31,31 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
     """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
     signal, that it does not say what only a policy's does."""
     if isinstance(event, e.JobsTransitioned) and event.holds != 1:
-        by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.local
-        if not by_shadow or event.holds != HOLDS_BY_SHADOW:
+        is_by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.local
+        if not is_by_shadow or event.holds != HOLDS_BY_SHADOW:
             pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds for one")
     if not is_by_policy(event):
         if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _by_machine(event):
-            words = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
-            pool.report((cluster.id, proc), "evidence", words)
+            text = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
+            pool.report((cluster.id, proc), "evidence", text)
         return
     policy = BY_CAUSE[event.cause]
     if isinstance(event, e.JobsTransitioned):
-        continues = event.row == "continue" and policy.row == EVICT  # a suspended job continues to be vacated
-        if not (event.row == policy.row or continues) or event.source not in policy.statuses:
+        continues_eviction = event.row == "continue" and policy.row == EVICT  # a suspended job continues to be vacated
+        if not (event.row == policy.row or continues_eviction) or event.source not in policy.statuses:
             pool.report((cluster.id, proc), "row", f"{event.cause} does not {event.row} a job that is {event.source}")
         code = event.changes.get("HoldReasonCode", "0")
         if policy.row == "hold" and code != str(policy.code):
-            words = f"{event.cause} holds with the code {policy.code}, but it says {code}"
-            pool.report((cluster.id, proc), "value", words)
+            text = f"{event.cause} holds with the code {policy.code}, but it says {code}"
+            pool.report((cluster.id, proc), "value", text)
     else:
         code = str(policy.code) if policy.row == EVICT else "" if cluster.local else str(DEACTIVATED.code)
         if event.vacated.get("VacateReasonCode", "") != code:
-            words = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
-            pool.report((cluster.id, proc), "value", words)
-    words = wrong_evidence(pool, cluster, proc, (policy,), event.evidence, event.at)
-    if words:
-        pool.report((cluster.id, proc), "evidence", words)
+            text = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
+            pool.report((cluster.id, proc), "value", text)
+    text = wrong_evidence(pool, cluster, proc, (policy,), event.evidence, event.at)
+    if text:
+        pool.report((cluster.id, proc), "evidence", text)
 
 
 def is_by_policy(event: e.JobsTransitioned | e.JobSignalled) -> bool:
@@ -105,8 +105,8 @@ def _texts(
     settings = pool.state.settings
     for policy in policies:
         if policy.attribute:
-            own = cluster.requested_value(proc, policy.attribute)
-            text = own and (policy.asks or own)
+            own_text = cluster.requested_value(proc, policy.attribute)
+            text = own_text and (policy.asks or own_text)
             yield policy.attribute.lower(), text if cluster.is_uniform(policy.attribute) else None
         elif policy.row != EVICT or pool.state.dialect.asks_system_periodic_vacate:
             for name in system_names(settings, policy):
@@ -124,8 +124,8 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
     _was_so(pool, cluster, proc, event)
     for place in event.noted:
         if place not in pool.notes:
-            words = f"its evidence is said to be {place}, where the stimulus recorded none"
-            pool.report((cluster.id, proc), "evidence", words)
+            text = f"its evidence is said to be {place}, where the stimulus recorded none"
+            pool.report((cluster.id, proc), "evidence", text)
 
 
 def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
@@ -137,8 +137,8 @@ def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> Non
         pool.folds = None
         return
     if event.number < run.chirped + max(len(event.notes), 1):
-        words = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
-        pool.report((cluster.id, proc), "value", words)
+        text = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
+        pool.report((cluster.id, proc), "value", text)
     if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
         pool.report((cluster.id, proc), "value", "its own change is recorded a second time")
     _was_so(pool, cluster, proc, event)
@@ -167,19 +167,19 @@ def mail_due(pool: JudgedPool, event: e.MailDue) -> None:
 
 @rule(e.Mailed)
 def mailed(pool: JudgedPool, event: e.Mailed) -> None:
-    due = pool.state.mails.get(event.mail)
-    if due is None or (due.cluster, due.proc) != (event.cluster, event.proc):
+    due_mail = pool.state.mails.get(event.mail)
+    if due_mail is None or (due_mail.cluster, due_mail.proc) != (event.cluster, event.proc):
         pool.report(event, "reference", f"no mail about it is due that stands at {event.mail}, or it was sent before")
         pool.folds = None
 
 
 @rule(e.JobCooledDown)
 def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
-    last = pool.state.cooling.get((event.cluster, event.proc))
-    if last is None:
+    last_cool_down = pool.state.cooling.get((event.cluster, event.proc))
+    if last_cool_down is None:
         pool.report(event, "reference", "its cool-down is over, but it is in none")
         pool.folds = None
-    elif event.at < last * 1_000_000:
+    elif event.at < last_cool_down * 1_000_000:
         pool.report(event, "order", "its cool-down is over before its time")
 
 
@@ -211,8 +211,8 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
     elif note is None and place:
         words = f"its evidence is said to be {place}, where the stimulus recorded none"
     elif unparsed(text) != unparsed(text if note is None else note.expression):
-        by = "nothing" if note is None else note.expression
-        words = f"its cool-down is by {by}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
+        policy_text = "nothing" if note is None else note.expression
+        words = f"its cool-down is by {policy_text}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
     elif (
         max(_seconds(text if note is None else note.value), seconds_of(pool.state.settings, "SYSTEM_COOLDOWN_DURATION"))
         != seconds
@@ -226,15 +226,15 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
 
 
 def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
-    seconds, right = (
+    seconds, expected = (
         int(event.changes[EXPIRATION]) - event.at // 1_000_000,
         seconds_of(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
     )
     if not event.code:
         pool.report(event, "evidence", "a run that did not fail has no cool-down")
-    elif seconds != right:
-        words = f"it cools down for {seconds} s, but SCHEDULER_UNIVERSE_COOL_DOWN_DURATION is {right}"
-        pool.report(event, "evidence", words)
+    elif seconds != expected:
+        text = f"it cools down for {seconds} s, but SCHEDULER_UNIVERSE_COOL_DOWN_DURATION is {expected}"
+        pool.report(event, "evidence", text)
 
 
 def _seconds(text: str) -> int:

@@ -143,38 +143,38 @@ class JudgedPool:
         if isinstance(self.folds, e.ClusterEvent) and self.folds.cluster not in self.state.clusters:
             self.forget(self.folds.cluster)
 
-    def counts_for(self, thing: str, negotiator: str) -> None:
+    def counts_for(self, subject: str, negotiator: str) -> None:
         """Check that there is, or was, a negotiator in whose accounting something is said to count."""
         if negotiator not in self.negotiators:
-            self.report(thing, "reference", f"there is no negotiator {negotiator}")
+            self.report(subject, "reference", f"there is no negotiator {negotiator}")
 
     # Reporting
 
-    def report(self, thing: str | Slot | tuple[int, int] | OfOneJob, rule: str, words: str) -> None:
+    def report(self, subject: str | Slot | tuple[int, int] | OfOneJob, rule: str, text: str) -> None:
         """Report a violation: by a slot or a job (also that of an event) with its story, or by what a name says."""
-        if isinstance(thing, Slot):
-            self.report_slot(thing.name, rule, words)
-        elif isinstance(thing, str):
-            self._found.append(Violation(self.position, thing, rule, words, (), self.at))
+        if isinstance(subject, Slot):
+            self.report_slot(subject.name, rule, text)
+        elif isinstance(subject, str):
+            self._found.append(Violation(self.position, subject, rule, text, (), self.at))
         else:
-            cluster, proc = thing if isinstance(thing, tuple) else (thing.cluster, thing.proc)
+            cluster, proc = subject if isinstance(subject, tuple) else (subject.cluster, subject.proc)
             events = {event[0]: event for event in (*self._story(cluster), *self._story((cluster, proc)))}
             story = self._lines(events.values(), proc)
-            self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, story, self.at))
+            self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, text, story, self.at))
 
-    def report_slot(self, name: str, rule: str, words: str) -> None:
+    def report_slot(self, name: str, rule: str, text: str) -> None:
         """Report a violation by a slot of this name, which need not be there."""
         story = self._lines(self._story(name), None)
-        self._found.append(Violation(self.position, name, rule, words, story, self.at))
+        self._found.append(Violation(self.position, name, rule, text, story, self.at))
 
     def found(self) -> Iterator[Violation]:
         """Return the violations since the last call."""
-        found, self._found = self._found, []
-        return iter(found)
+        violations, self._found = self._found, []
+        return iter(violations)
 
     def _lines(self, events: Iterable[e.LoggedEvent], proc: int | None) -> tuple[str, ...]:
-        last = () if self.event is None else ((self.position, self.event),)
-        story = sorted({event[0]: event for event in (*events, *last)}.values(), key=lambda event: event[0])
+        last_event = () if self.event is None else ((self.position, self.event),)
+        story = sorted({event[0]: event for event in (*events, *last_event)}.values(), key=lambda event: event[0])
         lines: list[str] = []
         for position, event in story:
             member = next(members(position, event), None) if proc is None else _of(position, event, proc)
@@ -184,15 +184,15 @@ class JudgedPool:
 
     # Stories
 
-    def _story(self, thing: Thing) -> Iterable[e.LoggedEvent]:
-        return self._stories.get(thing, ())
+    def _story(self, subject: Thing) -> Iterable[e.LoggedEvent]:
+        return self._stories.get(subject, ())
 
-    def begin_story(self, thing: Thing, most: int = KEPT) -> None:
-        self._stories[thing] = deque(maxlen=most)
-        self.tell(thing)
+    def begin_story(self, subject: Thing, most: int = KEPT) -> None:
+        self._stories[subject] = deque(maxlen=most)
+        self.tell(subject)
 
-    def tell(self, thing: Thing) -> None:
-        story = self._stories.get(thing)
+    def tell(self, subject: Thing) -> None:
+        story = self._stories.get(subject)
         if story is not None and self.event is not None:
             story.append((self.position, self.event))
 
@@ -201,9 +201,9 @@ class JudgedPool:
         self._stories.get(cluster, deque[e.LoggedEvent]()).extend(self._stories.pop((cluster, proc), ()))
         self.tell(cluster)
 
-    def forget(self, thing: Thing) -> None:
+    def forget(self, subject: Thing) -> None:
         """Drop a thing that is gone, and keep its story for a while."""
-        self._gone.append(thing)
+        self._gone.append(subject)
         if len(self._gone) > KEPT_GONE:
             oldest = self._gone.popleft()
             if oldest not in self._gone and oldest not in self.state.slots and oldest not in self.state.clusters:
@@ -219,24 +219,24 @@ RULES_OF: dict[type[e.Event], Rule] = {}  #: the checks of each kind of event, m
 def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Callable[[JudgedPool, Kind], None]]:
     """Register a function as a check of a kind of event."""
 
-    def declare(ask: Callable[[JudgedPool, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
-        RULES_OF[kind] = ask
-        return ask
+    def declare(check_event: Callable[[JudgedPool, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
+        RULES_OF[kind] = check_event
+        return check_event
 
     return declare
 
 
 def rule_of(
-    kind: type[Kind], find: Callable[[JudgedPool, Kind], Found | None]
+    kind: type[Kind], find_subject: Callable[[JudgedPool, Kind], Found | None]
 ) -> Callable[[Callable[[JudgedPool, Found, Kind], None]], Callable[[JudgedPool, Kind], None]]:
     """Register a function as a check of a kind of event, asked only where what the event is about is found."""
 
-    def declare(ask: Callable[[JudgedPool, Found, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
+    def declare(check_event: Callable[[JudgedPool, Found, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
         @rule(kind)
         def asked(pool: JudgedPool, event: Kind) -> None:
-            subject = find(pool, event)
+            subject = find_subject(pool, event)
             if subject is not None:
-                ask(pool, subject, event)
+                check_event(pool, subject, event)
 
         return asked
 
@@ -267,7 +267,7 @@ _TIMES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 def has_own_times(pool: JudgedPool, run: Starter) -> bool:
     """Return True if a job has its own retirement or vacate time, or that is unknown."""
     if run.job:
-        return any(name.lower() == other.lower() for name in run.ad for other in _TIMES)
+        return any(name.lower() == time_name.lower() for name in run.ad for time_name in _TIMES)
     cluster = pool.state.clusters.get(run.cluster)
     return cluster is None or any(
         not cluster.is_uniform(name) or cluster.requested_value(run.proc, name) for name in _TIMES
@@ -310,5 +310,5 @@ def unparsed(text: str) -> str:
 
 def truth_of(text: str) -> Truth:
     """Return the truth of a value's text."""
-    literal = expression(text)
-    return None if literal is None else truth(value_or_error(literal, None, None, None))
+    parsed = expression(text)
+    return None if parsed is None else truth(value_or_error(parsed, None, None, None))

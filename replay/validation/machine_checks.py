@@ -56,8 +56,8 @@ def configured(pool: JudgedPool, machine: Machine, event: e.MachineConfigured) -
     _settings(pool, event)
     for name, text in event.settings.items():
         if machine.settings.get(name, "") == text:
-            has = f"it is {text}" if text else "it has its default"
-            pool.report(event.machine, "value", f"{name} is said to be new, but {has} already")
+            value_text = f"it is {text}" if text else "it has its default"
+            pool.report(event.machine, "value", f"{name} is said to be new, but {value_text} already")
 
 
 def _settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) -> None:
@@ -92,8 +92,8 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
     if not drain_machine().legal(OPEN, "start", event.schedule):
         pool.report(event.machine, "value", f"{event.schedule!r} is not a schedule of a drain")
     if event.completion not in COMPLETIONS:
-        words = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
-        pool.report(event.machine, "value", words)
+        text = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
+        pool.report(event.machine, "value", text)
     drain_began_by_poll(pool, event)
     claims = ((slot.name, slot.claim) for slot in machine.slots.values())
     pool.drained_claims[machine.name] = {
@@ -107,8 +107,8 @@ def _drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | No
     drain = machine.drain
     if drain is None or drain.number != number:
         pool.folds = None
-        has = "it does not drain" if drain is None else f"its drain is {drain.number}"
-        pool.report(machine.name, "drain", f"something is said of drain {number}, but {has}")
+        drain_text = "it does not drain" if drain is None else f"its drain is {drain.number}"
+        pool.report(machine.name, "drain", f"something is said of drain {number}, but {drain_text}")
         return None
     pool.drained[machine.name] = None
     return drain
@@ -122,8 +122,8 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
     if event.source != drain.state:
         pool.report(machine.name, "source", f"{event.row} begins in {event.source}, but its drain is {drain.state}")
     if not drain_machine().legal(event.source, event.row, event.target):
-        words = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
-        pool.report(machine.name, "row", words)
+        text = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
+        pool.report(machine.name, "row", text)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
         completion = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
         pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {completion}")
@@ -145,8 +145,8 @@ def drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -> None
     for name, claim in pool.drained_claims.get(machine.name, {}).items():
         slot = pool.state.slots.get(name)
         if slot is not None and slot.claim is not None and slot.claim.id == claim:
-            words = f"the jobs of before the drain are said to be gone, but {slot.claim.submitter} has it since before"
-            pool.report_slot(name, "drain", words)
+            text = f"the jobs of before the drain are said to be gone, but {slot.claim.submitter} has it since before"
+            pool.report_slot(name, "drain", text)
 
 
 @rule_of(e.DrainBadputAdded, _known)
@@ -162,12 +162,12 @@ def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) 
         pool.report(slot, "drain", "a drain is charged for its job a second time")
     else:
         pool.charged.add(activation.key)
-        ran = activation.ran(event.at)
-        ended = event.at - activation.halted if activation.halted else 0  # older logs charge the time to end, too
-        badput, older = (round(time // 1_000_000 * slot.cores) for time in (ran, ran + ended))
-        if event.badput not in (badput, older):
-            words = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
-            pool.report(slot, "drain", words)
+        run_time = activation.ran(event.at)
+        end_time = event.at - activation.halted if activation.halted else 0  # older logs charge the time to end, too
+        badput, older_badput = (round(time // 1_000_000 * slot.cores) for time in (run_time, run_time + end_time))
+        if event.badput not in (badput, older_badput):
+            text = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
+            pool.report(slot, "drain", text)
 
 
 def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
@@ -224,11 +224,11 @@ def polled(pool: JudgedPool, event: e.DefragPolled) -> None:
 
 
 def _in_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
-    last = pool.state.defrag.last_poll
+    last_poll = pool.state.defrag.last_poll
     if policy.interval <= 0:
         pool.report(THING, "defrag", f"it polls, but DEFRAG_INTERVAL is {policy.interval}")
-    elif last and event.at < last + policy.interval * SECOND:
-        pool.report(THING, "defrag", f"it polls {(event.at - last) / SECOND:g} s after its last poll, too early")
+    elif last_poll and event.at < last_poll + policy.interval * SECOND:
+        pool.report(THING, "defrag", f"it polls {(event.at - last_poll) / SECOND:g} s after its last poll, too early")
 
 
 def _changes(
@@ -243,14 +243,16 @@ def _changes(
 def _count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
     if policy.interval <= 0:
         return
-    known = before(pool.state, event.at)
-    number, stopped = allowed(policy, known, event.at // SECOND, event.draining, event.whole, habits_of(pool.state))
-    if (event.wanted, event.stopped) != (number, stopped):
-        why = f" ({STOPPED[stopped]})" if stopped else ""
-        pool.report(THING, "defrag", f"it may drain {number} machines{why}, but is said to drain {event.wanted}")
-    begun = sum(not drain.refused for drain in event.drains)
-    if begun > (0 if stopped else number):
-        pool.report(THING, "defrag", f"it drains {begun} machines, more than the {number} that it may")
+    drains_before = before(pool.state, event.at)
+    number, stop_reason = allowed(
+        policy, drains_before, event.at // SECOND, event.draining, event.whole, habits_of(pool.state)
+    )
+    if (event.wanted, event.stopped) != (number, stop_reason):
+        stop_text = f" ({STOPPED[stop_reason]})" if stop_reason else ""
+        pool.report(THING, "defrag", f"it may drain {number} machines{stop_text}, but is said to drain {event.wanted}")
+    begun_count = sum(not drain.refused for drain in event.drains)
+    if begun_count > (0 if stop_reason else number):
+        pool.report(THING, "defrag", f"it drains {begun_count} machines, more than the {number} that it may")
 
 
 def _machines(pool: JudgedPool, event: e.DefragPolled) -> None:
@@ -275,9 +277,9 @@ def _machines(pool: JudgedPool, event: e.DefragPolled) -> None:
             _asked(pool, choice.evidence, "DEFRAG_CANCEL_REQUIREMENTS")
 
 
-def _once(pool: JudgedPool, machines: Sequence[str], what: str) -> None:
+def _once(pool: JudgedPool, machines: Sequence[str], noun: str) -> None:
     if len(set(machines)) < len(machines):
-        pool.report(THING, "defrag", f"a machine is {what} twice by one poll")
+        pool.report(THING, "defrag", f"a machine is {noun} twice by one poll")
 
 
 def _asked(pool: JudgedPool, evidence: Iterable[int], name: str) -> None:
@@ -345,8 +347,8 @@ def _client(
     client = None if machine is None else machine.backfill
     if machine is not None and (client is None or client.key != event.key):
         pool.folds = None
-        has = "it has none" if client is None else f"its client is {client.key}"
-        pool.report(event.machine, "backfill", f"something is said of backfill client {event.key}, but {has}")
+        client_text = "it has none" if client is None else f"its client is {client.key}"
+        pool.report(event.machine, "backfill", f"something is said of backfill client {event.key}, but {client_text}")
         return None
     return client
 
@@ -387,8 +389,8 @@ def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) ->
     if event.outcome not in _OUTCOMES[bool(client.told)]:
         state = "signalled" if client.told else "not signalled"
         pool.report(event.machine, "backfill", f"its client was {state} to end, and is said to be {event.outcome}")
-    law = after_end(pool.state, machine, event.outcome, event.at)
-    if (event.failures, event.retry) != law:
+    expected_end = after_end(pool.state, machine, event.outcome, event.at)
+    if (event.failures, event.retry) != expected_end:
         pool.report(event.machine, "backfill", "the time of its client's next start does not follow from how it ended")
     if min(event.user_cpu, event.system_cpu, event.ended) < 0 or event.ended > event.at:
         pool.report(event.machine, "value", "an instant or a time of its client's end is none")
@@ -409,10 +411,10 @@ def leaves_backfill(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
     if slot.state != "Backfill" or event.target.startswith("Backfill/"):
         return
     destination = slot.destination or ("Owner" if slot.state_activity == BACKFILL_KILLING else "")
-    to = event.target.partition("/")[0]
-    gave_up = to == "Owner" and destination == "Claimed" and slot.waiting is None
-    if destination and to != destination and not gave_up:
-        pool.report(slot, "backfill", f"it was to go to {destination}, and goes to {to}")
+    target_state = event.target.partition("/")[0]
+    gave_up = target_state == "Owner" and destination == "Claimed" and slot.waiting is None
+    if destination and target_state != destination and not gave_up:
+        pool.report(slot, "backfill", f"it was to go to {destination}, and goes to {target_state}")
 
 
 def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> None:
@@ -421,14 +423,14 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
         return
     client = machine.backfill
     if slot.state_activity == BACKFILL_BUSY and not runs(machine):
-        words = "no client runs" if client is None else "its client was signalled to end"
-        pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, and {words}")
+        text = "no client runs" if client is None else "its client was signalled to end"
+        pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, and {text}")
     if slot.state_activity == BACKFILL_KILLING and (not is_awaited(pool.state, slot) or runs(machine)):
-        words = (
-            "there is nothing to wait for" if not is_awaited(pool.state, slot) else "its client got no signal to end"
-        )
-        pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {words}")
-    if client is not None and not any(other.state_activity in _WITH_CLIENT for other in machine.slots.values()):
+        text = "there is nothing to wait for" if not is_awaited(pool.state, slot) else "its client got no signal to end"
+        pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {text}")
+    if client is not None and not any(
+        other_slot.state_activity in _WITH_CLIENT for other_slot in machine.slots.values()
+    ):
         pool.report(slot, "backfill", f"backfill client {client.key} runs, and no slot of its machine has it")
 
 

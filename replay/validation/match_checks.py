@@ -27,7 +27,7 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
     pool.counts_for("negotiator", event.negotiator)
     pool.matched_any = pool.matched_any or bool(event.matches)
     matches: dict[tuple[str, str], e.Match] = {}
-    taken: set[str] = set()
+    taken_slots: set[str] = set()
     jobs = set()
     for match in event.matches:
         job = job_of(match.job)
@@ -38,10 +38,10 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if not waits_for_a_slot(pool, *job) or job in pool.state.reserved or job in jobs:
             pool.report(job, "match", f"it is matched with {match.slot}, but does not wait")
         _reason(pool, match)
-        if (match.slot in pool.state.matches or match.slot in taken) and not _is_carved_later(pool, match.slot):
+        if (match.slot in pool.state.matches or match.slot in taken_slots) and not _is_carved_later(pool, match.slot):
             pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
-            matches = {pair: other for pair, other in matches.items() if other.slot != match.slot}
-        taken.add(match.slot)
+            matches = {pair: other_match for pair, other_match in matches.items() if other_match.slot != match.slot}
+        taken_slots.add(match.slot)
         matches[match.slot, match.job] = match
         jobs.add(job)
         pool.touched[match.slot] = None
@@ -69,24 +69,24 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
     elif match.reason and claim is None and not match.preempts:
         pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but it is not claimed")
     elif claim is not None and not match.reason:
-        words = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
-        pool.report_slot(match.slot, "match", words)
+        text = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
+        pool.report_slot(match.slot, "match", text)
 
 
 def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], Matched] | None:
     """Return the match of which a claim for a job is made, of the slot or of the one that it was carved from."""
-    for own in pool.state.matches.get(slot.name, {}).items():
-        return own
-    named = job_of(job)
-    matched = pool.state.matches.get(slot.parent, {}).get(named) if named else None
-    return None if named is None or matched is None else (named, matched)
+    for own_match in pool.state.matches.get(slot.name, {}).items():
+        return own_match
+    job_id = job_of(job)
+    job_match = pool.state.matches.get(slot.parent, {}).get(job_id) if job_id else None
+    return None if job_id is None or job_match is None else (job_id, job_match)
 
 
 @rule_of(e.MatchVoided, known_slot)
 def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
     if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
-        words = f"{void_row(event.cause)} is not how a match ends without a notification of the slot"
-        pool.report_slot(event.slot, "match", words)
+        text = f"{void_row(event.cause)} is not how a match ends without a notification of the slot"
+        pool.report_slot(event.slot, "match", text)
     matches = pool.state.matches.get(event.slot, {})
     if job_of(event.job) not in matches:
         pool.report_slot(event.slot, "match", f"it was not matched with {event.job}")
@@ -100,33 +100,33 @@ def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
     """Check a cycle's matches one after the other."""
     if not any(match.limits for match in matches):
         return
-    held: dict[str, Amount] = {}
+    held_amounts: dict[str, Amount] = {}
     for text, count in pool.state.limits_in_use.items():
         for limit in requested_amounts(text):
-            held[limit.name] = held.get(limit.name, 0) + limit.units * count
+            held_amounts[limit.name] = held_amounts.get(limit.name, 0) + limit.units * count
     for match in matches:
         for name, units in requested_amounts(match.limits):
-            used, allowed_ = held.get(name, 0), most(pool.state.settings, name)
-            if used + units > allowed_:
-                words = f"of which {amount_text(used)} of {amount_text(allowed_)} are held"
+            used_amount, allowed_amount = held_amounts.get(name, 0), most(pool.state.settings, name)
+            if used_amount + units > allowed_amount:
+                words = f"of which {amount_text(used_amount)} of {amount_text(allowed_amount)} are held"
                 pool.report(match.job, "limit", f"its match takes {amount_text(units)} of {name.upper()}, {words}")
-            held[name] = used + units
+            held_amounts[name] = used_amount + units
 
 
 def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
     """Check that a claim that was made without a match holds what the job's ad says, if that is a plain text."""
     meaning = expression(ad.get(LIMITS, '""'))
-    says = meaning.value if isinstance(meaning, Literal) else event.limits
-    if event.limits != (says if isinstance(says, str) else ""):
-        words = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but the job's ad says {says}"
-        pool.report_slot(event.slot, "limit", words)
+    limits = meaning.value if isinstance(meaning, Literal) else event.limits
+    if event.limits != (limits if isinstance(limits, str) else ""):
+        text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but the job's ad says {limits}"
+        pool.report_slot(event.slot, "limit", text)
 
 
-def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, given: str) -> None:
+def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, limits: str) -> None:
     """Check that a claim of the pool's own schedd holds what its match was given."""
-    if event.limits != given:
-        words = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {given or 'nothing'}"
-        pool.report_slot(event.slot, "limit", words)
+    if event.limits != limits:
+        text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {limits or 'nothing'}"
+        pool.report_slot(event.slot, "limit", text)
 
 
 # Dynamic slots that go for a match of the slot that they were carved from
@@ -140,18 +140,18 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
         pool.report_slot(match.slot, "match", f"others go for job {match.job}, and no reason is given")
     for name in match.preempts:
         slot = pool.state.slots.get(name)
-        whole = match.slot if _is_carved_later(pool, match.slot) else str(SlotName.parse(match.slot).parent)
-        if slot is None or slot.claim is None or slot.parent != whole:
-            words = f"{name} is evicted for job {match.job}, but is not a claimed part of the matched slot"
-            pool.report_slot(match.slot, "match", words)
+        parent_name = match.slot if _is_carved_later(pool, match.slot) else str(SlotName.parse(match.slot).parent)
+        if slot is None or slot.claim is None or slot.parent != parent_name:
+            text = f"{name} is evicted for job {match.job}, but is not a claimed part of the matched slot"
+            pool.report_slot(match.slot, "match", text)
             continue
-        granted, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
+        retirement_text, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
         at = 0 if pool.event is None else pool.event.at
-        retires = run is not None and granted.isdecimal() and run.ran(at) < 1_000_000 * int(granted)
-        if run is not None and retires and not has_own_times(pool, run):  # a job may ask for less
-            words = f"it is to go for job {match.job}, and its job has retirement time left"
-            pool.report_slot(name, "retirement", words)
-        if whole != match.slot:
+        is_retiring = run is not None and retirement_text.isdecimal() and run.ran(at) < 1_000_000 * int(retirement_text)
+        if run is not None and is_retiring and not has_own_times(pool, run):  # a job may ask for less
+            text = f"it is to go for job {match.job}, and its job has retirement time left"
+            pool.report_slot(name, "retirement", text)
+        if parent_name != match.slot:
             pool.preempted[name] = match.job
 
 
@@ -175,9 +175,9 @@ def gives_back(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:
     if any(pool.amounts[slot.name].have.values()):
         pool.report(slot, "resources", "it gives back a part of its resources alone")
     if slot.parent in pool.amounts:
-        carved = pool.amounts[slot.parent].carved
-        for resource, many in given.items():
-            carved[resource] = carved.get(resource, 0) - many
+        carved_amounts = pool.amounts[slot.parent].carved
+        for resource, amount in given.items():
+            carved_amounts[resource] = carved_amounts.get(resource, 0) - amount
 
 
 def settle_preempted(pool: JudgedPool) -> None:

@@ -86,8 +86,8 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
         pool.report(job, "activation", f"{event.claim} is not the claim of {event.slot}")
         return
     if claim.submitter != cluster.submitter:
-        words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
-        pool.report(job, "activation", words)
+        text = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
+        pool.report(job, "activation", text)
     names = cluster.requested_value(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provides(slot, names):
         pool.report(job, "value", f"what {event.slot} provides is not what its ad and its claim say")
@@ -112,8 +112,8 @@ def begins_on(pool: JudgedPool, slot: Slot) -> None:
 def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
     """Return True if a job is Idle, with nothing left of an earlier run."""
     cluster = pool.state.clusters.get(number)
-    idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
-    return idle and (number, proc) not in pool.state.by_job
+    is_idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
+    return is_idle and (number, proc) not in pool.state.by_job
 
 
 _Transfer = e.JobTransferBegan | e.JobTransferEnded
@@ -138,11 +138,11 @@ def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan)
         pool.report(event, "transfer", f"{event.way!r} is not a direction of files: input, checkpoint or output")
         pool.folds = None
     elif run.executing is not (event.way != "input"):
-        words = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
-        pool.report(event, "transfer", words)
+        text = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
+        pool.report(event, "transfer", text)
     elif run.transfer not in _WAYS[event.way]:
-        words = f"its {event.way} begins to move, but the transfer is at {run.transfer or 'nothing'}"
-        pool.report(event, "transfer", words)
+        text = f"its {event.way} begins to move, but the transfer is at {run.transfer or 'nothing'}"
+        pool.report(event, "transfer", text)
     if event.began > event.at:
         pool.report(event, "order", "its transfer began later than the log knew of it")
 
@@ -159,8 +159,8 @@ def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded)
     if min(event.files, event.size) < 0:
         pool.report(event, "value", "what was transferred is below 0")
     if not (event.number > run.checkpoints if event.way == "checkpoint" else event.number == 0):
-        words = f"its {event.way} has the number {event.number}, behind {run.checkpoints} checkpoints"
-        pool.report(event, "value", words)
+        text = f"its {event.way} has the number {event.number}, behind {run.checkpoints} checkpoints"
+        pool.report(event, "value", text)
     if event.kept and not (event.way == "output" and run.stop):
         pool.report(event, "value", f"its {event.way} was kept, but only outputs are, after a signal to end")
     if event.ended > event.at:
@@ -199,8 +199,8 @@ def measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
 
 @rule_of(e.JobSignalled, _run)
 def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
-    for words in wrong_order(run, event):
-        pool.report(event, "end", words)
+    for text in wrong_order(run, event):
+        pool.report(event, "end", text)
     cluster = pool.state.clusters.get(event.cluster)
     if cluster is not None:
         by_policy(pool, cluster, event.proc, event)
@@ -251,10 +251,10 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions for one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         own_policy(pool, cluster, proc, event)
-    after = event.target or status_name(status)
-    if event.left and after in TERMINAL:
-        pool.job_moves["leave", after, LEFT] += 1
-    comes_to_its_end(pool, cluster, after, event.left)
+    new_status = event.target or status_name(status)
+    if event.left and new_status in TERMINAL:
+        pool.job_moves["leave", new_status, LEFT] += 1
+    comes_to_its_end(pool, cluster, new_status, event.left)
 
 
 def _row_of_end(pool: JudgedPool, event: e.JobExited, number: int) -> None:
@@ -264,8 +264,8 @@ def _row_of_end(pool: JudgedPool, event: e.JobExited, number: int) -> None:
     if bool(event.row) != bool(event.target):
         pool.report(event, "row", "a row and its target come together, or neither")
     elif event.row and not pool.job_table.legal(status, event.row, event.target):
-        words = f"row {event.row} of {pool.job_table.name} does not lead from {status} to {event.target}"
-        pool.report(event, "row", words)
+        text = f"row {event.row} of {pool.job_table.name} does not lead from {status} to {event.target}"
+        pool.report(event, "row", text)
     elif not event.row and number in _RUNNING_NUMBERS:
         pool.report(event, "row", f"it is {status}, and no row says what it is from here on")
 
@@ -280,8 +280,8 @@ def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int)
         pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
     in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it ended before that
     if outcome.signalled is not None and outcome.signalled != bool(run.stop) and not in_time:
-        ending = "had been signalled to end" if run.stop else "had not been signalled to end"
-        pool.report(job, "end", f"outcome {event.outcome}, but it {ending}")
+        ending_text = "had been signalled to end" if run.stop else "had not been signalled to end"
+        pool.report(job, "end", f"outcome {event.outcome}, but it {ending_text}")
     if event.outcome == "exited" and run.transfer not in ("", "output done"):
         pool.report(job, "transfer", f"it exited, but the transfer of its files is at {run.transfer}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):

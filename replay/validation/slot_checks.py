@@ -85,9 +85,9 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
         _carve(pool, event.parent, amounts.have, 1)
 
 
-def _thousandths(cpus: str) -> int | None:
+def _thousandths(cpus_text: str) -> int | None:
     """Return the weight of a slot whose SlotWeight is its Cpus."""
-    return 1000 * int(cpus) if cpus.isascii() and cpus.isdigit() and len(cpus) < 20 else None
+    return 1000 * int(cpus_text) if cpus_text.isascii() and cpus_text.isdigit() and len(cpus_text) < 20 else None
 
 
 def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
@@ -102,8 +102,8 @@ def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[st
 
 def _carve(pool: JudgedPool, parent: str, amounts: dict[str, int], sign: int) -> None:
     carved = pool.amounts[parent].carved
-    for resource, many in amounts.items():
-        carved[resource] = carved.get(resource, 0) + sign * many
+    for resource, size in amounts.items():
+        carved[resource] = carved.get(resource, 0) + sign * size
     pool.touched[parent] = None
 
 
@@ -151,8 +151,8 @@ _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]
 
 def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:
     table = pool.slot_table
-    right = [number for number, targets in table.allowed(source).items() if target in targets]
-    hint = f"that is row {right[0]}" if right else "no row does"
+    matching_rows = [number for number, targets in table.allowed(source).items() if target in targets]
+    hint = f"that is row {matching_rows[0]}" if matching_rows else "no row does"
     return f"row {row} of {table.name} does not lead from {source} to {target}: {hint}"
 
 
@@ -164,24 +164,24 @@ def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
     before = dict(amounts.have)
     _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD, *amounts.have))), event.changes)
     if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
-        match_checks.gives_back(pool, slot, {name: many - amounts.have[name] for name, many in before.items()})
+        match_checks.gives_back(pool, slot, {name: size - amounts.have[name] for name, size in before.items()})
     if event.cause in ("carved", "merged", PSLOT_PREEMPTION):
         return
-    for resource, many in amounts.have.items():
-        amounts.whole[resource] = amounts.whole.get(resource, 0) + many - before.get(resource, 0)
+    for resource, size in amounts.have.items():
+        amounts.whole[resource] = amounts.whole.get(resource, 0) + size - before.get(resource, 0)
 
 
 @rule_of(e.SlotDestroyed, known_slot)
 def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
     amounts = pool.amounts.pop(slot.name)
-    for what, broken, held in (
+    for rule_text, is_broken, held_amount in (
         ("a claim", "claim", slot.claim is not None),
         ("a job", "activation", slot.activation is not None),
         ("a match", "match", slot.name in pool.state.matches),
         ("dynamic slots", "resources", any(amounts.carved.values())),
     ):
-        if held:
-            pool.report(slot, broken, f"it is destroyed while it has {what}")
+        if held_amount:
+            pool.report(slot, is_broken, f"it is destroyed while it has {rule_text}")
     if slot.kind == "dynamic" and slot.parent in pool.amounts:
         _carve(pool, slot.parent, amounts.have, -1)
     pool.notified.discard(slot.name)
@@ -230,12 +230,12 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
         pool.report_slot(name, "drain", f"it is {slot.state_activity}, and its machine does not drain")
     if slot.kind == "partitionable":
         amounts = pool.amounts[name]
-        for resource, whole in amounts.whole.items():
-            have, carved = amounts.have[resource], amounts.carved.get(resource, 0)
-            if have + carved != whole:
-                words = f"of {whole} {resource} it has {have}, and its dynamic slots {carved}"
-                pool.report_slot(name, "resources", words)
-                amounts.whole[resource] = have + carved
+        for resource, whole_amount in amounts.whole.items():
+            own_amount, carved_amount = amounts.have[resource], amounts.carved.get(resource, 0)
+            if own_amount + carved_amount != whole_amount:
+                text = f"of {whole_amount} {resource} it has {own_amount}, and its dynamic slots {carved_amount}"
+                pool.report_slot(name, "resources", text)
+                amounts.whole[resource] = own_amount + carved_amount
 
 
 def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
@@ -245,10 +245,10 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
     if jobs is None or run is None:
         return
     status = NAMES.get(jobs.status[proc], "")
-    stopped = status == "Suspended"
+    is_stopped = status == "Suspended"
     if run.deferred:
         pass  # it has no process yet that could be suspended
-    elif status in RUNS and (slot.state_activity, stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
+    elif status in RUNS and (slot.state_activity, is_stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
         pool.report((cluster, proc), "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}")
     if not run.stop and status not in RUNS:
         pool.report(
@@ -264,13 +264,13 @@ _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("har
 
 def _signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
-        ending = "killed" if run.stop else "signalled to end"
-        pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {ending}")
+        expected_signal = "killed" if run.stop else "signalled to end"
+        pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {expected_signal}")
 
 
-def _agrees(pool: JudgedPool, slot: Slot, rule: str, what: str, needed: bool, has: bool) -> None:
-    if needed != has:
-        pool.report(slot, rule, f"it is {slot.state_activity} {'without' if needed else 'and has'} {what}")
+def _agrees(pool: JudgedPool, slot: Slot, rule: str, noun: str, is_needed: bool, is_present: bool) -> None:
+    if is_needed != is_present:
+        pool.report(slot, rule, f"it is {slot.state_activity} {'without' if is_needed else 'and has'} {noun}")
 
 
 def _job(job: tuple[int, int]) -> str:

@@ -54,8 +54,8 @@ def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefus
     state, number = pool.state, event.cluster
     if number > state.next_cluster + NUMBERS_GIVEN_OUT:
         pool.folds = None
-        words = f"its number was never given out: at most {NUMBERS_GIVEN_OUT:,} follow on {state.next_cluster}"
-        pool.report(f"cluster {number}", "reference", words)
+        text = f"its number was never given out: at most {NUMBERS_GIVEN_OUT:,} follow on {state.next_cluster}"
+        pool.report(f"cluster {number}", "reference", text)
     elif number < state.next_cluster and number not in state.unused_cluster_ids:
         pool.report(f"cluster {number}", "reference", f"cluster {number} was submitted before, or is below 1")
 
@@ -65,10 +65,10 @@ def answered_refusal(pool: JudgedPool, event: e.RequestAnswered) -> None:
     pool.refused_answers += event.request == "submit" and event.answer.startswith('{"refusal"')
 
 
-def _noted(pool: JudgedPool, name: str, position: int, about: str) -> e.EvaluationRecorded | None:
+def _noted(pool: JudgedPool, name: str, position: int, subject: str) -> e.EvaluationRecorded | None:
     note = pool.notes.get(position)
-    if note is None or not note.name.startswith(about):
-        pool.report(name, "evidence", f"{position} is not evidence of {about}")
+    if note is None or not note.name.startswith(subject):
+        pool.report(name, "evidence", f"{position} is not evidence of {subject}")
         return None
     return note
 
@@ -76,46 +76,46 @@ def _noted(pool: JudgedPool, name: str, position: int, about: str) -> e.Evaluati
 def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     """Decide about a submission again, from what it was before its transforms."""
     name, settings = f"cluster {event.cluster}", pool.state.settings
-    changed = pool.transformed.pop(event.cluster, [])
+    transformations = pool.transformed.pop(event.cluster, [])
     user = unquoted(event.ad.get("Owner", ""))
-    most = exceeded(pool.state, user, 0 if event.factory else event.count)
-    if most is not None:
-        pool.report(name, "policy", f"{most.setting} = {most.limit} refuses it")
-    if not (submit_policy(settings) or changed):
+    exceeded_limit = exceeded(pool.state, user, 0 if event.factory else event.count)
+    if exceeded_limit is not None:
+        pool.report(name, "policy", f"{exceeded_limit.setting} = {exceeded_limit.limit} refuses it")
+    if not (submit_policy(settings) or transformations):
         if event.warnings:
             pool.report(name, "policy", f"it is warned of {event.warnings}, and no requirement is in force")
         return
     try:
         columns: Columns = unpack(event.columns)
-        ad, before = _undone(event.ad, columns, changed, event.count)
+        ad, columns_before = _undone(event.ad, columns, transformations, event.count)
     except Exception:
         pool.report(name, "value", "what differs between its jobs cannot be read")
         return
-    if any(len(texts) != event.count for texts in before.values()):
+    if any(len(texts) != event.count for texts in columns_before.values()):
         pool.report(name, "value", f"it does not list the differences of all {event.count} jobs")
         return
     second = event.at // 1_000_000
     context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
-    judge = judge_of(pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, before)
-    decided = decide(judge, ad, before, event.count)
-    kinds, refusal = decided.kinds, decided.refused
+    judging = judge_of(pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, columns_before)
+    decided_transforms = decide(judging, ad, columns_before, event.count)
+    kinds, refusal = decided_transforms.kinds, decided_transforms.refused
     if refusal is not None:
         pool.report(name, "policy", f"{refusal.setting} refuses it: {refusal.reason.strip()}")
         return
-    if decided.warnings != event.warnings:
-        pool.report(name, "policy", f"its warnings are {event.warnings}, and should be {decided.warnings}")
-    after, after_columns = merged(kinds, ad, before, event.count)
+    if decided_transforms.warnings != event.warnings:
+        pool.report(name, "policy", f"its warnings are {event.warnings}, and should be {decided_transforms.warnings}")
+    ad_after, columns_after = merged(kinds, ad, columns_before, event.count)
     for attribute in dict.fromkeys(change for kind in kinds for change in kind.outcome.changes):
         if attribute.lower() in _NOT_COMPARED:
             continue
         values = columns.get(attribute, [event.ad.get(attribute, "undefined")])
-        here = after_columns.get(attribute, [after.get(attribute, "undefined")])
-        if list(values) != list(here) and {*values} != {*here}:
-            pool.report(name, "policy", f"{attribute} = {values[0]}, and its transforms make it {here[0]}")
+        attribute_values = columns_after.get(attribute, [ad_after.get(attribute, "undefined")])
+        if list(values) != list(attribute_values) and {*values} != {*attribute_values}:
+            pool.report(name, "policy", f"{attribute} = {values[0]}, and its transforms make it {attribute_values[0]}")
     expected = [done for done, _ in transformed(kinds)]
-    for done, event_ in zip_longest(expected, changed):
-        if done is None or event_ is None or any(getattr(event_, key) != value for key, value in _fields(done).items()):
-            transform = (done or event_).transform
+    for done, logged in zip_longest(expected, transformations):
+        if done is None or logged is None or any(getattr(logged, key) != value for key, value in _fields(done).items()):
+            transform = (done or logged).transform
             pool.report(name, "policy", f"its record of what {transform} did differs from what the transform does")
             return
 
@@ -136,21 +136,21 @@ def settle_submissions(pool: JudgedPool) -> None:
 
 
 def _undone(
-    ad: e.Ad, columns: Columns, changed: Sequence[e.JobsTransformed], count: int
+    ad: e.Ad, columns: Columns, transformations: Sequence[e.JobsTransformed], count: int
 ) -> tuple[e.Ad, dict[str, Sequence[str]]]:
     """What was submitted, before these transforms."""
-    ad, undone = dict(ad), dict(columns)
-    for event in reversed(changed):
-        alike = event.procs == ((0, count - 1),)
+    ad, columns_undone = dict(ad), dict(columns)
+    for event in reversed(transformations):
+        is_for_all = event.procs == ((0, count - 1),)
         for name, text in event.before.items():
-            if alike:
-                undone.pop(name, None)
+            if is_for_all:
+                columns_undone.pop(name, None)
                 ad[name] = text
             else:
-                _put(ad, undone, name, event, [text] * count, count)
+                _put(ad, columns_undone, name, event, [text] * count, count)
         for name, texts in unpack(event.columns_before).items():
-            _put(ad, undone, name, event, texts, count)
-    return {name: text for name, text in ad.items() if text}, undone
+            _put(ad, columns_undone, name, event, texts, count)
+    return {name: text for name, text in ad.items() if text}, columns_undone
 
 
 def _put(

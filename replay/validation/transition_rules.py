@@ -34,12 +34,12 @@ def _needs(pair: str) -> SlotNeeds:
     if activity == "Cleaning":  # the job has ended, its starter has not
         job = None
     # A slot without a notification of its match can still be matched until it is claimed, or waited for.
-    may_match = (
+    match_need = (
         claim
         or state == "Backfill"
         or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
     )
-    return SlotNeeds(claim, job, True if state == "Matched" else None if may_match else False)
+    return SlotNeeds(claim, job, True if state == "Matched" else None if match_need else False)
 
 
 NEEDS: Final[dict[str, SlotNeeds]] = {pair: _needs(pair) for pair in HTCONDOR_25.state_activities}
@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
 
 
 def _outcome(row: str) -> Outcome:
-    rows, _, signalled = row.partition(" | ")
-    return Outcome(tuple(rows.split()), {"signalled": True, "not signalled": False}.get(signalled))
+    rows, _, is_signalled = row.partition(" | ")
+    return Outcome(tuple(rows.split()), {"signalled": True, "not signalled": False}.get(is_signalled))
 
 
 OUTCOMES: Final = {tuple(ends.split()): _outcome(row) for ends, row in _TABLES["outcomes"].items()}
@@ -79,8 +79,8 @@ class DecidingExpressions(NamedTuple):
 
 
 def _decided(row: str) -> DecidingExpressions:
-    names, truths, *may = row.split(" | ")
-    return DecidingExpressions(tuple(names.split()), tuple(_TRUTHS[text] for text in truths.split()), not may)
+    names, truth_texts, *options = row.split(" | ")
+    return DecidingExpressions(tuple(names.split()), tuple(_TRUTHS[text] for text in truth_texts.split()), not options)
 
 
 _TRUTHS: Final[dict[str, Truth]] = {"true": True, "false": False, "undefined": None}

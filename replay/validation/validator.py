@@ -51,15 +51,15 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
     stimulus: str | None = None
     at, last = 0, 0
     for position, event in events:
-        begins = event.stimulus != stimulus or type(event) is e.WriterBegan  # each of these is on its own
-        if begins:
+        is_begin = event.stimulus != stimulus or type(event) is e.WriterBegan  # each of these is on its own
+        if is_begin:
             yield from _settled(pool)
             stimulus = event.stimulus
         if event.at > at:
             job_checks.settle_queue(pool)
             yield from pool.found()
         pool.read(position, event)
-        if not begins and event.at != at:
+        if not is_begin and event.at != at:
             pool.report(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
         _in_order(pool, event, last, at)
         if event.cause not in e.CAUSE_CODES:
@@ -157,6 +157,6 @@ def audit_native_log(log: EventStore, name: str = "") -> Audit:
     count_transitions(audit, verdict.steps)
     audit.jobs = {status.lower(): jobs for status, jobs in sorted(verdict.became.items()) if jobs > 0}
     for position, event in verdict.lost:  # no rule is broken
-        words = f"{CAUSES[LOST]}, on {event.slot}"
-        audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, name, position, ()))
+        text = f"{CAUSES[LOST]}, on {event.slot}"
+        audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, text, event.at, name, position, ()))
     return audit

@@ -22,17 +22,17 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
     :raises ValueError: the name is not a job's, cluster's or slot's
     :raises UnknownThingError: the log knows no such thing
     """
-    what = _named(log, name)
-    kind, _, which = what.stream.partition("/")
-    if kind == "cluster" and what.proc is not None:
-        return why_any_job(log, int(which), what.proc, at, zone)
+    stream_filter = _named(log, name)
+    kind, _, stream_name = stream_filter.stream.partition("/")
+    if kind == "cluster" and stream_filter.proc is not None:
+        return why_any_job(log, int(stream_name), stream_filter.proc, at, zone)
     if kind == "cluster":
-        return why_cluster(log, int(which), at, zone)
+        return why_cluster(log, int(stream_name), at, zone)
     if kind == "slot":
         if is_imported(log):
-            return why_imported_slot(log, which, at, zone)
+            return why_imported_slot(log, stream_name, at, zone)
         # What is wanted of another instant is not in what the present needs.
-        return why_slot(log.read() if at is not None else slot_events(log, which), which, at, zone)
+        return why_slot(log.read() if at is not None else slot_events(log, stream_name), stream_name, at, zone)
     raise ValueError(f"{name} is not a job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
 
 
@@ -47,5 +47,5 @@ def _named(log: EventStore, name: str) -> StreamFilter:
         slots = slots_called(log, name)
     if len(slots) == 1:
         return wanted(slots[0])
-    near = f"; the log has {counted(len(slots), 'slot')} of that name, as {slots[0]}" if slots else ""
-    raise ValueError(f"{name!r} is none of these: {_ASKED}{near}")
+    near_text = f"; the log has {counted(len(slots), 'slot')} of that name, as {slots[0]}" if slots else ""
+    raise ValueError(f"{name!r} is none of these: {_ASKED}{near_text}")

@@ -36,28 +36,32 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     results = outcomes(log, cluster, at)
     if not results.status:
-        refused = refusal((*log.read_stream("evidence"), *events), cluster) if events else None
-        if refused is not None:
-            return refused
-        when = "" if at is None else f" at {instant(at, zone)}"
-        listed = (
-            f"the log has no cluster {cluster}{when}: `poolbook q` and `poolbook history` list the jobs that it has"
+        refusal_answer = refusal((*log.read_stream("evidence"), *events), cluster) if events else None
+        if refusal_answer is not None:
+            return refusal_answer
+        moment = "" if at is None else f" at {instant(at, zone)}"
+        absence = (
+            f"the log has no cluster {cluster}{moment}: `poolbook q` and `poolbook history` list the jobs that it has"
         )
-        raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else listed)
+        raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else absence)
     # An import has its events in the order of reading.
-    position, last = max(events, key=lambda event: event[1].at, default=(0, None))
+    position, last_event = max(events, key=lambda event: event[1].at, default=(0, None))
     facts = {"cluster": str(cluster), "jobs": counted(len(results.status), "job"), "counts": counts([results])}
-    cause, stimulus = (last.cause, last.stimulus) if last else ("reported", "")
-    head = Sentence(last.at if last else at or 0, position, "cluster", facts, cause, stimulus)
-    firsts = _of_the_first(log, cluster, results, at, zone)
-    steps = [*_missing(log, events, results, at, zone), *(each.lines[0] for each in firsts), *_more_of(firsts)]
-    advice = firsts[0].lines[-1] if firsts and firsts[0].lines[-1].code in ADVICE else None
-    return answer(head, steps, advice, [sentence for each in firsts for sentence in each.life])
+    cause, stimulus = (last_event.cause, last_event.stimulus) if last_event else ("reported", "")
+    head = Sentence(last_event.at if last_event else at or 0, position, "cluster", facts, cause, stimulus)
+    first_answers = _of_the_first(log, cluster, results, at, zone)
+    steps = [
+        *_missing(log, events, results, at, zone),
+        *(job_answer.lines[0] for job_answer in first_answers),
+        *_more_of(first_answers),
+    ]
+    advice = first_answers[0].lines[-1] if first_answers and first_answers[0].lines[-1].code in ADVICE else None
+    return answer(head, steps, advice, [sentence for job_answer in first_answers for sentence in job_answer.life])
 
 
 def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
     """Yield the lines of answers behind their first ones that are no advice: one of each answer, then the next ones."""
-    for lines in zip_longest(*(each.lines[1:] for each in answers)):
+    for lines in zip_longest(*(job_answer.lines[1:] for job_answer in answers)):
         yield from (line for line in lines if line is not None and line.code not in ADVICE)
 
 
@@ -67,25 +71,29 @@ def _missing(
     """That records are missing, if jobs may have come to their ends there: every log that tells of the cluster lacks
     something behind what it has of them last."""
     records = [record_of(position, event) for position, event in events if isinstance(event, e.JobLogged)]
-    last: dict[int, int] = {}
+    last_times: dict[int, int] = {}
     for record in records:
-        last[record.event.proc] = max(last.get(record.event.proc, 0), record.at)
+        last_times[record.event.proc] = max(last_times.get(record.event.proc, 0), record.at)
     places = PlaceNames(log)
     gaps = [gap for _, gap in gaps_of(log, records) if at is None or (gap.since or gap.at) <= at]
-    dark = {places.chain(record.event.stimulus): 0 for record in records}
+    dark_since = {places.chain(record.event.stimulus): 0 for record in records}
     for gap in gaps:
         chain = places.chain(gap.stimulus)
-        dark[chain] = max(dark.get(chain, 0), gap.until or EVER)
-    light = min(dark.values(), default=0)
-    unknown = [proc for proc, status in results.status.items() if status in _OPEN and last.get(proc, 0) < light]
-    behind = [gap for gap in gaps if (gap.until or EVER) > min((last.get(proc, 0) for proc in unknown), default=EVER)]
-    if not behind:
+        dark_since[chain] = max(dark_since.get(chain, 0), gap.until or EVER)
+    light = min(dark_since.values(), default=0)
+    unknown = [proc for proc, status in results.status.items() if status in _OPEN and last_times.get(proc, 0) < light]
+    later_gaps = [
+        gap for gap in gaps if (gap.until or EVER) > min((last_times.get(proc, 0) for proc in unknown), default=EVER)
+    ]
+    if not later_gaps:
         return
-    since, end = min(gap.since or gap.at for gap in behind), max(gap.until or EVER for gap in behind)
-    when = f"from {instant(since, zone)} {f'to {instant(end, zone)}' if end < EVER else 'on'}"
-    ends = "the end of 1 job is" if len(unknown) == 1 else f"the ends of {len(unknown):,} jobs are"
-    names = tuple(dict.fromkeys(filter(None, (places.name(gap.stimulus) for gap in behind))))
-    yield Sentence(since, 0, "ends_unknown", {"when": when, "ends": ends}, behind[0].cause, behind[0].stimulus, names)
+    since, end = min(gap.since or gap.at for gap in later_gaps), max(gap.until or EVER for gap in later_gaps)
+    span = f"from {instant(since, zone)} {f'to {instant(end, zone)}' if end < EVER else 'on'}"
+    subject = "the end of 1 job is" if len(unknown) == 1 else f"the ends of {len(unknown):,} jobs are"
+    names = tuple(dict.fromkeys(filter(None, (places.name(gap.stimulus) for gap in later_gaps))))
+    yield Sentence(
+        since, 0, "ends_unknown", {"when": span, "ends": subject}, later_gaps[0].cause, later_gaps[0].stimulus, names
+    )
 
 
 def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
@@ -122,14 +130,14 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
             _take(results, event.proc, record)
     _take_runs(log, cluster, at, results, records)
     for proc, ad in ads_of_cluster(log, "history", cluster):
-        departed = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
-        if results.status.get(proc) not in _OVER and (at is None or departed <= at):
+        departure = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
+        if results.status.get(proc) not in _OVER and (at is None or departure <= at):
             _take_ad(results, proc, ad)
     for proc, ad in ads_of_queue(log, cluster, at).items():
         if proc not in results.status or (results.status[proc] in _OPEN and ad.has_left):
             _take_ad(results, proc, ad)
-    reported = {event.proc for _, event in events if isinstance(event, e.JobReported) and event.proc >= 0}
-    results.set(sorted(reported - results.status.keys()), UNTOLD)
+    reported_procs = {event.proc for _, event in events if isinstance(event, e.JobReported) and event.proc >= 0}
+    results.set(sorted(reported_procs - results.status.keys()), UNTOLD)
     return results
 
 
@@ -159,13 +167,13 @@ def _take_runs(
         return
     for run in job_runs(log, cluster, None, at):
         proc = JobId.parse(run.job).proc
-        logged = [record for record in records.get(proc, ()) if isinstance(record.event, e.JobLogged)]
+        logged_records = [record for record in records.get(proc, ()) if isinstance(record.event, e.JobLogged)]
         runs = results.status.get(proc) in ("running", "suspended")
-        last = max((record.at for record in logged if not runs or record.what == BEGIN), default=0)
-        starting = any(record.what == "shadow_began" and record.at == run.began for record in records.get(proc, ()))
-        if logged and starting and run.outcome == RUNNING:
+        last_time = max((record.at for record in logged_records if not runs or record.what == BEGIN), default=0)
+        is_starting = any(record.what == "shadow_began" and record.at == run.began for record in records.get(proc, ()))
+        if logged_records and is_starting and run.outcome == RUNNING:
             continue
-        if results.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last if runs else run.began > last):
+        if results.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last_time if runs else run.began > last_time):
             results.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNTOLD))
 
 
@@ -177,8 +185,8 @@ def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     """Take what the history, or the schedd's table, says last of a job."""
     status = _NAMES.get(ad.number("JobStatus"), UNTOLD)
     if status == "completed":
-        by_signal = ad.text("ExitBySignal").lower() == "true"
-        results.end(proc, Ended(None, ad.number("ExitSignal")) if by_signal else Ended(ad.number("ExitCode")))
+        exited_by_signal = ad.text("ExitBySignal").lower() == "true"
+        results.end(proc, Ended(None, ad.number("ExitSignal")) if exited_by_signal else Ended(ad.number("ExitCode")))
         return
     hold = HoldReason(*(ad.text(name) for name in ("HoldReasonCode", "HoldReasonSubCode", "HoldReason")))
     results.set((proc,), status, hold if status == "held" else None)

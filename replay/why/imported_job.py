@@ -56,73 +56,73 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     """Tell why the job is where its records leave it (at the instant `at`, if one is given), and its life in order of
     time. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
-    everything = list(single_entries(log.read_stream(f"cluster/{cluster}")))
-    points = access_points(everything, (cluster, proc), places)
+    all_events = list(single_entries(log.read_stream(f"cluster/{cluster}")))
+    points = access_points(all_events, (cluster, proc), places)
     if points is not None:
-        everything = [one for one in everything if points.has(one[1])]
-    known = [event for event in everything if at is None or event[1].at <= at]
-    records = records_of(known, proc, places)
+        all_events = [event_pair for event_pair in all_events if points.has(event_pair[1])]
+    events_until = [event for event in all_events if at is None or event[1].at <= at]
+    records = records_of(events_until, proc, places)
     ads = ads_of_job(log, (cluster, proc), at, records)
     if points is not None:
         ads = [ad for ad in ads if points.has_ad(ad)]
     begin = last_life(records, ads, at)
     records = [record for record in records if record.at >= begin - APART]
-    logged = [record for record in records if isinstance(record.event, e.JobLogged)]
-    gaps = [(position, gap) for position, gap in gaps_of(log, logged) if gap.until == 0 or gap.until >= begin]
-    life = ImportedJob((cluster, proc), at, zone, places, SlotRecords(log, at))
-    life.gather(known, records, ads_of_life(ads, begin))
-    matched = (event for _, event in everything if is_match(event))
-    life.called = next(filter(None, (event.facts.get("user", "") for event in matched)), "")
+    logged_records = [record for record in records if isinstance(record.event, e.JobLogged)]
+    gaps = [(position, gap) for position, gap in gaps_of(log, logged_records) if gap.until == 0 or gap.until >= begin]
+    job = ImportedJob((cluster, proc), at, zone, places, SlotRecords(log, at))
+    job.gather(events_until, records, ads_of_life(ads, begin))
+    matched_events = (event for _, event in all_events if is_match(event))
+    job.called = next(filter(None, (event.facts.get("user", "") for event in matched_events)), "")
     runs = job_runs(log, cluster, proc, at, zone)
-    life.runs = sorted(
+    job.runs = sorted(
         (
             run
             for run in runs
             if (points is None or points.has_run(run))
-            and (not run.user or same_user(run.user, life.users()))
+            and (not run.user or same_user(run.user, job.users()))
             and run.ended >= begin - APART
         ),
         key=lambda run: run.began,
     )
-    for record in among(records, missing_steps(life, records)):
-        read_record(life, record)
-    tell_gathered(life)
-    if life.status not in HAS_LEFT and not any(ad.has_left for ad in life.ads):
-        gone = [ad for ad in ads_of_queue(log, cluster, at, proc).values() if ad.has_left]
-        life.ads += ads_of_life(gone, begin)
-    read_ads(life)
+    for record in among(records, missing_steps(job, records)):
+        read_record(job, record)
+    tell_gathered(job)
+    if job.status not in HAS_LEFT and not any(ad.has_left for ad in job.ads):
+        left_ads = [ad for ad in ads_of_queue(log, cluster, at, proc).values() if ad.has_left]
+        job.ads += ads_of_life(left_ads, begin)
+    read_ads(job)
     for position, gap in gaps:
-        tell_gap(life, position, gap)
-    if not life.chain:
+        tell_gap(job, position, gap)
+    if not job.chain:
         raise UnknownThingError(unknown_job(log, cluster, proc, at, zone))
-    return life.answer(situation(life), sorted(life.chain, key=lambda sentence: sentence.at // SECOND))
+    return job.answer(situation(job), sorted(job.chain, key=lambda sentence: sentence.at // SECOND))
 
 
 _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing", "removing"})
 """The records of shadows that tell the end of a run."""
 
 
-def missing_steps(life: ImportedJob, records: Sequence[Record]) -> Iterator[Record]:
+def missing_steps(job: ImportedJob, records: Sequence[Record]) -> Iterator[Record]:
     """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
-    positions = {one.event.stimulus: one.position for record in records for one in (record, *record.others)}
-    seen = [life.ended_by(one) for one in records if one.what in _BY_SHADOW]
-    begun = [(one.at, one.facts.get("slot", "")) for one in records if one.what in (BEGIN, "shadow_began")]
-    for run, later in zip_longest(life.runs, life.runs[1:]):
-        near = range(run.began - CLOSE, max(run.began, run.ended) + CLOSE)
-        if run.slot and not any(at in near and slot in ("", run.slot) for at, slot in begun):
-            yield _step(life, BEGUN, run.began, run.begun, run.slot, positions)
-        known = not positions.keys().isdisjoint(run.ends) or any(run is one for one in seen)
-        if (run.slot or run.begun in positions) and run.outcome != GOES_ON and not known:
+    positions = {part.event.stimulus: part.position for record in records for part in (record, *record.others)}
+    seen_runs = [job.ended_by(part) for part in records if part.what in _BY_SHADOW]
+    begins = [(part.at, part.facts.get("slot", "")) for part in records if part.what in (BEGIN, "shadow_began")]
+    for run, next_run in zip_longest(job.runs, job.runs[1:]):
+        near_times = range(run.began - CLOSE, max(run.began, run.ended) + CLOSE)
+        if run.slot and not any(at in near_times and slot in ("", run.slot) for at, slot in begins):
+            yield _step(job, BEGUN, run.began, run.begun, run.slot, positions)
+        is_known = not positions.keys().isdisjoint(run.ends) or any(run is part for part in seen_runs)
+        if (run.slot or run.begun in positions) and run.outcome != GOES_ON and not is_known:
             place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
-            place = place if run.ends else later.begun if later is not None else run.begun
-            yield _step(life, OVER, run.ended, place, run.slot, positions)
+            place = place if run.ends else next_run.begun if next_run is not None else run.begun
+            yield _step(job, OVER, run.ended, place, run.slot, positions)
 
 
-def _step(life: ImportedJob, what: str, at: int, stimulus: str, slot: str, positions: Mapping[str, int]) -> Record:
-    places = {one.stimulus: position for position, one in reversed(life.slots.records(slot))}
-    places |= {ad.stimulus: ad.position for ad in reversed(life.ads)} | dict(positions)
+def _step(job: ImportedJob, what: str, at: int, stimulus: str, slot: str, positions: Mapping[str, int]) -> Record:
+    places = {slot_record.stimulus: position for position, slot_record in reversed(job.slots.records(slot))}
+    places |= {ad.stimulus: ad.position for ad in reversed(job.ads)} | dict(positions)
     position = places.get(stimulus, 0)
-    event = e.JobReported(at, "reported", stimulus, *life.job, what, {"slot": slot})
+    event = e.JobReported(at, "reported", stimulus, *job.job, what, {"slot": slot})
     return Record(position, event, what, event.facts)
 
 
@@ -133,129 +133,129 @@ SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"),
 LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
 
 
-def read_ads(life: ImportedJob) -> None:
-    submitted = next((ad for ad in life.ads if ad.when("QDate")), None)
-    if not life.submitted and submitted is not None:
-        sentence = _ad_says(life, submitted, submitted.when("QDate"), "submitted", user=life.user()[0])
-        if not life.status:
-            life.becomes("idle", sentence)
-    if not life.began and not life.logged:
-        _runs_of_ads(life)
-    gone = [ad for ad in life.ads if ad.has_left]
-    if gone and life.status not in HAS_LEFT:
-        _left(life, gone[-1])
-    shown = [ad for ad in life.ads if ad.kind in LISTS and (life.at is None or ad.at <= life.at)]
-    if shown and not gone and life.last < shown[-1].at:
-        _shown(life, shown[-1])
-    _cool_down(life)
+def read_ads(job: ImportedJob) -> None:
+    submitted_ad = next((ad for ad in job.ads if ad.when("QDate")), None)
+    if not job.submitted and submitted_ad is not None:
+        sentence = _ad_says(job, submitted_ad, submitted_ad.when("QDate"), "submitted", user=job.user()[0])
+        if not job.status:
+            job.becomes("idle", sentence)
+    if not job.began and not job.logged:
+        _runs_of_ads(job)
+    left_ads = [ad for ad in job.ads if ad.has_left]
+    if left_ads and job.status not in HAS_LEFT:
+        _left(job, left_ads[-1])
+    listed_ads = [ad for ad in job.ads if ad.kind in LISTS and (job.at is None or ad.at <= job.at)]
+    if listed_ads and not left_ads and job.last < listed_ads[-1].at:
+        _shown(job, listed_ads[-1])
+    _cool_down(job)
 
 
-def _ad_says(life: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
-    life.last = max(life.last, at)
-    return life.tell(Place(at, ad.position, ad.stimulus), code, **facts)
+def _ad_says(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
+    job.last = max(job.last, at)
+    return job.tell(Place(at, ad.position, ad.stimulus), code, **facts)
 
 
-def _runs_of_ads(life: ImportedJob) -> None:
+def _runs_of_ads(job: ImportedJob) -> None:
     """Runs of which no log tells."""
     runs: dict[int, tuple[JobAd, str]] = {}
-    for ad in life.ads:
-        began = ad.when("JobCurrentStartDate")
+    for ad in job.ads:
+        begin_time = ad.when("JobCurrentStartDate")
         slot = ad.text("RemoteHost") or ad.text("LastRemoteHost")
-        if began and slot and (life.at is None or began <= life.at):
-            runs.setdefault(began, (ad, slot))
-    for began, (ad, slot) in sorted(runs.items()):
-        life.slot, life.began = slot, began
-        life.becomes("running", _ad_says(life, ad, began, "started", slot=slot))
+        if begin_time and slot and (job.at is None or begin_time <= job.at):
+            runs.setdefault(begin_time, (ad, slot))
+    for begin_time, (ad, slot) in sorted(runs.items()):
+        job.slot, job.began = slot, begin_time
+        job.becomes("running", _ad_says(job, ad, begin_time, "started", slot=slot))
 
 
-def _left(life: ImportedJob, ad: JobAd) -> None:
+def _left(job: ImportedJob, ad: JobAd) -> None:
     """How it left the queue, by the history or the schedd's table."""
     at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
-    if life.at is not None and at > life.at:
+    if job.at is not None and at > job.at:
         return
     number = ad.number("JobStatus")
     if number == STATUS_NUMBERS["Removed"]:
         at = ad.when("EnteredCurrentStatus") or at
         reason = ad.text("RemoveReason") or "no reason given"
-        code, facts = life.done_to_it("removed", reason)
+        code, facts = job.done_to_it("removed", reason)
         facts["slot"] = ad.text("RemoteHost")  # what begins with Last is of a run that was over
-        life.becomes(REMOVED, _ad_says(life, ad, at, code, **facts))
+        job.becomes(REMOVED, _ad_says(job, ad, at, code, **facts))
     elif number == STATUS_NUMBERS["Completed"]:
-        how = ad.ending() or "no exit code"
-        life.becomes("completed", _ad_says(life, ad, at, "exited", slot=life.last_slot(), how=how))
+        ending = ad.ending() or "no exit code"
+        job.becomes("completed", _ad_says(job, ad, at, "exited", slot=job.last_slot(), how=ending))
 
 
-def _shown(life: ImportedJob, ad: JobAd) -> None:
+def _shown(job: ImportedJob, ad: JobAd) -> None:
     """What a list of the queue showed after all other records."""
-    status, words = SHOWN.get(ad.number("JobStatus"), ("", ""))
-    if words and status != life.status:
+    status, status_text = SHOWN.get(ad.number("JobStatus"), ("", ""))
+    if status_text and status != job.status:
         host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
-        life.slot = host or life.slot
-        facts = {"words": words, "by": LISTS[ad.kind]}
+        job.slot = host or job.slot
+        facts = {"words": status_text, "by": LISTS[ad.kind]}
         facts |= {"host": host if status == "running" else "", "hold": hold if status == "held" else ""}
         facts["hold_code"] = ad.text("HoldReasonCode")
-        life.becomes(status, _ad_says(life, ad, ad.at, "shown", **facts))
+        job.becomes(status, _ad_says(job, ad, ad.at, "shown", **facts))
 
 
-def _cool_down(life: ImportedJob) -> None:
+def _cool_down(job: ImportedJob) -> None:
     """Tell until when an idle job cools down after what put it there."""
-    if life.status != "idle" or life.since is None:
+    if job.status != "idle" or job.since is None:
         return
-    instants = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in life.ads if not ad.has_left]
-    instants += cool_downs(life.slots.log, life.job, life.at)
-    until, place = max(instants, key=lambda one: (one[0], one[1].position), default=(0, Place(0, 0, "")))
-    if until > life.since.at:
-        facts = {"until": instant(until, life.zone)}
-        life.cools = life.tell(place._replace(at=life.since.at), "cools_down", **facts)
+    times = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in job.ads if not ad.has_left]
+    times += cool_downs(job.slots.log, job.job, job.at)
+    until, place = max(times, key=lambda one: (one[0], one[1].position), default=(0, Place(0, 0, "")))
+    if until > job.since.at:
+        facts = {"until": instant(until, job.zone)}
+        job.cools = job.tell(place._replace(at=job.since.at), "cools_down", **facts)
 
 
 _ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: "see_life", REMOVED: "see_life"}
 """Where a job is -> the code of what can be done."""
 
 
-def situation(life: ImportedJob) -> Situation:
+def situation(job: ImportedJob) -> Situation:
     """Return its situation by its records."""
-    since = life.since or life.chain[-1]
+    since = job.since or job.chain[-1]
     steps = [since]
-    if life.status == IDLE:
-        steps += [life.refused or life.cools or _others_refused(life, since), *_nobody_to_match(life, since)]
-    if life.status == RUNNING and life.lost is not None:
-        steps += [life.beside(life.lost, "unconnected", when=instant(life.lost.at, life.zone)), life.lost]
-    if life.status == RUNNING and life.size is not None:
-        steps += _measured(life, life.size)
-    about = {"until": instant(life.last, life.zone), "thing": life.name}
-    if life.status == HELD:
-        words = hold_advice(since.facts.get("hold_code", ""), "condor", life.name)
-        about["advice"] = words if words[:2].isupper() else words[:1].lower() + words[1:]
-    advice = _ADVICE.get(life.status, "see_records") if life.at is None else "see_life"
-    return Situation(f"job_{life.status or 'unknown'}", steps, advice, about)
+    if job.status == IDLE:
+        steps += [job.refused or job.cools or _others_refused(job, since), *_nobody_to_match(job, since)]
+    if job.status == RUNNING and job.lost is not None:
+        steps += [job.beside(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
+    if job.status == RUNNING and job.size is not None:
+        steps += _measured(job, job.size)
+    about_facts = {"until": instant(job.last, job.zone), "thing": job.name}
+    if job.status == HELD:
+        advice_text = hold_advice(since.facts.get("hold_code", ""), "condor", job.name)
+        about_facts["advice"] = advice_text if advice_text[:2].isupper() else advice_text[:1].lower() + advice_text[1:]
+    advice = _ADVICE.get(job.status, "see_records") if job.at is None else "see_life"
+    return Situation(f"job_{job.status or 'unknown'}", steps, advice, about_facts)
 
 
-def _others_refused(life: ImportedJob, since: Sentence) -> Sentence:
+def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
     """Tell what the negotiator said of jobs like it, where it names them alone."""
-    last = life.matches.last_rejected
-    if last is None or last.at < since.at:
-        return life.beside(since, "not_looked_at")
+    last_rejection = job.matches.last_rejected
+    if last_rejection is None or last_rejection.at < since.at:
+        return job.beside(since, "not_looked_at")
     facts = {
-        "other": f"{last.event.cluster}.{last.event.proc}",
-        "reason": last.facts.get("words", "") or "no reason given",
-        "when": instant(last.at, life.zone),
+        "other": f"{last_rejection.event.cluster}.{last_rejection.event.proc}",
+        "reason": last_rejection.facts.get("words", "") or "no reason given",
+        "when": instant(last_rejection.at, job.zone),
     }
-    return life.cited(last, "nothing_for_others", **facts)
+    return job.cited(last_rejection, "nothing_for_others", **facts)
 
 
-def _nobody_to_match(life: ImportedJob, since: Sentence) -> list[Sentence]:
+def _nobody_to_match(job: ImportedJob, since: Sentence) -> list[Sentence]:
     """Tell of the deaths of daemons without which it gets no slot, while it waits."""
-    deaths = life.deaths.while_waiting(since.at)
-    return [life.cited(death, "daemon_died", died=death.words(life.zone)) for death in deaths]
+    deaths = job.deaths.while_waiting(since.at)
+    return [job.cited(death, "daemon_died", died=death.words(job.zone)) for death in deaths]
 
 
-def _measured(life: ImportedJob, size: Record) -> list[Sentence]:
+def _measured(job: ImportedJob, size: Record) -> list[Sentence]:
     resident = size.facts.get("resident", "")
     if not resident.isdecimal():
         return []
-    facts = {"when": instant(size.at, life.zone), "memory": memory(int(resident))}
-    return [life.cited(size, "uses", **facts)]
+    facts = {"when": instant(size.at, job.zone), "memory": memory(int(resident))}
+    return [job.cited(size, "uses", **facts)]
 
 
 @define
@@ -292,15 +292,15 @@ class AccessPoints:
 
 def access_points(events: list[e.LoggedEvent], job: Job, places: PlaceNames) -> AccessPoints | None:
     """Find the access points that have a job of a number; None if there is one at most."""
-    submitted = [
+    submissions = [
         (event.at, host_of(job_event_log.facts(0, event.text).get("host", "")), places.chain(event.stimulus))
         for _, event in events
         if isinstance(event, e.JobLogged) and event.number == 0 and event.proc == job[1]
     ]
-    chains = {chain: host for _, host, chain in submitted if host}
+    chains = {chain: host for _, host, chain in submissions if host}
     if len(set(chains.values())) < 2:
         return None
-    points = AccessPoints(places, chains, min(submitted)[1], set())
+    points = AccessPoints(places, chains, min(submissions)[1], set())
     for _, event in events:
         if (
             isinstance(event, e.JobReported)

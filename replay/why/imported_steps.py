@@ -26,164 +26,168 @@ from .match_runs import run_after, sort_fruitless_matches
 Step = Callable[[ImportedJob, Record], None]
 
 
-def read_record(life: ImportedJob, record: Record) -> None:
+def read_record(job: ImportedJob, record: Record) -> None:
     """Report an entry or a daemon's record; an entry without its own sentence by its name."""
-    life.last = max(life.last, record.at)
-    before(life, record)
+    job.last = max(job.last, record.at)
+    before(job, record)
     step = _STEPS.get(record.what)
     if record.what == ERROR:
-        life.failed = record.facts.get("slot", "")
-    if record.what in FORGOTTEN.get(life.status, ()):
-        tell_forgotten(life, record)
+        job.failed = record.facts.get("slot", "")
+    if record.what in FORGOTTEN.get(job.status, ()):
+        tell_forgotten(job, record)
     if step is not None:
-        step(life, record)
+        step(job, record)
     elif isinstance(record.event, e.JobLogged) and record.event.number not in SILENT:
         reason = record.facts.get("reason", "")
-        words = job_event_log.words_of(record.event.number)
-        life.tell(record, "entry", words=capital(words), reason=reason)
+        entry_words = job_event_log.words_of(record.event.number)
+        job.tell(record, "entry", words=capital(entry_words), reason=reason)
 
 
-def tell_forgotten(life: ImportedJob, record: Record) -> None:
+def tell_forgotten(job: ImportedJob, record: Record) -> None:
     """Say that the access point does again, or against, what it had done: its schedd lost the end of its table."""
-    assert life.since is not None
-    death = life.deaths.forgetting(life.name, life.since.at, record.at)
+    assert job.since is not None
+    death = job.deaths.forgetting(job.name, job.since.at, record.at)
     if death is not None:
-        life.tell(record, "schedd_forgot", status=life.status, died=death)
+        job.tell(record, "schedd_forgot", status=job.status, died=death)
 
 
-def on_submitted(life: ImportedJob, record: Record) -> None:
+def on_submitted(job: ImportedJob, record: Record) -> None:
     host = host_of(record.facts.get("host", ""))
-    life.submitted = True
-    user, also = life.user()
-    life.becomes(IDLE, life.tell(record, "submitted", *also, user=user, host=host))
+    job.submitted = True
+    user, citations = job.user()
+    job.becomes(IDLE, job.tell(record, "submitted", *citations, user=user, host=host))
 
 
-def on_begun(life: ImportedJob, record: Record) -> None:
+def on_begun(job: ImportedJob, record: Record) -> None:
     slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
-    life.tell_match_of(slot, record.at)
-    also = _disagreement(record, life.places, "slot")
-    life.begin_run(slot, record.at)
-    life.becomes("running", life.tell(record, "started", slot=slot, also=also))
+    job.tell_match_of(slot, record.at)
+    citations = _disagreement(record, job.places, "slot")
+    job.begin_run(slot, record.at)
+    job.becomes("running", job.tell(record, "started", slot=slot, also=citations))
 
 
-def on_evicted(life: ImportedJob, record: Record) -> None:
-    facts, run = record.facts, life.ended_by(record)
-    failed, life.failed = life.failed, ""  # the access point may have given it another slot in the same second
-    why, also = life.why(run, record.at)
-    why |= life.cause(run, why)
-    text, known = facts.get("reason", ""), not why.keys().isdisjoint(("why", "next", "died"))
+def on_evicted(job: ImportedJob, record: Record) -> None:
+    facts, run = record.facts, job.ended_by(record)
+    failed_slot, job.failed = job.failed, ""  # the access point may have given it another slot in the same second
+    why_facts, citations = job.why(run, record.at)
+    why_facts |= job.cause(run, why_facts)
+    text, is_known = facts.get("reason", ""), not why_facts.keys().isdisjoint(("why", "next", "died"))
     code = code_words(facts.get("reason_code", ""))
-    if (text or code) and not (known and text.startswith(SAYS_NOTHING)):
-        why["said" if known else "log"] = f"{text or 'no reason'}{f' ({code})' if code else ''}"
-    slot = (run.slot if run is not None else "") or failed or life.slot or "its slot"
+    if (text or code) and not (is_known and text.startswith(SAYS_NOTHING)):
+        why_facts["said" if is_known else "log"] = f"{text or 'no reason'}{f' ({code})' if code else ''}"
+    slot = (run.slot if run is not None else "") or failed_slot or job.slot or "its slot"
     sentence = "requeued" if facts.get("requeued") == "true" else "evicted"
-    life.becomes(IDLE, life.say_of(run, record, sentence, *also, slot=slot, ran=life.after(record.at), **why))
+    job.becomes(IDLE, job.say_of(run, record, sentence, *citations, slot=slot, ran=job.after(record.at), **why_facts))
 
 
-def on_ended(life: ImportedJob, record: Record) -> None:
-    how = record.ending
-    seen = [one for one in life.seen if max(life.began, record.at - NEAR) <= one.at <= record.at + NEAR]
-    seen = [*{life.places.chain(one.stimulus): one for one in seen if not life.is_checkpoint(one)}.values()]
-    also = (
-        _differing_endings(life, seen, how)
-        + _disagreement(record, life.places, "code", "signal")
-        + _history_disagrees(life, how)
+def on_ended(job: ImportedJob, record: Record) -> None:
+    ending = record.ending
+    seen_records = [end for end in job.seen if max(job.began, record.at - NEAR) <= end.at <= record.at + NEAR]
+    seen_records = [
+        *{job.places.chain(end.stimulus): end for end in seen_records if not job.is_checkpoint(end)}.values()
+    ]
+    citations = (
+        _differing_endings(job, seen_records, ending)
+        + _disagreement(record, job.places, "code", "signal")
+        + _history_disagrees(job, ending)
     )
-    facts = {"ran": life.after(record.at) if life.slot else "", "slot": life.last_slot(), "how": how or "no exit code"}
-    places = [ending.stimulus for ending in seen]
-    sentence = life.tell(record, "exited", *places, used=_usage(record, life.size), also=also, **facts)
-    life.becomes("completed", sentence)
+    facts = {"ran": job.after(record.at) if job.slot else "", "slot": job.last_slot(), "how": ending or "no exit code"}
+    places = [seen_end.stimulus for seen_end in seen_records]
+    sentence = job.tell(record, "exited", *places, used=_usage(record, job.size), also=citations, **facts)
+    job.becomes("completed", sentence)
 
 
-def _differing_endings(life: ImportedJob, seen: Iterable[Record], how: str) -> str:
+def _differing_endings(job: ImportedJob, seen_records: Iterable[Record], end_text: str) -> str:
     """Return how its shadow and its starter differ about its ending."""
-    endings = [(record.stimulus, record.ending) for record in seen]
+    seen_ends = [(record.stimulus, record.ending) for record in seen_records]
     return "".join(
-        f"; but {life.places.name(stimulus)} says {theirs}" for stimulus, theirs in endings if how and theirs != how
+        f"; but {job.places.name(stimulus)} says {other_end}"
+        for stimulus, other_end in seen_ends
+        if end_text and other_end != end_text
     )
 
 
-def _history_disagrees(life: ImportedJob, how: str) -> str:
-    ad = next((ad for ad in life.ads if ad.kind == "history"), None)
-    theirs = ad.ending() if ad is not None else ""
-    if ad is None or not theirs or not how or theirs == how:
+def _history_disagrees(job: ImportedJob, end_text: str) -> str:
+    ad = next((ad for ad in job.ads if ad.kind == "history"), None)
+    ad_end = ad.ending() if ad is not None else ""
+    if ad is None or not ad_end or not end_text or ad_end == end_text:
         return ""
-    return f"; but {KINDS[ad.kind].name} says {theirs} ({life.places.name(ad.stimulus)})"
+    return f"; but {KINDS[ad.kind].name} says {ad_end} ({job.places.name(ad.stimulus)})"
 
 
 def _done(code: str, status: str) -> Step:
     """Return how a record is read of what was done to the job with a reason, which ends its run if it is on a slot."""
 
-    def read(life: ImportedJob, record: Record) -> None:
+    def read(job: ImportedJob, record: Record) -> None:
         number = record.facts.get("code", "")
-        done, facts = life.done_to_it(code, record.facts.get("reason", "") or "no reason given")
+        done_code, facts = job.done_to_it(code, record.facts.get("reason", "") or "no reason given")
         facts |= {"named": code_words(number), "hold_code": number}
-        life.becomes(status, life.say_end(record, done, also=_disagreement(record, life.places, "code"), **facts))
+        job.becomes(status, job.say_end(record, done_code, also=_disagreement(record, job.places, "code"), **facts))
 
     return read
 
 
-def on_suspended(life: ImportedJob, record: Record) -> None:
-    _stopped(life, record, "suspended", "suspended", moves(life.run, "Suspended"))
+def on_suspended(job: ImportedJob, record: Record) -> None:
+    _stopped(job, record, "suspended", "suspended", moves(job.run, "Suspended"))
 
 
-def on_resumed(life: ImportedJob, record: Record) -> None:
+def on_resumed(job: ImportedJob, record: Record) -> None:
     """Also one that has to leave is continued: it could not end otherwise."""
-    _stopped(life, record, "running", "continued", moves_from(life.run, "Suspended"))
+    _stopped(job, record, "running", "continued", moves_from(job.run, "Suspended"))
 
 
 def _stopped(
-    life: ImportedJob, record: Record, status: str, code: str, moved: list[tuple[int, e.SlotTransitioned]]
+    job: ImportedJob, record: Record, status: str, code: str, slot_moves: list[tuple[int, e.SlotTransitioned]]
 ) -> None:
-    near = [event for _, event in moved if abs(event.at - record.at) <= 5 * SECOND]
-    event = next((event for event in near if event.reason), None)
+    near_moves = [event for _, event in slot_moves if abs(event.at - record.at) <= 5 * SECOND]
+    event = next((event for event in near_moves if event.reason), None)
     reason = event.reason.rstrip(".") if event else ""
-    facts = {"why": meaning(reason) or reason, "said": reason, "slot": life.slot}
-    life.becomes(status, life.tell(record, code, *([event.stimulus] if event else []), **facts))
+    facts = {"why": meaning(reason) or reason, "said": reason, "slot": job.slot}
+    job.becomes(status, job.tell(record, code, *([event.stimulus] if event else []), **facts))
 
 
-def on_measured(life: ImportedJob, record: Record) -> None:
-    life.size = record
+def on_measured(job: ImportedJob, record: Record) -> None:
+    job.size = record
 
 
-def on_exception(life: ImportedJob, record: Record) -> None:
-    _gave_up(life, record, "shadow_gave_up")
+def on_exception(job: ImportedJob, record: Record) -> None:
+    _gave_up(job, record, "shadow_gave_up")
 
 
-def _gave_up(life: ImportedJob, record: Record, code: str) -> None:
+def _gave_up(job: ImportedJob, record: Record, code: str) -> None:
     """Tell that its shadow ended its run; the daemon that died says more than what the shadow wrote."""
-    run, reason = life.ended_by(record), record.facts.get("reason", "")
-    why, also = life.why(run, record.at)
-    places = also if "died" in why else []
-    facts = {"ran": life.after(record.at), "reason": reason}
-    life.becomes(IDLE, life.say_of(run, record, code, *places, died=why.get("died"), **facts))
+    run, reason = job.ended_by(record), record.facts.get("reason", "")
+    why_facts, citations = job.why(run, record.at)
+    places = citations if "died" in why_facts else []
+    facts = {"ran": job.after(record.at), "reason": reason}
+    job.becomes(IDLE, job.say_of(run, record, code, *places, died=why_facts.get("died"), **facts))
 
 
-def on_disconnected(life: ImportedJob, record: Record) -> None:
+def on_disconnected(job: ImportedJob, record: Record) -> None:
     reason = record.facts.get("reason", "")
-    life.slot = record.facts.get("slot", "") or life.slot
+    job.slot = record.facts.get("slot", "") or job.slot
     schedd = reason.startswith(SCHEDD_DIED)
-    died = life.schedd_died(record.at) if schedd else life.died(record.at)
-    sentence = life.tell(record, "shadow_lost", slot=life.slot or "its slot", died=died, reason=reason)
-    life.lost = life.lost or sentence
+    death = job.schedd_died(record.at) if schedd else job.died(record.at)
+    sentence = job.tell(record, "shadow_lost", slot=job.slot or "its slot", died=death, reason=reason)
+    job.lost = job.lost or sentence
 
 
-def on_reconnected(life: ImportedJob, record: Record) -> None:
+def on_reconnected(job: ImportedJob, record: Record) -> None:
     """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
-    life.slot, life.attended = life.slot or record.facts.get("slot", ""), record.at
-    life.becomes("running", life.tell(record, "shadow_found", slot=life.slot))
+    job.slot, job.attended = job.slot or record.facts.get("slot", ""), record.at
+    job.becomes("running", job.tell(record, "shadow_found", slot=job.slot))
 
 
-def on_not_reconnected(life: ImportedJob, record: Record) -> None:
-    _gave_up(life, record, "shadow_did_not_find")
+def on_not_reconnected(job: ImportedJob, record: Record) -> None:
+    _gave_up(job, record, "shadow_did_not_find")
 
 
-def tell_gap(life: ImportedJob, position: int, gap: e.SourceGap) -> None:
+def tell_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
     """Report that records are missing that may have shown more."""
     at = gap.since or gap.at
-    if life.chain and at <= life.last:
-        until = instant(gap.until, life.zone) if gap.until else ""
-        life.tell(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
+    if job.chain and at <= job.last:
+        until = instant(gap.until, job.zone) if gap.until else ""
+        job.tell(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
 
 
 def capital(text: str) -> str:
@@ -212,162 +216,171 @@ def _usage(record: Record, size: Record | None) -> str:
 def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
     """What other sources of the same entry say otherwise of the facts with these names."""
     text = ""
-    for other in record.others:
-        theirs = {name: other.facts[name] for name in names if name in other.facts}
-        if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
-            words = ", ".join(f"{name} {value}" for name, value in theirs.items())
-            text += f"; but {places.name(other.stimulus) or 'another record'} says {words}"
+    for other_record in record.others:
+        other_facts = {name: other_record.facts[name] for name in names if name in other_record.facts}
+        if other_facts and other_facts != {name: record.facts[name] for name in names if name in record.facts}:
+            other_text = ", ".join(f"{name} {value}" for name, value in other_facts.items())
+            text += f"; but {places.name(other_record.stimulus) or 'another record'} says {other_text}"
     return text
 
 
-def before(life: ImportedJob, record: Record) -> None:
+def before(job: ImportedJob, record: Record) -> None:
     """Tell of what was gathered before a record."""
     if record.what in (BEGIN, "matched", "shadow_began"):
         # What the cycle that gave it a slot refused was for others like it.
-        life.rejected = [rejected for rejected in life.rejected if rejected.at // SECOND < record.at // SECOND]
-        life.given = record.at // SECOND
+        job.rejected = [rejection for rejection in job.rejected if rejection.at // SECOND < record.at // SECOND]
+        job.given = record.at // SECOND
     if record.what != "rejected":
-        _tell_rejections(life)
+        _tell_rejections(job)
     if record.what not in ("rejected", "matched"):
-        _tell_fruitless_matches(life)
+        _tell_fruitless_matches(job)
 
 
-def tell_gathered(life: ImportedJob) -> None:
+def tell_gathered(job: ImportedJob) -> None:
     """Tell of what was gathered to the end."""
-    _tell_rejections(life)
-    _tell_fruitless_matches(life)
+    _tell_rejections(job)
+    _tell_fruitless_matches(job)
 
 
-def on_matched(life: ImportedJob, record: Record) -> None:
+def on_matched(job: ImportedJob, record: Record) -> None:
     """A match that led to a run, of this job or one like it, is reported with the run."""
-    if not life.matches.led_to_run(record):
-        life.fruitless_matches.append(record)
+    if not job.matches.led_to_run(record):
+        job.fruitless_matches.append(record)
 
 
 def _tell_fruitless_matches(life: ImportedJob) -> None:
     """Matches in a row that led to no run of its cluster, in a sentence or two: those by which it ran, as its slot's
     log tells, and the others."""
     matches, life.fruitless_matches = life.fruitless_matches, []
-    own = [match for match in matches if _ran_by(life, match)]
-    for match in own:
+    own_matches = [match for match in matches if _ran_by(life, match)]
+    for match in own_matches:
         life.reported_positions.add(match.position)
         life.tell_match(match)
-    matches = [match for match in matches if match not in own]
+    matches = [match for match in matches if match not in own_matches]
     for sort in sort_fruitless_matches(matches, life.slots, life.zone):
-        last, begun = sort.records[-1], sort.begun
-        at = max([last.at, *(job.at for job in begun)])  # the jobs that ran there began later
-        stimuli = (sort.records[0].event.stimulus, last.stimulus, *(job.stimulus for job in begun))
-        life.tell(Place(at, last.position, last.stimulus), sort.code, *stimuli, **sort.facts)
+        last_record, begun_job = sort.records[-1], sort.begun
+        at = max([last_record.at, *(job.at for job in begun_job)])  # the jobs that ran there began later
+        stimuli = (sort.records[0].event.stimulus, last_record.stimulus, *(job.stimulus for job in begun_job))
+        life.tell(Place(at, last_record.position, last_record.stimulus), sort.code, *stimuli, **sort.facts)
 
 
-def _ran_by(life: ImportedJob, match: Record) -> bool:
-    begun = run_after(life.slots, match.facts, match.at)
-    return begun is not None and begun.job == life.name
+def _ran_by(job: ImportedJob, match: Record) -> bool:
+    begun_job = run_after(job.slots, match.facts, match.at)
+    return begun_job is not None and begun_job.job == job.name
 
 
-def on_begun_there(life: ImportedJob, record: Record) -> None:
+def on_begun_there(job: ImportedJob, record: Record) -> None:
     """A run whose beginning its own records do not have."""
-    slot, by_slot = record.facts["slot"], life.places.kind(record.stimulus) == "startlog"
-    life.tell_match_of(slot, record.at)
-    life.begin_run(slot, record.at, "over_there" if by_slot else "run_over")
-    life.becomes("running", life.tell(record, "started_there" if by_slot else "started", slot=slot))
+    slot, is_startd_record = record.facts["slot"], job.places.kind(record.stimulus) == "startlog"
+    job.tell_match_of(slot, record.at)
+    job.begin_run(slot, record.at, "over_there" if is_startd_record else "run_over")
+    job.becomes("running", job.tell(record, "started_there" if is_startd_record else "started", slot=slot))
 
 
-def on_over_there(life: ImportedJob, record: Record) -> None:
+def on_over_there(job: ImportedJob, record: Record) -> None:
     """The end of a run of which its own records tell nothing, and perhaps no record does."""
-    run = next(run for run in life.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
-    why, also = life.why(run, record.at)
-    evicted = run.outcome == EVICTED
+    run = next(run for run in job.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
+    why_facts, citations = job.why(run, record.at)
+    was_evicted = run.outcome == EVICTED
     if not run.ends:
-        sentence = life.say_of(run, record, "end_untold", *also, slot=run.slot or life.slot, died=why.get("died"))
+        sentence = job.say_of(
+            run, record, "end_untold", *citations, slot=run.slot or job.slot, died=why_facts.get("died")
+        )
     else:
-        facts: dict[str, Fact] = {"ran": interval(run.lasted), "did": "was ended" if evicted else "ended"}
-        facts |= {"slot": run.slot or life.slot, **why, **life.cause(run, why)}
-        sentence = life.say_of(run, record, life.over, *also, **facts)
-    if life.lost is None:  # else its access point waits for it yet
-        life.becomes(IDLE if evicted else "", sentence)
+        facts: dict[str, Fact] = {"ran": interval(run.lasted), "did": "was ended" if was_evicted else "ended"}
+        facts |= {"slot": run.slot or job.slot, **why_facts, **job.cause(run, why_facts)}
+        sentence = job.say_of(run, record, job.over, *citations, **facts)
+    if job.lost is None:  # else its access point waits for it yet
+        job.becomes(IDLE if was_evicted else "", sentence)
 
 
-def on_rejected(life: ImportedJob, record: Record) -> None:
-    if life.status not in ("running", "suspended") and record.at // SECOND != life.given:
-        life.rejected.append(record)
+def on_rejected(job: ImportedJob, record: Record) -> None:
+    if job.status not in ("running", "suspended") and record.at // SECOND != job.given:
+        job.rejected.append(record)
 
 
-def _tell_rejections(life: ImportedJob) -> None:
+def _tell_rejections(job: ImportedJob) -> None:
     """What the negotiator refused in a row, in one sentence."""
-    if not life.rejected:
+    if not job.rejected:
         return
-    first, last = life.rejected[0], life.rejected[-1]
-    why = last.facts.get("words", "") or "no reason given"
-    count = len(life.rejected)
-    since, until = instant(first.at, life.zone), instant(last.at, life.zone)
+    first_rejection, last_rejection = job.rejected[0], job.rejected[-1]
+    reason = last_rejection.facts.get("words", "") or "no reason given"
+    count = len(job.rejected)
+    since, until = instant(first_rejection.at, job.zone), instant(last_rejection.at, job.zone)
     times = f"{counted(count, 'time')} from {since} until {until}" if count > 1 else ""
-    life.rejected = []
-    life.refused = life.tell(last, "nothing_for_it", first.stimulus, times=times, reason=why)
+    job.rejected = []
+    job.refused = job.tell(last_rejection, "nothing_for_it", first_rejection.stimulus, times=times, reason=reason)
 
 
-def on_shadow(life: ImportedJob, record: Record) -> None:
+def on_shadow(job: ImportedJob, record: Record) -> None:
     pid, slot = record.facts.get("shadow", ""), record.facts.get("slot", "")
-    life.called = life.called or record.facts.get("user", "")
+    job.called = job.called or record.facts.get("user", "")
     before = record.facts.get("before", "")
     if not before:
-        life.tell_match_of(slot, record.at)
-    sentence = life.tell(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
-    if slot and life.status not in ("running", "suspended"):  # one that looks for its job again names no slot
-        life.slot, life.run = slot, life.slots.run(slot, life.name, record.at)
-    if not life.logged:
-        life.began = record.at
-        life.becomes("running", sentence)
+        job.tell_match_of(slot, record.at)
+    sentence = job.tell(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
+    if slot and job.status not in ("running", "suspended"):  # one that looks for its job again names no slot
+        job.slot, job.run = slot, job.slots.run(slot, job.name, record.at)
+    if not job.logged:
+        job.began = record.at
+        job.becomes("running", sentence)
 
 
-def on_shadow_gone(life: ImportedJob, record: Record) -> None:
-    run = life.ended_by(record)
+def on_shadow_gone(job: ImportedJob, record: Record) -> None:
+    run = job.ended_by(record)
     status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
     rule = STATUSES.get(status or reason, StatusRule("", ""))
-    became, words = rule.became, rule.words
+    new_status, status_text = rule.became, rule.words
     number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
-    did = "ended"
+    verb_text = "ended"
     if signal := killed(record.event):
-        became, words, number, did = "idle", signal, "", "died"
-    slot = run.slot if run is not None else life.slot
-    ran = life.after(record.at) if slot == life.slot else ""
-    why, also = life.why(run, record.at) if became in ("", "idle") else ({}, [])
-    if did == "died":
-        why.pop("died", None)
-    facts: dict[str, Fact] = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
-    sentence = life.say_of(run, record, "shadow_gone", *also, **facts)
-    if became != life.status:
-        life.becomes(became, sentence)
+        new_status, status_text, number, verb_text = "idle", signal, "", "died"
+    slot = run.slot if run is not None else job.slot
+    run_text = job.after(record.at) if slot == job.slot else ""
+    why_facts, citations = job.why(run, record.at) if new_status in ("", "idle") else ({}, [])
+    if verb_text == "died":
+        why_facts.pop("died", None)
+    facts: dict[str, Fact] = {
+        "did": verb_text,
+        "ran": run_text,
+        "number": number,
+        "words": status_text,
+        "slot": slot,
+        **why_facts,
+    }
+    sentence = job.say_of(run, record, "shadow_gone", *citations, **facts)
+    if new_status != job.status:
+        job.becomes(new_status, sentence)
 
 
-def on_terminated(life: ImportedJob, record: Record) -> None:
-    facts = {"ran": life.after(record.at), "slot": life.last_slot(), "how": record.ending}
-    life.becomes("completed", life.tell(record, "shadow_saw_end", **facts))
+def on_terminated(job: ImportedJob, record: Record) -> None:
+    facts = {"ran": job.after(record.at), "slot": job.last_slot(), "how": record.ending}
+    job.becomes("completed", job.tell(record, "shadow_saw_end", **facts))
 
 
-def on_evicting(life: ImportedJob, record: Record) -> None:
+def on_evicting(job: ImportedJob, record: Record) -> None:
     """Its next status is unknown: it may be held, or removed."""
-    run = life.ended_by(record)
-    why, also = life.why(run, record.at)
-    facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": life.after(record.at), **why}
-    life.becomes("", life.say_of(run, record, "shadow_left", *also, **facts))
+    run = job.ended_by(record)
+    why_facts, citations = job.why(run, record.at)
+    facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": job.after(record.at), **why_facts}
+    job.becomes("", job.say_of(run, record, "shadow_left", *citations, **facts))
 
 
-def on_process_ended(life: ImportedJob, record: Record) -> None:
+def on_process_ended(job: ImportedJob, record: Record) -> None:
     """Its next status is unknown: its starter reports only its process."""
-    checkpoint = life.is_checkpoint(record)
-    if checkpoint or not life.is_logged(life.ended_by(record)):
+    checkpoint = job.is_checkpoint(record)
+    if checkpoint or not job.is_logged(job.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
         facts = {"slot": record.facts.get("slot", ""), "how": record.ending}
-        life.tell(record, code, ran=life.after(record.at), **facts)
+        job.tell(record, code, ran=job.after(record.at), **facts)
 
 
 def _unless_logged(step: Step) -> Step:
     """Take a step only where the job's own log does not have the end of the run that the record reports."""
 
-    def read(life: ImportedJob, record: Record) -> None:
-        if not life.is_logged(life.ended_by(record)):
-            step(life, record)
+    def read(job: ImportedJob, record: Record) -> None:
+        if not job.is_logged(job.ended_by(record)):
+            step(job, record)
 
     return read
 

@@ -39,31 +39,31 @@ def why_job(
 
     ``events`` are the log's, or the events that ``job_events`` selects. Raises ``UnknownThingError``.
     """
-    life = OwnJob(cluster, proc, zone)
-    known = list(until(events, at))
-    for position, event in known:
-        life.context.note(position, event)
-    life.causes = {run.position: run.cause for run in own_runs(known) if run.outcome == EVICTED}
-    for position, event in known:
-        life.read(position, event)
-    if life.submitted is None:
-        refused = refusal(known, cluster)
-        if refused is not None:
-            return refused
+    job = OwnJob(cluster, proc, zone)
+    events_until = list(until(events, at))
+    for position, event in events_until:
+        job.context.note(position, event)
+    job.causes = {run.position: run.cause for run in own_runs(events_until) if run.outcome == EVICTED}
+    for position, event in events_until:
+        job.read(position, event)
+    if job.submitted is None:
+        refusal_answer = refusal(events_until, cluster)
+        if refusal_answer is not None:
+            return refusal_answer
         raise UnknownThingError(
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook q` and `poolbook history` list those that it has"
         )
-    if life.status == IDLE:
-        situation = _waits(life, NextCycle(lambda: known))
+    if job.status == IDLE:
+        situation = _waits(job, NextCycle(lambda: events_until))
     else:
-        situation = _SITUATIONS.get(life.status, _is_over)(life)
+        situation = _SITUATIONS.get(job.status, _is_over)(job)
     cycles = [step for step in situation.steps if step.code == "refused"]
-    chain = sorted([*life.chain, *cycles], key=lambda sentence: sentence.position)
-    about = {"slot": life.on or life.match, **situation.about}
-    result = life.answer(situation._replace(about=about), chain)
-    lines = (result.lines[0], *life.transformed, *result.lines[1:])
-    return attrs.evolve(result, lines=lines if life.transformed else result.lines)
+    sentences = sorted([*job.chain, *cycles], key=lambda sentence: sentence.position)
+    about_facts = {"slot": job.on or job.match, **situation.about}
+    result = job.answer(situation._replace(about=about_facts), sentences)
+    lines = (result.lines[0], *job.transformed, *result.lines[1:])
+    return attrs.evolve(result, lines=lines if job.transformed else result.lines)
 
 
 class Judged(NamedTuple):
@@ -82,148 +82,148 @@ class Judged(NamedTuple):
 
 def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
     """Judge why a job is not matched. ``events`` are the log's, or the events that ``job_events`` selects."""
-    life = OwnJob(cluster, proc, UTC)
+    job = OwnJob(cluster, proc, UTC)
     for position, event in events:
-        life.read(position, event)
-    last = life.refusals.last_of(life.name, life.ad)
-    if last is None:
-        return Judged(None, life.matched_at)
-    refusal = last[1].at, last[2]
-    if life.status != IDLE:
-        return Judged(refusal, life.matched_at)
-    now, reason = life.refusals.now(life.name, life.ad, next_cycle)
+        job.read(position, event)
+    last_rejection = job.refusals.last_of(job.name, job.ad)
+    if last_rejection is None:
+        return Judged(None, job.matched_at)
+    refusal = last_rejection[1].at, last_rejection[2]
+    if job.status != IDLE:
+        return Judged(refusal, job.matched_at)
+    now, reason = job.refusals.now(job.name, job.ad, next_cycle)
     limits = [] if reason is None else next_cycle.limits(reason)
-    same = reason is not None and is_same(last[2], reason)
-    none = _fits_nowhere(life, reason, next_cycle)
-    lacking = no_slot(none) if none is not None and lacks_attribute(none) else ""
-    return Judged(refusal, life.matched_at, "", limits, "" if same else now, reason, lacking)
+    is_same_reason = reason is not None and is_same(last_rejection[2], reason)
+    slot_misfit = _fits_nowhere(job, reason, next_cycle)
+    lacking_text = no_slot(slot_misfit) if slot_misfit is not None and lacks_attribute(slot_misfit) else ""
+    return Judged(refusal, job.matched_at, "", limits, "" if is_same_reason else now, reason, lacking_text)
 
 
-def _since(life: OwnJob) -> Sentence:
+def _since(job: OwnJob) -> Sentence:
     """Return the step that put it into its status: its slot's, if its own step says the same."""
-    assert life.since is not None
-    position, step = life.shown
-    return step if step is not None and position == life.since.position else life.since
+    assert job.since is not None
+    position, step = job.shown
+    return step if step is not None and position == job.since.position else job.since
 
 
-def _why_ended(life: OwnJob) -> list[Sentence]:
+def _why_ended(job: OwnJob) -> list[Sentence]:
     """Tell the last run's end, and before it the step of its slot that led there."""
-    since = _since(life)
-    if since.code in _ENDS and life.step is not None:
-        return [since, life.step]
+    since = _since(job)
+    if since.code in _ENDS and job.step is not None:
+        return [since, job.step]
     return [since]
 
 
-def _is_over(life: OwnJob) -> Situation:
-    removed = life.status == REMOVED
-    steps = [_since(life), *_still_running(life)]
-    if life.run is not None:
-        advice = "forget_it" if removed else "wait_for_end"
-        return Situation("job_removing" if removed else "job_ended", steps, advice)
-    if not life.gone and life.status in HAS_LEFT:
-        return Situation("job_removed" if removed else "job_completed", steps, "drop_from_queue")
-    failed = _since(life).facts.get("how", "code 0") not in ("", "code 0")
-    advice = "see_failure" if failed else "see_history"
-    return Situation("job_removed" if removed else "job_completed", steps, advice)
+def _is_over(job: OwnJob) -> Situation:
+    was_removed = job.status == REMOVED
+    steps = [_since(job), *_still_running(job)]
+    if job.run is not None:
+        advice = "forget_it" if was_removed else "wait_for_end"
+        return Situation("job_removing" if was_removed else "job_ended", steps, advice)
+    if not job.gone and job.status in HAS_LEFT:
+        return Situation("job_removed" if was_removed else "job_completed", steps, "drop_from_queue")
+    has_failed = _since(job).facts.get("how", "code 0") not in ("", "code 0")
+    advice = "see_failure" if has_failed else "see_history"
+    return Situation("job_removed" if was_removed else "job_completed", steps, advice)
 
 
-def _is_held(life: OwnJob) -> Situation:
-    steps = [*_why_ended(life), *_still_running(life)]
-    most, holds = limit(life.settings, "SYSTEM_MAX_RELEASES"), life.ad.get("NumHolds", "")
-    if most is not None and holds.isdecimal() and 0 <= most < int(holds):
-        return Situation("job_held", steps, "release_limit", {"holds": holds, "most": str(most)})
-    advice = hold_advice(life.ad.get("HoldReasonCode", ""), "poolbook", life.name)
+def _is_held(job: OwnJob) -> Situation:
+    steps = [*_why_ended(job), *_still_running(job)]
+    max_releases, holds = limit(job.settings, "SYSTEM_MAX_RELEASES"), job.ad.get("NumHolds", "")
+    if max_releases is not None and holds.isdecimal() and 0 <= max_releases < int(holds):
+        return Situation("job_held", steps, "release_limit", {"holds": holds, "most": str(max_releases)})
+    advice = hold_advice(job.ad.get("HoldReasonCode", ""), "poolbook", job.name)
     return Situation("job_held", steps, "hold_advice", {"advice": advice})
 
 
-def _is_suspended(life: OwnJob) -> Situation:
-    since = _since(life)
-    by_policy = step_name(since.code) in (SlotRow.SUSPEND, SlotRow.SUSPEND_RETIRING) or since.cause == "suspend"
-    return Situation("job_suspended", [since], "wait_for_continue" if by_policy else "continue_it")
+def _is_suspended(job: OwnJob) -> Situation:
+    since = _since(job)
+    is_by_policy = step_name(since.code) in (SlotRow.SUSPEND, SlotRow.SUSPEND_RETIRING) or since.cause == "suspend"
+    return Situation("job_suspended", [since], "wait_for_continue" if is_by_policy else "continue_it")
 
 
-def _still_running(life: OwnJob) -> list[Sentence]:
-    since = _since(life)
-    if life.run is not None:
-        if life.signalled is not None:
-            return [life.now("told_at", slot=life.run.slot, when=instant(life.signalled.at, life.zone))]
-        return [life.now("not_ended", slot=life.run.slot)]
+def _still_running(job: OwnJob) -> list[Sentence]:
+    since = _since(job)
+    if job.run is not None:
+        if job.signalled is not None:
+            return [job.now("told_at", slot=job.run.slot, when=instant(job.signalled.at, job.zone))]
+        return [job.now("not_ended", slot=job.run.slot)]
     sentences = []
-    if life.end is not None and life.end.position != since.position:
-        sentences.append(life.now("last_gone", when=instant(life.end.at, life.zone)))
-    if not life.gone and life.status in HAS_LEFT:
-        condition = next((text for name, text in life.ad.items() if name.lower() == "leavejobinqueue"), "")
-        sentences.append(life.now("stays", yet="" if condition else "yet", text=condition))
+    if job.end is not None and job.end.position != since.position:
+        sentences.append(job.now("last_gone", when=instant(job.end.at, job.zone)))
+    if not job.gone and job.status in HAS_LEFT:
+        condition = next((text for name, text in job.ad.items() if name.lower() == "leavejobinqueue"), "")
+        sentences.append(job.now("stays", yet="" if condition else "yet", text=condition))
     return sentences
 
 
-def _waits(life: OwnJob, next_cycle: NextCycle) -> Situation:
-    before = [step for step in _why_ended(life) if step.code != "submitted"]
-    if life.run is not None:
-        return Situation("job_idle", [*_still_running(life), *before], "wait_for_end")
-    if life.earmark is not None:
-        before.insert(0, life.earmark)
-        if life.earmark.code == "earmarked":
-            return Situation("job_idle", before, "wait_for_room")
-    if life.match:
-        return Situation("job_idle", [life.now("is_matched", slot=life.match), *before], "wait_for_start")
-    deferred = _is_deferred(life)
-    if deferred is not None:
-        return deferred._replace(steps=[*deferred.steps, *before])
-    start = STARTS.get(life.ad.get("JobUniverse", ""))
+def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
+    earlier_steps = [step for step in _why_ended(job) if step.code != "submitted"]
+    if job.run is not None:
+        return Situation("job_idle", [*_still_running(job), *earlier_steps], "wait_for_end")
+    if job.earmark is not None:
+        earlier_steps.insert(0, job.earmark)
+        if job.earmark.code == "earmarked":
+            return Situation("job_idle", earlier_steps, "wait_for_room")
+    if job.match:
+        return Situation("job_idle", [job.now("is_matched", slot=job.match), *earlier_steps], "wait_for_start")
+    deferral = _is_deferred(job)
+    if deferral is not None:
+        return deferral._replace(steps=[*deferral.steps, *earlier_steps])
+    start = STARTS.get(job.ad.get("JobUniverse", ""))
     if start is not None:
-        return Situation("job_idle", [life.now("not_let_in", setting=start[0]), *before], "see_requirements")
-    refusal = life.refusals.of(life.name, life.ad, life.zone, next_cycle)
+        return Situation("job_idle", [job.now("not_let_in", setting=start[0]), *earlier_steps], "see_requirements")
+    refusal = job.refusals.of(job.name, job.ad, job.zone, next_cycle)
     if refusal is not None:
-        return _is_refused(life, refusal, next_cycle, [*_retiring(life, next_cycle), *before])
-    last = life.refusals.last
-    if last is None or last[0] < _since(life).position:
-        return Situation("job_idle", [life.now("no_cycle"), *before], "wait_for_cycle")
-    others = life.now("others_first", when=instant(last[1], life.zone))
-    return Situation("job_idle", [others, *before], "wait_for_cycle")
+        return _is_refused(job, refusal, next_cycle, [*_retiring(job, next_cycle), *earlier_steps])
+    last_cycle = job.refusals.last
+    if last_cycle is None or last_cycle[0] < _since(job).position:
+        return Situation("job_idle", [job.now("no_cycle"), *earlier_steps], "wait_for_cycle")
+    others_first = job.now("others_first", when=instant(last_cycle[1], job.zone))
+    return Situation("job_idle", [others_first, *earlier_steps], "wait_for_cycle")
 
 
-def _is_deferred(life: OwnJob) -> Situation | None:
+def _is_deferred(job: OwnJob) -> Situation | None:
     """Explain a job that cannot be matched yet, since a clause of its Requirements reads the time alone and is not
     true; None: it can."""
-    if DEFERRAL_TIME not in life.ad:
+    if DEFERRAL_TIME not in job.ad:
         return None
-    ad = ad_of(life.ad)
-    time = whole_of(ad, DEFERRAL_TIME, Context(now=life.at // SECOND, timezone=life.zone))
-    sleep = None if time is None else asleep(life.ad.get("Requirements", ""), ad, life.at, life.zone)
-    if time is None or sleep is None:
+    ad = ad_of(job.ad)
+    time = whole_of(ad, DEFERRAL_TIME, Context(now=job.at // SECOND, timezone=job.zone))
+    sleep_end = None if time is None else asleep(job.ad.get("Requirements", ""), ad, job.at, job.zone)
+    if time is None or sleep_end is None:
         return None
-    facts = {"time": instant(time * SECOND, life.zone)}
-    if sleep.until is None:
-        return Situation("job_idle", [life.now("time_missed", **facts)], "mend_time")
-    facts["when"] = instant(sleep.until * SECOND, life.zone)
-    return Situation("job_idle", [life.now("sleeps", **facts)], "wait_for_time")
+    facts = {"time": instant(time * SECOND, job.zone)}
+    if sleep_end.until is None:
+        return Situation("job_idle", [job.now("time_missed", **facts)], "mend_time")
+    facts["when"] = instant(sleep_end.until * SECOND, job.zone)
+    return Situation("job_idle", [job.now("sleeps", **facts)], "wait_for_time")
 
 
-def _retiring(life: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
+def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
     """Name the slot that it would get but for the retirement time of the job there."""
-    refused = life.refusals.last_of(life.name, life.ad)
-    slot = None if refused is None else next_cycle.retiring_slot(refused[1], life.name)
-    return [] if slot is None else [life.now("others_retire", slot=slot[0], until=instant(slot[1], life.zone))]
+    refused_match = job.refusals.last_of(job.name, job.ad)
+    slot = None if refused_match is None else next_cycle.retiring_slot(refused_match[1], job.name)
+    return [] if slot is None else [job.now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
 
 
-def _is_refused(life: OwnJob, refused: Refused, next_cycle: NextCycle, before: list[Sentence]) -> Situation:
-    none = _fits_nowhere(life, refused.reason, next_cycle)
-    if none is not None:
-        because, full = no_slot_in_short(none), no_slot(none)
-        step = life.now("waits_because", because=because, in_full="" if full == because else full)
+def _is_refused(job: OwnJob, refused: Refused, next_cycle: NextCycle, earlier_steps: list[Sentence]) -> Situation:
+    slot_misfit = _fits_nowhere(job, refused.reason, next_cycle)
+    if slot_misfit is not None:
+        short_text, full_text = no_slot_in_short(slot_misfit), no_slot(slot_misfit)
+        step = job.now("waits_because", because=short_text, in_full="" if full_text == short_text else full_text)
     elif refused.is_over:
-        step = life.now("waited_because", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)
+        step = job.now("waited_because", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)
     else:
-        step = life.now("waits_because", because=refused.now, in_full="")
-    if life.poll is not None and none is None and refused.reason is not None and fits_none(refused.reason):
-        looked = {"at": instant(life.poll.at, life.zone), "seen": defrag_seen(life.poll)}
-        before = [life.now("defrag_looked", **looked), *before]
-    return Situation("job_idle", [step, *before, refused.cycle], _advice(refused, none))
+        step = job.now("waits_because", because=refused.now, in_full="")
+    if job.poll is not None and slot_misfit is None and refused.reason is not None and fits_none(refused.reason):
+        poll_facts = {"at": instant(job.poll.at, job.zone), "seen": defrag_seen(job.poll)}
+        earlier_steps = [job.now("defrag_looked", **poll_facts), *earlier_steps]
+    return Situation("job_idle", [step, *earlier_steps, refused.cycle], _advice(refused, slot_misfit))
 
 
-def _advice(refused: Refused, none: Misfit | None) -> str:
-    if none is not None and none.short:
+def _advice(refused: Refused, slot_misfit: Misfit | None) -> str:
+    if slot_misfit is not None and slot_misfit.short:
         return "lower_request"
     if refused.reason is None:
         return "wait_for_cycle"
@@ -241,30 +241,30 @@ def _fits_nowhere(life: OwnJob, reason: e.Unmatched | None, next_cycle: NextCycl
     return misfit(life.ad, next_cycle.slots(), life.at // SECOND)
 
 
-def _runs(life: OwnJob) -> Situation:
-    assert life.run is not None
+def _runs(job: OwnJob) -> Situation:
+    assert job.run is not None
     steps = []
-    if life.signalled is not None:
-        steps.append(life.now("told_at", slot=life.run.slot, when=instant(life.signalled.at, life.zone)))
-    if life.waiting:
-        steps.append(life.now("waits_for_time", when=instant(life.waiting, life.zone)))
-    elif life.moving is not None:
-        when = instant(life.moving.began or life.moving.at, life.zone)
-        steps.append(life.now("moving", way=life.moving.way, when=when))
-    elif life.executing is None:
-        steps.append(life.now("not_begun", slot=life.run.slot))
-    matched = [sentence for sentence in life.chain if sentence.code in _GIVEN and sentence.at <= life.run.at]
-    steps += [_since(life), *matched[-1:]] if _since(life).code != "started" else [*matched[-1:], _since(life)]
-    if life.measured is not None:
-        cpu = interval(life.measured.user_cpu + life.measured.system_cpu)
-        when = instant(life.measured.at, life.zone)
-        steps.append(life.now("uses", when=when, memory=memory(life.measured.resident), cpu=cpu))
-    suspendable = life.run.cause != "local" and life.signalled is None and life.status == RUNNING
-    return Situation("job_running", steps, "stop_it" if suspendable else "stop_unsuspendable")
+    if job.signalled is not None:
+        steps.append(job.now("told_at", slot=job.run.slot, when=instant(job.signalled.at, job.zone)))
+    if job.waiting:
+        steps.append(job.now("waits_for_time", when=instant(job.waiting, job.zone)))
+    elif job.moving is not None:
+        transfer_begin = instant(job.moving.began or job.moving.at, job.zone)
+        steps.append(job.now("moving", way=job.moving.way, when=transfer_begin))
+    elif job.executing is None:
+        steps.append(job.now("not_begun", slot=job.run.slot))
+    matches = [sentence for sentence in job.chain if sentence.code in _GIVEN and sentence.at <= job.run.at]
+    steps += [_since(job), *matches[-1:]] if _since(job).code != "started" else [*matches[-1:], _since(job)]
+    if job.measured is not None:
+        cpu = interval(job.measured.user_cpu + job.measured.system_cpu)
+        transfer_begin = instant(job.measured.at, job.zone)
+        steps.append(job.now("uses", when=transfer_begin, memory=memory(job.measured.resident), cpu=cpu))
+    is_suspendable = job.run.cause != "local" and job.signalled is None and job.status == RUNNING
+    return Situation("job_running", steps, "stop_it" if is_suspendable else "stop_unsuspendable")
 
 
-def _is_unmade(life: OwnJob) -> Situation:
-    return Situation("job_unmade", [_since(life)], "see_factory")
+def _is_unmade(job: OwnJob) -> Situation:
+    return Situation("job_unmade", [_since(job)], "see_factory")
 
 
 _ENDS = {"exited", "evicted", "held", "held_by_user", "held_by_slot", "removed", "removed_by_user", *BY_POLICY.values()}

@@ -65,9 +65,11 @@ class JobLife:
         self.chain.append(self.sentence(position, event, code, **facts))
         return self.chain[-1]
 
-    def beside(self, other: Sentence, code: str, **facts: str) -> Sentence:
+    def beside(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
         """Say something else on the strength of the same event."""
-        return Sentence(other.at, other.position, code, {"job": self.name, **facts}, other.cause, other.stimulus)
+        return Sentence(
+            sentence.at, sentence.position, code, {"job": self.name, **facts}, sentence.cause, sentence.stimulus
+        )
 
     def now(self, code: str, **facts: str) -> Sentence:
         """Say how things are, on the strength of what put it where it is."""
@@ -83,14 +85,14 @@ class JobLife:
         groups = {name: text or "" for name, text in match.groupdict().items()}
         return f"{code}_by_user", {**facts, **groups}
 
-    def answer(self, situation: Situation, chain: Sequence[Sentence]) -> Answer:
+    def answer(self, situation: Situation, sentences: Sequence[Sentence]) -> Answer:
         since = self.since or self.chain[-1]
         facts = {"since": instant(since.at, self.zone), "slot": self.on, "how": since.facts.get("how", "")}
         head = self.beside(since, situation.head, **facts)
-        about = {"job": self.name, "slot": self.on, **situation.about}
-        advice = advise(situation.advice, head, **about) if situation.advice else None
+        about_facts = {"job": self.name, "slot": self.on, **situation.about}
+        advice = advise(situation.advice, head, **about_facts) if situation.advice else None
         steps = [step.in_hindsight for step in (*situation.steps, *self._evictions(since))]
-        return answer(head, steps, advice, chain)
+        return answer(head, steps, advice, sentences)
 
     def _evictions(self, since: Sentence) -> Iterable[Sentence]:
         """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
@@ -100,19 +102,21 @@ class JobLife:
         if not evictions:
             return
         causes = [_cause(sentence) for sentence in evictions]
-        short = _LONGEST // min(len(set(causes)), _LISTED)
+        length = _LONGEST // min(len(set(causes)), _LISTED)
         if len(evictions) == 1:
-            listed = [f"because {cut(causes[0], _LONGEST)}"]
+            texts = [f"because {cut(causes[0], _LONGEST)}"]
         elif len(evictions) <= _LISTED:
-            listed = [
+            texts = [
                 f"at {instant(sentence.at, self.zone).split()[-1]} because {cut(cause, _LONGEST // len(evictions))}"
                 for sentence, cause in zip(evictions, causes, strict=True)
             ]
         else:
             counts = Counter(causes).most_common(_LISTED)
-            often = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
-            listed = [f"{times}because {cut(cause, short)}" for times, (cause, _) in zip(often, counts, strict=True)]
-        facts = {"times": _times(len(evictions)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
+            count_texts = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
+            texts = [
+                f"{times}because {cut(cause, length)}" for times, (cause, _) in zip(count_texts, counts, strict=True)
+            ]
+        facts = {"times": _times(len(evictions)), "cause" if len(texts) == 1 else "evictions": "; ".join(texts)}
         facts["last" if len(evictions) > 1 else "on"] = instant(evictions[-1].at, self.zone)
         yield self.beside(evictions[-1], "evicted_before", **facts)
 
@@ -120,8 +124,8 @@ class JobLife:
 def _cause(eviction: Sentence) -> str:
     if eviction.code == "requeued":
         return "it ended, and was to run again"
-    known = (text for name in _WHY if (text := eviction.facts.get(name, "")))
-    return next(known, CAUSES.get(eviction.cause, UNKNOWN).words)
+    known_causes = (text for name in _WHY if (text := eviction.facts.get(name, "")))
+    return next(known_causes, CAUSES.get(eviction.cause, UNKNOWN).words)
 
 
 def _times(count: int) -> str:

@@ -60,44 +60,47 @@ class ImportedJob(JobLife):
     def gather(self, events: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
         """Prepare for reading its records: note its ads and the events of its cluster."""
         self.matches, self.ads, self.seen = Matches(events), ads, ends_seen(records)
-        first, last = min((part.at for part in records), default=0), max((part.at for part in records), default=EVER)
-        self.others = MatchesOfSlots(self.slots.log, self.places, first, last)  # of other clusters' jobs, too
-        logged = [record for record in records if isinstance(record.event, e.JobLogged)]
-        self.own = {part.event.stimulus for record in logged for part in (record, *record.others)}
+        first_time, last_time = (
+            min((part.at for part in records), default=0),
+            max((part.at for part in records), default=EVER),
+        )
+        self.others = MatchesOfSlots(self.slots.log, self.places, first_time, last_time)  # of other clusters' jobs, too
+        logged_records = [record for record in records if isinstance(record.event, e.JobLogged)]
+        self.own = {part.event.stimulus for record in logged_records for part in (record, *record.others)}
 
     @property
     def logged(self) -> bool:
         """Whether there is a log of the job at all."""
         return bool(self.own)
 
-    def tell(self, of: Placed, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
-        """Add the sentence of a record; `also`: other records' places that it rests on. A fact may be a death or the
+    def tell(self, placed: Placed, code: str, *sources: str, cause: str = "reported", **facts: Fact) -> Sentence:
+        """Add the sentence of a record; `sources`: other records' places that it rests on. A fact may be a death or the
         next job: one that only a later record has gets its own sentence."""
-        said = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
-        later: dict[str, str] = {}
-        others: list[Sentence] = []
+        text_facts = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
+        later_facts: dict[str, str] = {}
+        other_sentences: list[Sentence] = []
         for name, fact in facts.items():
             if fact is None or isinstance(fact, str):
                 continue
-            known = {name: fact.words(self.zone)}
-            if "reason" in said:  # it says less than the death of a daemon
-                known |= {"said": said["reason"], "reason": ""}
-            if fact.at // SECOND <= of.at // SECOND:
-                said, also = said | known, (*also, *fact.stimuli)
+            known_facts = {name: fact.words(self.zone)}
+            if "reason" in text_facts:  # it says less than the death of a daemon
+                known_facts |= {"said": text_facts["reason"], "reason": ""}
+            if fact.at // SECOND <= placed.at // SECOND:
+                text_facts, sources = text_facts | known_facts, (*sources, *fact.stimuli)
                 continue
-            later |= known
+            later_facts |= known_facts
             if fact.position not in self.reported_positions:
                 self.reported_positions.add(fact.position)
-                values = {"slot": said.get("slot", self.slot), name: known[name]}
-                others.append(self.cited(fact, _LATER[name], *fact.stimuli, **values))
-        sentence = evolve(self.cited(of, code, *also, **said), cause=cause, later=later)
-        self.chain += [sentence, *others]
+                values = {"slot": text_facts.get("slot", self.slot), name: known_facts[name]}
+                other_sentences.append(self.cited(fact, _LATER[name], *fact.stimuli, **values))
+        sentence = evolve(self.cited(placed, code, *sources, **text_facts), cause=cause, later=later_facts)
+        self.chain += [sentence, *other_sentences]
         return sentence
 
-    def cited(self, of: Placed, code: str, *also: str, **facts: str) -> Sentence:
-        names = tuple(dict.fromkeys(filter(None, map(self.places.name, (of.stimulus, *also)))))
-        plain = {"job": self.name} | {name: text.rstrip(".") for name, text in facts.items()}
-        return Sentence(of.at, of.position, code, plain, "reported", of.stimulus, names)
+    def cited(self, placed: Placed, code: str, *sources: str, **facts: str) -> Sentence:
+        names = tuple(dict.fromkeys(filter(None, map(self.places.name, (placed.stimulus, *sources)))))
+        plain_facts = {"job": self.name} | {name: text.rstrip(".") for name, text in facts.items()}
+        return Sentence(placed.at, placed.position, code, plain_facts, "reported", placed.stimulus, names)
 
     def becomes(self, status: str, sentence: Sentence) -> None:
         """Say where it is from here on, and which sentence says so."""
@@ -128,16 +131,18 @@ class ImportedJob(JobLife):
 
     def tell_match(self, match: Record) -> None:
         event = match.event
-        other = "" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}"
+        other_job = "" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}"
         slot = match.facts.get("slot", "a slot")
-        self.tell(match, "matched", other=other, slot=slot, preempted=preempted(match.facts))
+        self.tell(match, "matched", other=other_job, slot=slot, preempted=preempted(match.facts))
 
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports; None if it reports no run's."""
-        places = {part.event.stimulus for part in (record, *record.others)}
-        named = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
-        near = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
-        return named or min(near, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None)
+        places = {record_part.event.stimulus for record_part in (record, *record.others)}
+        named_run = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
+        near_runs = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
+        return named_run or min(
+            near_runs, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None
+        )
 
     def is_logged(self, run: JobRun | None) -> bool:
         """Return True if the job's own log has the end of a run."""
@@ -147,13 +152,13 @@ class ImportedJob(JobLife):
         """Return the facts of why a run ended, by an instant, and the places of the records that say so."""
         if run is None or run.outcome == COMPLETED:
             return {}, []
-        moves = self.slots.run(run.slot, self.name, run.began) if run.slot else []
-        eviction, also = self.slots.eviction(min(run.ended, at), moves)
-        facts: dict[str, Fact] = {**eviction, "next": self.slots.next_job(run.slot, self.name, run.ended, moves)}
-        if not run.cause.weak and run.death is None and ended_by_protocol(moves, run.ended):
+        slot_moves = self.slots.run(run.slot, self.name, run.began) if run.slot else []
+        eviction, sources = self.slots.eviction(min(run.ended, at), slot_moves)
+        facts: dict[str, Fact] = {**eviction, "next": self.slots.next_job(run.slot, self.name, run.ended, slot_moves)}
+        if not run.cause.weak and run.death is None and ended_by_protocol(slot_moves, run.ended):
             facts.pop("why", None)  # its log has the cause, its slot's that the access point ended it
         facts["died"] = run.death
-        return {name: fact for name, fact in facts.items() if fact is not None}, also
+        return {name: fact for name, fact in facts.items() if fact is not None}, sources
 
     def cause(self, run: JobRun | None, facts: Mapping[str, Fact]) -> dict[str, str]:
         """Return the cause of a run's end for a sentence that has no other facts of why."""
@@ -175,10 +180,10 @@ class ImportedJob(JobLife):
         """How long it had run at an instant; empty if it did not run, or that is not known."""
         return interval(max(0, at - self.began)) if self.began and self.status in ON_SLOT else ""
 
-    def say_of(self, run: JobRun | None, record: Record, code: str, *also: str, **facts: Fact) -> Sentence:
+    def say_of(self, run: JobRun | None, record: Record, code: str, *sources: str, **facts: Fact) -> Sentence:
         """Add the sentence of a record by which a run ends; it has the run's cause."""
         cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
-        return self.tell(record, code, *also, cause=cause, **facts)
+        return self.tell(record, code, *sources, cause=cause, **facts)
 
     def say_end(self, record: Record, code: str, **facts: str) -> Sentence:
         """Add the sentence of a step of the job that ends its run, if it is on a slot."""
@@ -193,7 +198,7 @@ class ImportedJob(JobLife):
         hosts = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)
         return next(filter(None, hosts), "")
 
-    def begin_run(self, slot: str, at: int, over: str = "run_over") -> None:
-        """Begin a run on a slot; `over`: the words for its end, if its slot's log alone tells that."""
-        self.slot, self.began, self.attended, self.size, self.over, self.failed = slot, at, 0, None, over, ""
+    def begin_run(self, slot: str, at: int, over_code: str = "run_over") -> None:
+        """Begin a run on a slot; `over_code`: the words for its end, if its slot's log alone tells that."""
+        self.slot, self.began, self.attended, self.size, self.over, self.failed = slot, at, 0, None, over_code, ""
         self.run = self.slots.run(slot, self.name, at)

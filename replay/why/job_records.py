@@ -87,11 +87,11 @@ class JobAd:
         """An attribute's text, without quotation marks; empty if the ad does not have it."""
         return plain(attributes(self.kept.text, (name,)).get(name, ""))
 
-    def ending(self, how: str = "Exit") -> str:
-        """How the job's own process ended, as ``Record.ending`` has it. `how`: how the attributes' names begin."""
-        if self.text(f"{how}BySignal").lower() == "true":
-            return f"signal {self.text(f'{how}Signal')}"
-        code = self.text(f"{how}Code")
+    def ending(self, prefix: str = "Exit") -> str:
+        """How the job's own process ended, as ``Record.ending`` has it. `prefix`: how the attributes' names begin."""
+        if self.text(f"{prefix}BySignal").lower() == "true":
+            return f"signal {self.text(f'{prefix}Signal')}"
+        code = self.text(f"{prefix}Code")
         return f"code {code}" if code else ""
 
     @property
@@ -123,21 +123,21 @@ def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
 
 def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -> list[Record]:
     """Return the records of one process from its cluster's records, each once, in order."""
-    logged: dict[int, list[Record]] = {}
-    reported: dict[int, list[Record]] = {}
+    logged_records: dict[int, list[Record]] = {}
+    reported_records: dict[int, list[Record]] = {}
     for position, event in events:
         if isinstance(event, e.JobLogged | e.JobReported) and event.proc == proc:
             source = places.chain(event.stimulus)
-            chains = logged if isinstance(event, e.JobLogged) else reported
+            chains = logged_records if isinstance(event, e.JobLogged) else reported_records
             chains.setdefault(source, []).append(record_of(position, event))
-    return in_order(once(_ranked(logged, places)), once(_ranked(reported, places)))
+    return in_order(once(_ranked(logged_records, places)), once(_ranked(reported_records, places)))
 
 
-def among(records: Sequence[Record], others: Iterable[Record]) -> list[Record]:
+def among(records: Sequence[Record], other_records: Iterable[Record]) -> list[Record]:
     """Records in order, with other daemons' reports put among them."""
     entries = [record for record in records if isinstance(record.event, e.JobLogged)]
     reports = [record for record in records if isinstance(record.event, e.JobReported)]
-    return in_order(entries, [*reports, *others])
+    return in_order(entries, [*reports, *other_records])
 
 
 def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
@@ -145,28 +145,28 @@ def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Re
 
     def rank(source: int) -> tuple[int, int]:
         kind = places.source(source).kind(source)
-        order = [*KINDS_OF_LOGS, "matchlog"]
-        return (order.index(kind) if kind in order else len(order), source)
+        kinds_in_order = [*KINDS_OF_LOGS, "matchlog"]
+        return (kinds_in_order.index(kind) if kind in kinds_in_order else len(kinds_in_order), source)
 
     return [chains[source] for source in sorted(chains, key=rank)]
 
 
 def once(chains: Sequence[list[Record]]) -> list[Record]:
     """The records of all chains; what one has that another had already is one of its ``others``."""
-    distinct: list[Record] = []
+    distinct_records: list[Record] = []
     for chain in chains:
-        before: dict[str, list[Record]] = {}
-        for record in distinct:
-            before.setdefault(_key(record), []).append(record)
+        earlier_records: dict[str, list[Record]] = {}
+        for record in distinct_records:
+            earlier_records.setdefault(_key(record), []).append(record)
         for record in chain:
-            alike = [known for known in before.get(_key(record), ()) if abs(known.at - record.at) <= APART]
+            alike = [known for known in earlier_records.get(_key(record), ()) if abs(known.at - record.at) <= APART]
             if alike:
                 known = min(alike, key=lambda other: abs(other.at - record.at))
-                before[_key(record)].remove(known)
+                earlier_records[_key(record)].remove(known)
                 known.others.append(record)
             else:
-                distinct.append(record)
-    return sorted(distinct, key=lambda record: (record.at, record.position))
+                distinct_records.append(record)
+    return sorted(distinct_records, key=lambda record: (record.at, record.position))
 
 
 def _key(record: Record) -> str:
@@ -177,26 +177,26 @@ def _key(record: Record) -> str:
 def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
     """Entries in their order, and daemons' reports among them: what precedes a run before the run of that second, what
     follows a run behind its end."""
-    ordered: list[Record] = []
-    waiting = deque(_by_cause(reports))
+    ordered_records: list[Record] = []
+    waiting_reports = deque(_by_cause(reports))
     runs = False
     for entry in entries:
-        while waiting and _before(waiting[0], entry, runs):
-            report = waiting.popleft()
+        while waiting_reports and _before(waiting_reports[0], entry, runs):
+            report = waiting_reports.popleft()
             runs = runs or (report.what == "shadow_began" and bool(report.facts.get("slot")))
-            ordered.append(report)
-        ordered.append(entry)
+            ordered_records.append(report)
+        ordered_records.append(entry)
         runs = entry.what == BEGIN or (runs and int(entry.what) not in ENDS - {int(ERROR)})
-    return [*ordered, *waiting]
+    return [*ordered_records, *waiting_reports]
 
 
 def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
     """Yield reports in order of time, and within a second in the order of their causes: the reports of one source keep
     its order, and of the next reports of several sources, the end of a run comes first. A shadow's report waits for its
     start, which another daemon writes."""
-    for _, alike in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
+    for _, same_second in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
         sources: dict[str, deque[Record]] = {}
-        for report in sorted(alike, key=lambda report: (report.at, report.position)):
+        for report in sorted(same_second, key=lambda report: (report.at, report.position)):
             sources.setdefault(report.event.stimulus.partition(":")[0], deque()).append(report)
         while sources:
             name = min(sources, key=lambda name: (_awaits_shadow(name, sources), _RANKS.get(sources[name][0].what, 0)))
@@ -208,8 +208,8 @@ def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
 def _awaits_shadow(name: str, sources: Mapping[str, Iterable[Record]]) -> bool:
     """Return True if another source has yet to report that the shadow began of which this source reports next."""
     shadow = next(iter(sources[name])).facts.get("shadow", "")
-    later = (report for other, reports in sources.items() if other != name for report in reports)
-    return bool(shadow) and any(r.what == "shadow_began" and r.facts.get("shadow") == shadow for r in later)
+    later_reports = (report for other_name, reports in sources.items() if other_name != name for report in reports)
+    return bool(shadow) and any(r.what == "shadow_began" and r.facts.get("shadow") == shadow for r in later_reports)
 
 
 _RANKS: Final = {
@@ -225,13 +225,17 @@ _OF_RUN: Final = frozenset({"4", "5", "7"})
 def _before(report: Record, entry: Record, runs: bool) -> bool:
     """Whether a report belongs before an entry. `runs`: whether the job runs, or its files are transferred, when the
     entry is written."""
-    second, other = report.at // SECOND, entry.at // SECOND
-    if second != other:
-        return second < other
+    second, entry_second = report.at // SECOND, entry.at // SECOND
+    if second != entry_second:
+        return second < entry_second
     if report.what in _PRECEDE:
-        looks = report.what == "shadow_began" and not report.facts.get("slot")  # for a job that it shall find again
+        is_reconnecting = report.what == "shadow_began" and not report.facts.get(
+            "slot"
+        )  # for a job that it shall find again
         return (
-            entry.what in (BEGIN, FOUND) or (looks and entry.what == NOT_FOUND) or (not runs and entry.what in _OF_RUN)
+            entry.what in (BEGIN, FOUND)
+            or (is_reconnecting and entry.what == NOT_FOUND)
+            or (not runs and entry.what in _OF_RUN)
         )
     return entry.what == BEGIN and (not runs or report.what == "over_there")
 
@@ -257,26 +261,26 @@ def ads_of_cluster(log: EventStore, kind: str, cluster: int, only: int | None = 
                 yield int(pair[1]), JobAd(kind, position, event.at, stimulus, unpack_one(event, number))
 
 
-def ads_of_queue(log: EventStore, cluster: int, at: int | None, only: int | None = None) -> dict[int, JobAd]:
+def ads_of_queue(log: EventStore, cluster: int, at: int | None, only_proc: int | None = None) -> dict[int, JobAd]:
     """The ads of a cluster's jobs (of one of them, if it is given) as the schedd's table (job_queue.log) has them at an
     instant, or had them last, by process number."""
     table = DaemonTable("queue", torn=True)
-    written: dict[int, tuple[int, e.TableWritten]] = {}
+    table_events: dict[int, tuple[int, e.TableWritten]] = {}
     for position, event in log.read_stream("table/queue"):
         if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
             continue
-        own = [operation for operation in event.operations if _is_of_cluster(operation[1], cluster, only)]
+        own = [operation for operation in event.operations if _is_of_cluster(operation[1], cluster, only_proc)]
         changes = tuple(operation for operation in own if operation[0] not in (DESTROY_AD, LOG_SEQUENCE))
         if changes:
             table.take(replace(event, operations=changes))
         for _, key, _, _ in own:
             if key != cluster_key(cluster):
-                written[int(key.partition(".")[2])] = position, event
+                table_events[int(key.partition(".")[2])] = position, event
     ads: dict[int, JobAd] = {}
     for ad in jobs_of(table):
         proc = int(ad["ProcId"])
-        if proc in written:
-            position, event = written[proc]
+        if proc in table_events:
+            position, event = table_events[proc]
             text = "\n".join(f"{attribute} = {value}" for attribute, value in ad.items())
             ads[proc] = JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))
     return ads
@@ -291,18 +295,20 @@ def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int,
                     yield int(text) * SECOND, Place(event.at, position, event.stimulus)
 
 
-def _is_of_cluster(key: str, cluster: int, only: int | None) -> bool:
-    named, _, proc = key.partition(".")
-    return key == cluster_key(cluster) or (named == str(cluster) and proc.isdecimal() and only in (None, int(proc)))
+def _is_of_cluster(key: str, cluster: int, only_proc: int | None) -> bool:
+    cluster_text, _, proc = key.partition(".")
+    return key == cluster_key(cluster) or (
+        cluster_text == str(cluster) and proc.isdecimal() and only_proc in (None, int(proc))
+    )
 
 
 def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
     """When the last job of this number was submitted; 0 if nothing says so."""
     entries = [record.at for record in records if record.what == "0"]
-    queued = [when for ad in ads if (when := ad.when("QDate")) and (at is None or when <= at)]
-    last = max(entries, default=0)
-    later = max(queued, default=0)
-    return last if not later or abs(last - later) <= BEFORE or last > later else later
+    queue_times = [queue_time for ad in ads if (queue_time := ad.when("QDate")) and (at is None or queue_time <= at)]
+    last_entry = max(entries, default=0)
+    later = max(queue_times, default=0)
+    return last_entry if not later or abs(last_entry - later) <= BEFORE or last_entry > later else later
 
 
 def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
@@ -313,7 +319,9 @@ def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
 
 def ends_seen(records: Iterable[Record]) -> list[Record]:
     """Return the records of shadows and starters about the exit of a job's process that no signal ended."""
-    return [r for r in records if r.what in ("terminated", "process_ended") and "told" not in r.facts]
+    return [
+        record for record in records if record.what in ("terminated", "process_ended") and "told" not in record.facts
+    ]
 
 
 def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
@@ -326,7 +334,7 @@ def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Reco
 
 def gaps_of(log: EventStore, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
     """Where the sources of some records lack others."""
-    places = (place_of(each.event.stimulus) for record in records for each in (record, *record.others))
+    places = (place_of(record_part.event.stimulus) for record in records for record_part in (record, *record.others))
     gaps: list[tuple[int, e.SourceGap]] = []
     for source in sorted({place.source for place in places if place is not None}):
         for position, event in log.read_stream(f"source/{source}"):

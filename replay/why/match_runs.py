@@ -44,7 +44,7 @@ class Matches:
         self._led: dict[tuple[int, str, int], Record] = {}
         """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
         self._free: dict[str, int] = {}  #: slot -> when one of them left it last
-        matched: dict[int, dict[str, list[Record]]] = {}
+        matches_by_chain: dict[int, dict[str, list[Record]]] = {}
         for position, event in events:
             if not isinstance(event, e.JobReported):
                 continue
@@ -53,8 +53,8 @@ class Matches:
             if event.said == "matched":
                 match = record_of(position, event)
                 source = event.stimulus.partition(":")[0]
-                matched.setdefault(event.proc, {}).setdefault(source, []).append(match)
-        for sources in matched.values():  # the negotiator writes of a match in two logs
+                matches_by_chain.setdefault(event.proc, {}).setdefault(source, []).append(match)
+        for sources in matches_by_chain.values():  # the negotiator writes of a match in two logs
             for match in once(list(sources.values())):
                 self._of.setdefault(match.facts.get("slot", ""), []).append(match)
         if self._of:
@@ -62,28 +62,28 @@ class Matches:
 
     def _join(self, events: Sequence[e.Event]) -> None:
         """Find the match of each run: each match leads to one run, or to several on the leftovers of its slot."""
-        of_jobs = [event for event in events if isinstance(event, e.JobLogged | e.JobReported)]
-        before: dict[tuple[int, str], e.Event] = {}
-        led: set[int] = set()
-        on: dict[int, str] = {}
-        for event in sorted(of_jobs, key=lambda event: (event.at, isinstance(event, e.JobLogged))):
+        job_events = [event for event in events if isinstance(event, e.JobLogged | e.JobReported)]
+        previous_events: dict[tuple[int, str], e.Event] = {}
+        led_positions: set[int] = set()
+        slots_by_run: dict[int, str] = {}
+        for event in sorted(job_events, key=lambda event: (event.at, isinstance(event, e.JobLogged))):
             slot = _begun_on(event)
             if not slot:
-                if _ends(event) and event.proc in on:
-                    self._free[on.pop(event.proc)] = event.at
+                if _ends(event) and event.proc in slots_by_run:
+                    self._free[slots_by_run.pop(event.proc)] = event.at
                 continue
-            on[event.proc] = slot
+            slots_by_run[event.proc] = slot
             run = event.proc, slot
             for name in {slot, parent_of(slot)}:
                 self._runs.setdefault(name, []).append(event.at)
-            last, before[run] = before.get(run), event
-            shadow_began = isinstance(last, e.JobReported) and isinstance(event, e.JobLogged)
-            if last is not None and (shadow_began or event.at - last.at <= APART):
+            last, previous_events[run] = previous_events.get(run), event
+            began_before = isinstance(last, e.JobReported) and isinstance(event, e.JobLogged)
+            if last is not None and (began_before or event.at - last.at <= APART):
                 match = self._led.get((*run, last.at))  # its shadow began before, or another log says the same
             else:
-                match = self._last(slot, event.at, event.proc, led)
+                match = self._last(slot, event.at, event.proc, led_positions)
             if match is not None:
-                led.add(match.position)
+                led_positions.add(match.position)
                 self._led[*run, event.at] = match
 
     def led_to_run(self, match: Record) -> bool:
@@ -160,10 +160,10 @@ class MatchesOfSlots:
         for kind in ("matchlog", "negotiatorlog"):  # the negotiator writes of a match in both
             records = records_between(self.log, self.places, kind, self.since - SOON, self.until + APART)
             chains.append([record_of(p, event) for p, event in records if is_match(event)])
-        by_slot: dict[str, list[Record]] = {}
+        matches_by_slot: dict[str, list[Record]] = {}
         for match in once(chains):
-            by_slot.setdefault(match.facts.get("slot", ""), []).append(match)
-        return by_slot
+            matches_by_slot.setdefault(match.facts.get("slot", ""), []).append(match)
+        return matches_by_slot
 
     def before_run(self, slots: SlotRecords, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
         """The match by which a job's run began on a slot at an instant: the last of its user, if the slot was given to
@@ -171,14 +171,14 @@ class MatchesOfSlots:
         match = next(iter(self.before(slot, at)), None)
         if match is None or not same_user(match.facts.get("user", ""), users):
             return None
-        first = slots.first_job(slot, match.at - APART, at + NEAR)
-        if first is not None:
-            return match if first.job == job else None
-        named = match.event.cluster  # no log of the slot's: was it the job that the match names?
-        if str(named) == job.partition(".")[0]:
+        first_job = slots.first_job(slot, match.at - APART, at + NEAR)
+        if first_job is not None:
+            return match if first_job.job == job else None
+        cluster = match.event.cluster  # no log of the slot's: was it the job that the match names?
+        if str(cluster) == job.partition(".")[0]:
             return None
-        own = Matches(list(single_entries(self.log.read_stream(f"cluster/{named}"))))
-        return None if own.led_to_run(match) else match
+        job_matches = Matches(list(single_entries(self.log.read_stream(f"cluster/{cluster}"))))
+        return None if job_matches.led_to_run(match) else match
 
 
 def is_match(event: e.Event) -> TypeGuard[e.JobReported]:
@@ -210,15 +210,17 @@ def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: 
     a user's that are alike, and another of them may have been given the slot; or it had been given to another user."""
     sorts: dict[str, list[tuple[Record, Begun | None]]] = {"jobs_like_it": [], "others_ran": [], "nothing_ran": []}
     for record in records:
-        begun, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")
-        others = begun is not None and "" not in (user, begun.user) and user != begun.user
-        sorts["nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"].append((record, begun))
+        begun_job, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")
+        is_other_user = begun_job is not None and "" not in (user, begun_job.user) and user != begun_job.user
+        sorts["nothing_ran" if begun_job is None else "others_ran" if is_other_user else "jobs_like_it"].append(
+            (record, begun_job)
+        )
     for code, sort in ((code, sort) for code, sort in sorts.items() if sort):
         matches = [record for record, _ in sort]
         runs: dict[str, Begun] = {}
-        for _, begun in sort:
-            if begun is not None:
-                runs.setdefault(begun.job + f" of {begun.user}" * (code == "others_ran"), begun)
+        for _, begun_job in sort:
+            if begun_job is not None:
+                runs.setdefault(begun_job.job + f" of {begun_job.user}" * (code == "others_ran"), begun_job)
         facts = {
             "slots": _some([record.facts.get("slot", "a slot") for record in matches]),
             "times": f"{counted(len(sort), 'time')} until {instant(matches[-1].at, zone)}" if len(sort) > 1 else "",
@@ -233,9 +235,9 @@ _MOST: Final = 5
 
 def _some(names: Sequence[str]) -> str:
     """Names, each once, and of many the first."""
-    each = list(dict.fromkeys(names))
-    more = f" and {len(each) - _MOST} more" if len(each) > _MOST else ""
-    return ", ".join(each[:_MOST]) + more
+    distinct_names = list(dict.fromkeys(names))
+    more_text = f" and {len(distinct_names) - _MOST} more" if len(distinct_names) > _MOST else ""
+    return ", ".join(distinct_names[:_MOST]) + more_text
 
 
 def preempted(facts: dict[str, str]) -> str:

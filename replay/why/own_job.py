@@ -87,8 +87,8 @@ class OwnJob(JobLife):
                     self._matched(position, event, match)
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
-                    why = who_goes(match, f"job {match.job}")
-                    self.step = self.say(position, event, "slot_taken", **facts, why=why[why.find(":") :])
+                    who_text = who_goes(match, f"job {match.job}")
+                    self.step = self.say(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
             return
         slots = _OF_SLOTS.get(type(event))
         if slots is not None:
@@ -112,24 +112,24 @@ class OwnJob(JobLife):
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {in_full(note)}" if note else ""
-        has = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self.say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
+        state_text = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
+        self.say(position, event, "matched", slot=match.slot, who=state_text, ranks=ranked(match), evidence=evidence)
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
         if self.run is None or self.run.slot != event.slot:
             return
-        decided, last = self.context.decided(event), self.chain[-1]
-        known = event.stimulus == last.stimulus and last not in self.waits.values()
-        if not decided and not (event.cause in WANTED and not known):
+        decided_facts, last_step = self.context.decided(event), self.chain[-1]
+        is_known = event.stimulus == last_step.stimulus and last_step not in self.waits.values()
+        if not decided_facts and not (event.cause in WANTED and not is_known):
             return
-        same = last is self.since and (last.stimulus, last.cause) == (event.stimulus, event.cause)
-        facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided}
+        same = last_step is self.since and (last_step.stimulus, last_step.cause) == (event.stimulus, event.cause)
+        facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided_facts}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, event.cause, self.name)
         self.step = self.say(position, event, code, **facts)
         if same:
-            self.shown = last.position, self.step
+            self.shown = last_step.position, self.step
 
     def slot_match_voided(self, position: int, event: e.MatchVoided) -> None:
         if event.job == self.name:
@@ -143,8 +143,8 @@ class OwnJob(JobLife):
             sentence = self.say(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
-            why = preferred(reason, f"job {event.job}")
-            sentence = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=why)
+            reason_text = preferred(reason, f"job {event.job}")
+            sentence = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=reason_text)
         else:
             return
         self.waits[event.claim] = sentence
@@ -169,10 +169,10 @@ class OwnJob(JobLife):
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self.submitted, self.status = event, "unmade" if event.factory else event.status.lower()
         count = counted(event.count, "job") if event.count > 1 else ""
-        held = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
+        hold_facts = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
         request = self.context.requests.get(event.stimulus)
         user = request.user if request else event.submitter
-        facts = {"user": user, "count": count, "hold": held["reason"], "named": held["named"]}
+        facts = {"user": user, "count": count, "hold": hold_facts["reason"], "named": hold_facts["named"]}
         self.since = self.say(position, event, "submitted", **facts)
 
     def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
@@ -197,8 +197,8 @@ class OwnJob(JobLife):
             facts |= self.context.decided(event)
             code = BY_POLICY.get(event.target, code)
         if code in _BY_USER and facts["reason"]:
-            code, done = self.done_to_it(code, facts["reason"])
-            facts |= done if code.endswith("_by_user") else {"runs": done["runs"]}
+            code, done_text = self.done_to_it(code, facts["reason"])
+            facts |= done_text if code.endswith("_by_user") else {"runs": done_text["runs"]}
         elif code not in _BECAME.values():
             facts["said"], facts["reason"] = facts["reason"], ""
         sentence = self.sentence(position, event, code, **facts)
@@ -211,14 +211,14 @@ class OwnJob(JobLife):
     def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
         """It left the queue: events that follow its end at once are reported with it."""
         self.gone = True
-        last = self.chain[-1]
+        last_step = self.chain[-1]
         if event.row == "remove_x":
             self.say(position, event, "forgotten", why=self.context.words(event))
-        elif last is self.end and last.at == event.at and not event.evidence:
-            self.chain[-1] = attrs.evolve(last, facts={**last.facts, "then": "it left the queue"})
-            if self.since is last:
+        elif last_step is self.end and last_step.at == event.at and not event.evidence:
+            self.chain[-1] = attrs.evolve(last_step, facts={**last_step.facts, "then": "it left the queue"})
+            if self.since is last_step:
                 self.since = self.chain[-1]
-        elif last is self.end or event.evidence:
+        elif last_step is self.end or event.evidence:
             self.say(position, event, "left_queue", **self.context.decided(event))
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
@@ -243,10 +243,10 @@ class OwnJob(JobLife):
         self.say(position, event, "changed_itself", **facts)
 
     def on_mailed(self, position: int, event: e.Mailed) -> None:
-        due = self.mails.pop(event.mail, None)
-        if due is not None:
+        due_mail = self.mails.pop(event.mail, None)
+        if due_mail is not None:
             code = "not_mailed" if event.failure else "mailed"
-            facts = {"to": ", ".join(due.to), "subject": due.subject, "failure": event.failure}
+            facts = {"to": ", ".join(due_mail.to), "subject": due_mail.subject, "failure": event.failure}
             self.say(position, event, code, **facts)
 
     def on_earmarked(self, position: int, event: e.ClaimsEarmarked) -> None:
@@ -262,19 +262,19 @@ class OwnJob(JobLife):
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
-        held = "" if self.match == event.slot else "which its submitter held since a job before it"
+        holding_text = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
         self.moving = self.executing = self.measured = self.signalled = self.step = self.earmark = None
-        decided = self.context.decided(event)
-        self.since = self.say(position, event, code, slot=event.slot, held=held, **decided)
+        decided_facts = self.context.decided(event)
+        self.since = self.say(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
 
     def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
-        began = self.moving.began or self.moving.at if self.moving else event.at
+        begin_time = self.moving.began or self.moving.at if self.moving else event.at
         self.moving = None
         facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
-        took = interval((event.ended or event.at) - began)
+        duration = interval((event.ended or event.at) - begin_time)
         code = "moved_in_part" if event.failed else "kept_outputs" if event.kept else "moved"
-        self.say(position, event, code, **facts, took=took)
+        self.say(position, event, code, **facts, took=duration)
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
@@ -283,17 +283,17 @@ class OwnJob(JobLife):
             self.step = self.signalled
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
-        began = self.run.at if self.run else event.at
+        begin_time = self.run.at if self.run else event.at
         if self.executing is not None:
-            began = self.executing.began or self.executing.at
-        known = event.outcome != "lost" and (event.code is not None or event.signal is not None)
+            begin_time = self.executing.began or self.executing.at
+        is_end_known = event.outcome != "lost" and (event.code is not None or event.signal is not None)
         self.status = event.target.lower() or self.status
         self.gone = event.left and self.status in HAS_LEFT
         facts = {
             "why": "" if event.cause in ("exited", "evicted") else self.context.words(event),
-            "ran": interval(max(0, (event.ended or event.at) - began)),
+            "ran": interval(max(0, (event.ended or event.at) - begin_time)),
             "slot": event.slot,
-            "how": ending(event) if known else "",
+            "how": ending(event) if is_end_known else "",
             "used": resources(event.user_cpu + event.system_cpu, event.resident),
             "then": self._then(event),
             "named": _named(event),
@@ -317,16 +317,16 @@ class OwnJob(JobLife):
         if event.target == "Idle":
             expires = event.changes.get(EXPIRATION, "")
             until = f", and cools down until {instant((int(expires) + 1) * 1_000_000, self.zone)}" if expires else ""
-            not_started = event.cause == "execution_failed"
-            why = f": {unquoted(event.changes['VacateReason'])}" if not_started else ""
-            return f"it waits again{why}{until}"
+            never_started = event.cause == "execution_failed"
+            reason_text = f": {unquoted(event.changes['VacateReason'])}" if never_started else ""
+            return f"it waits again{reason_text}{until}"
         if self.gone:
             return "it left the queue"
         return "" if self.status in HAS_LEFT else f"it stays {self.status.capitalize()}"
 
 
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _named(event: e.JobExited) -> str:
@@ -340,8 +340,8 @@ def _named(event: e.JobExited) -> str:
 
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
     """Give the facts of a hold: the reason, and what its code means."""
-    named = code_words(ad.get("HoldReasonCode", "")) or "code unknown"
-    return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": named}
+    code_text = code_words(ad.get("HoldReasonCode", "")) or "code unknown"
+    return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": code_text}
 
 
 _SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {

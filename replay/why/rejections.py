@@ -52,24 +52,29 @@ _MOST_HOLDERS = 10
 
 def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
     """Return who holds a limit, by its name in small letters: jobs, else slots, in their order, each with its units."""
-    held = [(_of_claim(slot, one), one.limits) for slot in state.slots.values() for one in (slot.claim, slot.waiting)
-            if one is not None]  # fmt: skip
-    held += [(str(JobId(*job)), one.limits) for jobs in state.matches.values() for job, one in jobs.items()]
-    holders = [(holder, one.units) for holder, limits in held for one in requested_amounts(limits) if one.name == name]
-    return sorted(holders, key=lambda holder: _order(holder[0]))
+    held = [(_of_claim(slot, claim), claim.limits)
+            for slot in state.slots.values() for claim in (slot.claim, slot.waiting) if claim is not None]  # fmt: skip
+    held += [(str(JobId(*job)), claim.limits) for jobs in state.matches.values() for job, claim in jobs.items()]
+    units = [
+        (holder_name, claim.units)
+        for holder_name, limits in held
+        for claim in requested_amounts(limits)
+        if claim.name == name
+    ]
+    return sorted(units, key=lambda holder: _order(holder[0]))
 
 
 def _of_claim(slot: Slot, claim: Claim) -> str:
     """Return the job that a claim of a slot runs, or is to run; the slot if there is none."""
-    active = slot.activation if claim is slot.claim else None
-    return f"{active.cluster}.{active.proc}" if active is not None and active.cluster else claim.job or slot.name
+    run = slot.activation if claim is slot.claim else None
+    return f"{run.cluster}.{run.proc}" if run is not None and run.cluster else claim.job or slot.name
 
 
-def _order(holder: str) -> tuple[int, int, int, str]:
-    cluster, _, proc = holder.partition(".")
+def _order(holder_name: str) -> tuple[int, int, int, str]:
+    cluster, _, proc = holder_name.partition(".")
     if cluster.isdecimal() and proc.isdecimal():
         return 0, int(cluster), int(proc), ""
-    return 1, 0, 0, holder
+    return 1, 0, 0, holder_name
 
 
 def _limits_in_words(reason: e.Unmatched, state: State) -> list[str]:
@@ -77,9 +82,9 @@ def _limits_in_words(reason: e.Unmatched, state: State) -> list[str]:
     return [_told(limit, _holders(state, limit.name)) for limit in reason.reached]
 
 
-def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
-    used = sum((units for _, units in held), start=0)
-    names = [holder if units == PARTS else f"{holder} ({amount_text(units)})" for holder, units in held]
+def _told(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -> str:
+    used = sum((units for _, units in holder_units), start=0)
+    names = [holder if units == PARTS else f"{holder} ({amount_text(units)})" for holder, units in holder_units]
     if len(names) > _MOST_HOLDERS:
         names = [*names[:_MOST_HOLDERS], f"{len(names) - _MOST_HOLDERS:,} more"]
     takes = "" if limit.wanted == 1 else f" (it takes {limit.wanted:g})"
@@ -89,8 +94,8 @@ def _told(limit: e.ReachedLimit, held: list[tuple[str, Amount]]) -> str:
 class NextCycle:
     """The cycles that would be held at the last event of a log, of each of its negotiators."""
 
-    def __init__(self, read: Callable[[], Iterable[e.LoggedEvent]]) -> None:
-        self._read = read
+    def __init__(self, read_events: Callable[[], Iterable[e.LoggedEvent]]) -> None:
+        self._read = read_events
         self._held: dict[str, e.CycleHeld | None] = {}
 
     @cached_property
@@ -110,40 +115,40 @@ class NextCycle:
     def slots(self) -> list[tuple[str, e.Ad]]:
         """Return the slots but dynamic ones, with their ads, in which TotalSlot* say what they have when free."""
         slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
-        born = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
-        sizes = {name: {f"{WHOLE}{size}": born[name][size] for size in _SIZES if size in born[name]} for name in slots}
+        ads = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
+        sizes = {name: {f"{WHOLE}{size}": ads[name][size] for size in _SIZES if size in ads[name]} for name in slots}
         return [(name, {**sizes[name], **slot.ad, **slot.public}) for name, slot in slots.items()]
 
-    def like(self, last: e.CycleHeld) -> e.CycleHeld | None:
+    def like(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
         """Return what the negotiator of a cycle would decide now; None if no job waits."""
-        if last.negotiator not in self._held:
-            self._held[last.negotiator] = self._hold(self._state, last)
-        return self._held[last.negotiator]
+        if last_cycle.negotiator not in self._held:
+            self._held[last_cycle.negotiator] = self._hold(self._state, last_cycle)
+        return self._held[last_cycle.negotiator]
 
-    def retiring_slot(self, last: e.CycleHeld, job: str) -> tuple[str, int] | None:
+    def retiring_slot(self, last_cycle: e.CycleHeld, job: str) -> tuple[str, int] | None:
         """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and until when the
         job that it has may run (microseconds); None if there is none."""
         state = self._state
-        slots = PublishedSlots(state, Caches(), state.at, _context(state, last))
-        retiring = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
-        if not retiring:
+        slots = PublishedSlots(state, Caches(), state.at, _context(state, last_cycle))
+        retirement_ends = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
+        if not retirement_ends:
             return None
-        early = copy(state)
-        early.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
-        held = self._hold(early, last)
+        earlier_state = copy(state)
+        earlier_state.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
+        cycle = self._hold(earlier_state, last_cycle)
         names = [
             slot
-            for match in (held.matches if held else ())
+            for match in (cycle.matches if cycle else ())
             if match.job == job
             for slot in (match.slot, *match.preempts)
         ]
-        return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
+        return next(((name, state.at + retirement_ends[name]) for name in names if name in retirement_ends), None)
 
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
         context = _context(state, last)
-        caches, whose = Caches(), last.negotiator
+        caches, negotiator = Caches(), last.negotiator
         return hold(
-            state, caches, PublishedSlots, lambda cause: (state.at, cause, ""), context, last.offset, whose=whose
+            state, caches, PublishedSlots, lambda cause: (state.at, cause, ""), context, last.offset, whose=negotiator
         ).held
 
 
@@ -200,70 +205,71 @@ class Refusals:
 
     def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Refused | None:
         """Tell why a job with this ad got nothing, then and now; None if no cycle refused it or its like."""
-        last = self.last_of(job, ad)
-        if last is None:
+        last_rejection = self.last_of(job, ad)
+        if last_rejection is None:
             return None
-        position, event, reason = last
+        position, event, reason = last_rejection
         reason = _of_the_only_submitter(event, reason)
-        concerns_limit = reason.reached and reason.limit in ("", CONCURRENCY)
+        is_about_limit = reason.reached and reason.limit in ("", CONCURRENCY)
         facts = {
             "when": instant(event.at, zone),
             "counts": counted_slots(reason),
-            "kind": CONCURRENCY if concerns_limit else reason.limit,
+            "kind": CONCURRENCY if is_about_limit else reason.limit,
             "limit": limit(reason),
             "denied": not_preempted(reason),
             "unmet": unmet(reason, ad),
             "conditions": conditions(reason, ad),
         }
         cycle = Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
-        words, now = self.now(job, ad, next_cycle)
+        text, now = self.now(job, ad, next_cycle)
         if now is not None and kind(now) == kind(reason):
-            return Refused(cycle, "", words, now)
+            return Refused(cycle, "", text, now)
         if now is not None and is_same(reason, now):
             return Refused(cycle, "", in_short(reason, ()), reason)
-        return Refused(cycle, in_short(reason, next_cycle.limits(reason, position)), words, now)
+        return Refused(cycle, in_short(reason, next_cycle.limits(reason, position)), text, now)
 
     def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Return why a rejected job is not matched now, in words, and as a cycle reports it (None: no reason)."""
-        last = self.last_of(job, ad)
-        held = None if last is None else next_cycle.like(last[1])
-        if held is None or any(match.job == job for match in held.matches):
+        last_rejection = self.last_of(job, ad)
+        cycle = None if last_rejection is None else next_cycle.like(last_rejection[1])
+        if cycle is None or any(match.job == job for match in cycle.matches):
             return ROOM, None
         refusals = evolve(self, known={})
-        refusals.note(0, held)
+        refusals.note(0, cycle)
         refusal = refusals.last_of(job, ad)
         if refusal is None:
             return OTHERS, None
-        reason = _of_the_only_submitter(held, refusal[2])
+        reason = _of_the_only_submitter(cycle, refusal[2])
         return in_short(reason, next_cycle.limits(reason)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
-        significant, submitted = _significant(ad), self._submitted.get(JobId.parse(job).cluster)
-        mine = ("", submitted.submitter if submitted is not None else "")
+        significant_values, submission = _significant(ad), self._submitted.get(JobId.parse(job).cluster)
+        submitter_key = ("", submission.submitter if submission is not None else "")
         refusals = [
-            known
-            for known in self._known.values()
-            if known[2].job == job or (known[2].submitter in mine and self._alike(known[2], significant))
+            known_refusal
+            for known_refusal in self._known.values()
+            if known_refusal[2].job == job
+            or (known_refusal[2].submitter in submitter_key and self._alike(known_refusal[2], significant_values))
         ]
         return max(refusals, key=lambda known: known[0], default=None)
 
-    def _alike(self, reason: e.Unmatched, significant: dict[str, str]) -> bool:
+    def _alike(self, reason: e.Unmatched, significant_values: dict[str, str]) -> bool:
         number, _, proc = reason.job.partition(".")
-        submitted = self._submitted.get(int(number)) if number.isdigit() and proc.isdigit() else None
-        if submitted is None or not 0 <= int(proc) < submitted.count:
+        submission = self._submitted.get(int(number)) if number.isdigit() and proc.isdigit() else None
+        if submission is None or not 0 <= int(proc) < submission.count:
             return False
-        other = {**submitted.ad, **Variants(submitted.columns).of(int(proc))}
-        for edit in self._edited.get(submitted.cluster, ()):
+        other_ad = {**submission.ad, **Variants(submission.columns).of(int(proc))}
+        for edit in self._edited.get(submission.cluster, ()):
             if any(first <= int(proc) <= last for first, last in edit.procs):
-                other |= edit.changes
-        return _texts(other, significant) == significant
+                other_ad |= edit.changes
+        return _texts(other_ad, significant_values) == significant_values
 
 
 def _of_the_only_submitter(event: e.CycleHeld, reason: e.Unmatched) -> e.Unmatched:
     """Return a reason with the limit that it comes to where one submitter alone asked."""
-    alone = event.statistics.get("ActiveSubmitterCount") == 1
-    if alone and left_by_requirements(reason) <= reason.refused_by_slot + reason.taken:
+    is_alone = event.statistics.get("ActiveSubmitterCount") == 1
+    if is_alone and left_by_requirements(reason) <= reason.refused_by_slot + reason.taken:
         return evolve(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
     return reason
 
@@ -292,9 +298,9 @@ def evidence_of(notes: list[e.EvaluationRecorded], ad: e.Ad) -> e.EvaluationReco
         text = unparse(parse(text))
     except ClassAdSyntaxError:
         return None
-    fitting = [note for note in notes if note.expression == text]
-    for note in fitting:
-        mine = {name[3:].lower(): value for name, value in note.read.items() if name.startswith("MY.")}
-        if _texts(ad, mine) == mine:
+    notes_of_expression = [note for note in notes if note.expression == text]
+    for note in notes_of_expression:
+        my_attributes = {name[3:].lower(): value for name, value in note.read.items() if name.startswith("MY.")}
+        if _texts(ad, my_attributes) == my_attributes:
             return note
-    return fitting[0] if len(fitting) == 1 else None
+    return notes_of_expression[0] if len(notes_of_expression) == 1 else None

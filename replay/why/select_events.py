@@ -28,25 +28,25 @@ def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
 def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
     """Return the events that ``why_slot`` needs for a slot as it is now, in order: its own stream, and the whole log
     since the cycle before its last claim."""
-    own = list(log.read_stream(f"slot/{slot}"))
-    begin = _before_the_last_claim(own)
-    events = {position: event for position, event in own if position <= begin}
+    slot_events_in_order = list(log.read_stream(f"slot/{slot}"))
+    begin = _before_the_last_claim(slot_events_in_order)
+    events = {position: event for position, event in slot_events_in_order if position <= begin}
     events.update(log.read_stream("negotiator"))
     events.update(log.read(begin))
     return sorted(events.items())
 
 
-def _before_the_last_claim(own: list[e.LoggedEvent]) -> int:
+def _before_the_last_claim(slot_events_in_order: list[e.LoggedEvent]) -> int:
     """Return the position to read from: just before the slot could last be matched."""
-    claims = [position for position, event in own if isinstance(event, e.ClaimMade)]
-    last = claims[-1] if claims else 0
-    free = [
+    claims = [position for position, event in slot_events_in_order if isinstance(event, e.ClaimMade)]
+    last_claim = claims[-1] if claims else 0
+    free_positions = [
         position
-        for position, event in own
-        if position < last
+        for position, event in slot_events_in_order
+        if position < last_claim
         and (
             isinstance(event, e.SlotCreated)
             or (isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle")
         )
     ]
-    return max(0, free[-1] - 1) if free else 0
+    return max(0, free_positions[-1] - 1) if free_positions else 0

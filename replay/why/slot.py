@@ -55,41 +55,41 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
 
     ``events`` are the log's, or the events that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
-    life = SlotLife(name, zone)
-    known = list(until(events, at))
-    for position, event in known:
-        life.context.note(position, event)
-    for position, event in known:
-        life.read(position, event)
-    if life.since is None:
+    slot_life = SlotLife(name, zone)
+    events_until = list(until(events, at))
+    for position, event in events_until:
+        slot_life.context.note(position, event)
+    for position, event in events_until:
+        slot_life.read(position, event)
+    if slot_life.since is None:
         raise UnknownThingError(
             f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook status` lists those that there are"
         )
-    return life.answer()
+    return slot_life.answer()
 
 
 def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
     """Tell the same of a slot of a real pool, as its records leave it. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
-    life = SlotLife(name, zone, places)
+    slot_life = SlotLife(name, zone, places)
     records = [*SlotRecords(log, at).records(name)]
     if not records:
         raise UnknownThingError(unknown_slot(log, name, at, zone))
-    life.machine = next(
+    slot_life.machine = next(
         (event.machine for _, event in records if isinstance(event, e.SlotCreated)), name.partition("@")[2]
     )
     daemons = [
         machine_event
-        for machine_event in until(log.read_stream(f"machine/{life.machine}"), at)
+        for machine_event in until(log.read_stream(f"machine/{slot_life.machine}"), at)
         if isinstance(machine_event[1], e.DaemonReported) and machine_event[1].daemon == "startd"
     ]
     for position, event in _by_cause([*records, *daemons]):
-        life.read(position, event)
-    life.tell_match(log)
-    if not life.chain:
+        slot_life.read(position, event)
+    slot_life.tell_match(log)
+    if not slot_life.chain:
         raise UnknownThingError(f"of slot {name} the log has no record that says where it is")
-    return life.answer("see_records" if at is None else "see_life")
+    return slot_life.answer("see_records" if at is None else "see_life")
 
 
 class SlotLife:
@@ -122,20 +122,20 @@ class SlotLife:
         elif isinstance(event, e.SlotDestroyed):
             self.parts.discard(event.slot)
         if isinstance(event, e.MachineEvent):
-            concerns = event.machine == self.machine
+            concerns_slot = event.machine == self.machine
         else:
-            concerns = isinstance(event, e.EarmarkEnded) or getattr(event, "slot", self.name) == self.name
-        say = _SAY.get(type(event))
-        if say is not None and concerns:
+            concerns_slot = isinstance(event, e.EarmarkEnded) or getattr(event, "slot", self.name) == self.name
+        tell_event = _SAY.get(type(event))
+        if tell_event is not None and concerns_slot:
             self.last = max(self.last, event.at)
-            say(self, position, event)
+            tell_event(self, position, event)
 
     def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add a sentence on an event to the chain, with the place of the record if it is one."""
         place = self.places.name(event.stimulus) if self.places is not None else ""
-        texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
+        fact_texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
         places = (place,) if place else ()
-        self.chain.append(Sentence(event.at, position, code, texts, event.cause, event.stimulus, places))
+        self.chain.append(Sentence(event.at, position, code, fact_texts, event.cause, event.stimulus, places))
         return self.chain[-1]
 
     def why(self, event: e.Event) -> str:
@@ -167,8 +167,8 @@ class SlotLife:
         self.earmark = ""
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
-        own = event.kind == "dynamic" and event.cause != REPORTED
-        self.chain, self.begin = self.chain[self.begin :] if own else [], 0
+        is_own_slot = event.kind == "dynamic" and event.cause != REPORTED
+        self.chain, self.begin = self.chain[self.begin :] if is_own_slot else [], 0
         self.machine, self.kind = event.machine, event.kind
         self.pair, self.is_gone, self._requested = INITIAL_PAIR, False, False
         self.holder = self.job = self.first_job = ""
@@ -180,19 +180,19 @@ class SlotLife:
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Take a transition. The chain of a claim begins with what led to it."""
         source, target = state(event.source), state(event.target)
-        cause, why, facts = event.cause, self.why(event), self.context.decided(event)
+        cause, reason_text, facts = event.cause, self.why(event), self.context.decided(event)
         if event.cause == REPORTED:
-            cause, why = cause_of_move(event.reason), meaning(event.reason)
+            cause, reason_text = cause_of_move(event.reason), meaning(event.reason)
             facts = {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
             if target == "Claimed" != source:
                 self.chain, self.claimed, self.first_job = self.chain[self.begin :], event.at, ""
         elif source in _FREE and target not in _FREE and not self._is_matched():
             self.begin = len(self.chain)  # it was matched from outside of this pool
         self.pair = event.target
-        moved = {"job": f"job {self.job}" if self.job else "its job", "why": why, "source": event.source}
-        moved |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
+        move_facts = {"job": f"job {self.job}" if self.job else "its job", "why": reason_text, "source": event.source}
+        move_facts |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, cause, self.job)
-        self.since = self.say(position, event, code, **moved, **facts)
+        self.since = self.say(position, event, code, **move_facts, **facts)
         if event.cause == REPORTED:
             if target not in ("Claimed", "Preempting"):
                 self.holder = self.job = ""
@@ -205,8 +205,8 @@ class SlotLife:
         return any(sentence.cause == "negotiated" for sentence in self.chain[self.begin :])
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
-        has = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
-        facts = {"changes": has, "why": self.why(event)}
+        values_text = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
+        facts = {"changes": values_text, "why": self.why(event)}
         self.last_change = [Sentence(event.at, position, "changed", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
@@ -235,16 +235,16 @@ class SlotLife:
             self.say(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
-        chosen = None if self.poll is None else defrag_words.chosen(self.poll[1], event, self.context.noted)
-        if chosen is not None:
-            self.say(position, event, "drain_chosen", schedule=event.schedule, **chosen)
+        choice_sentence = None if self.poll is None else defrag_words.chosen(self.poll[1], event, self.context.noted)
+        if choice_sentence is not None:
+            self.say(position, event, "drain_chosen", schedule=event.schedule, **choice_sentence)
             return
         self.say(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
-        canceled = None if self.poll is None else defrag_words.canceled(self.poll[1], event, self.context.noted)
-        if canceled is not None:
-            self.say(position, event, "drain_canceled", **canceled)
+        cancel_sentence = None if self.poll is None else defrag_words.canceled(self.poll[1], event, self.context.noted)
+        if cancel_sentence is not None:
+            self.say(position, event, "drain_canceled", **cancel_sentence)
             return
         request = self.context.requests.get(event.stimulus)
         self.say(position, event, f"drain {event.row}", user=request.user if request else "")
@@ -286,8 +286,8 @@ class SlotLife:
         if event.said in ("requested", "owner") and not self._requested:
             self.begin, self._requested = len(self.chain), True
         if event.said == "released":
-            again, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
-            if again == self._given_back:
+            last_given_back, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
+            if last_given_back == self._given_back:
                 return  # the access point writes of it twice
         if event.said == "owner":
             self.holder = facts.get("user", "")
@@ -298,17 +298,17 @@ class SlotLife:
         text = REPORTS.get(event.said, "")
         if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
             rest = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
-            more = ", ".join(f"{name} {host_of(value)}" for name, value in rest.items())
+            more_text = ", ".join(f"{name} {host_of(value)}" for name, value in rest.items())
             words = text.format_map(defaultdict(lambda: "(unknown)", facts))
-            self.say(position, event, "log_reported", words=words, facts=more)
+            self.say(position, event, "log_reported", words=words, facts=more_text)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said not in ("began", "ended", "died") or self.is_gone:
             return
-        texts = (
+        fact_texts = (
             value if name == "how" else f"{name} {value}" for name, value in event.facts.items() if name != _ORPHANED
         )
-        facts = {"facts": ", ".join(dict.fromkeys(texts))}  # where nothing else says how it ended, its status does
+        facts = {"facts": ", ".join(dict.fromkeys(fact_texts))}  # where nothing else says how it ended, its status does
         if event.facts.get(_ORPHANED):
             facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
         sentence = self.say(position, event, f"startd_{event.said}", **facts)
@@ -328,8 +328,8 @@ class SlotLife:
         if match is None:
             return
         position, event = match.position, match.event
-        like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
-        facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": like}
+        alike_text = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
+        facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": alike_text}
         self.say(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
@@ -341,59 +341,59 @@ class SlotLife:
         steps = [step for step in self.chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
         steps = [since, *explaining(steps, since)]
         if self.parts and not self.is_gone:
-            parts = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
-            facts = {"parts": parts}
+            parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
+            facts = {"parts": parts_text}
             steps.insert(1, Sentence(since.at, since.position, "parts", facts, since.cause, since.stimulus))
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._not_chosen(*self.poll)
-        can = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
-        about = {"slot": self.name, "machine": self.machine, "job": self.job}
-        about |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
-        sentences = advise(advice or ("see_status" if self.is_gone else can), head, **about)
+        advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
+        about_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
+        about_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
+        sentences = advise(advice or ("see_status" if self.is_gone else advice_code), head, **about_facts)
         chain = [*self.chain, *self.last_change]
         return answer(head, steps, sentences, self._shortened(chain) if self.places is not None else chain)
 
     def _head(self, since: Sentence) -> Sentence:
         """Say where it is since a sentence's event."""
-        gone = self.is_gone or self.pair == DELETED
-        held = self.holder and not self.job and state(self.pair or INITIAL_PAIR) in ("Claimed", "Preempting")
-        code = "slot_gone" if gone else "slot_unknown" if not self.pair else "slot_is_held" if held else "slot_is"
+        is_over = self.is_gone or self.pair == DELETED
+        is_held = self.holder and not self.job and state(self.pair or INITIAL_PAIR) in ("Claimed", "Preempting")
+        code = "slot_gone" if is_over else "slot_unknown" if not self.pair else "slot_is_held" if is_held else "slot_is"
         facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
         facts |= {"runs": self.job, "holder": self.holder}
         return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
 
-    def _shortened(self, chain: Sequence[Sentence]) -> list[Sentence]:
+    def _shortened(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """Return the sentences in order of time; of many the beginning and the end."""
-        chain = sorted(chain, key=lambda sentence: sentence.at // SECOND)
-        if len(chain) <= MOST:
-            return chain
-        last = chain[BEGINNING - MOST]
-        facts = {"count": f"{len(chain) - MOST:,}", "slot": self.name}
-        left_out = Sentence(last.at, last.position, "left_out", facts, last.cause, last.stimulus)
-        return [*chain[:BEGINNING], left_out, *chain[BEGINNING - MOST :]]
+        sentences = sorted(sentences, key=lambda sentence: sentence.at // SECOND)
+        if len(sentences) <= MOST:
+            return sentences
+        last_kept = sentences[BEGINNING - MOST]
+        facts = {"count": f"{len(sentences) - MOST:,}", "slot": self.name}
+        omission = Sentence(last_kept.at, last_kept.position, "left_out", facts, last_kept.cause, last_kept.stimulus)
+        return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
 
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
         """Tell what the defragmentation decided last, if it left the slot's machine alone."""
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
         if self.machine in {choice.machine for choice in choices if not choice.refused}:
             return []
-        done = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
-        facts = {"seen": defrag_words.poll_sentence(poll), "done": done, "at": instant(poll.at, self.zone)}
+        done_text = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
+        facts = {"seen": defrag_words.poll_sentence(poll), "done": done_text, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
 
 
 def _by_cause(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
     """Yield records in order of time, and within a second in the order of their causes: an access point's release
     comes before the move that it causes, or else after all that the startd did in that second."""
-    in_time = sorted(events, key=lambda record: (record[1].at, record[0]))
-    for _, alike in groupby(in_time, lambda record: record[1].at // SECOND):
+    events_in_order = sorted(events, key=lambda record: (record[1].at, record[0]))
+    for _, same_second in groupby(events_in_order, lambda record: record[1].at // SECOND):
         given_back: list[e.LoggedEvent] = []
-        others: list[e.LoggedEvent] = []
-        for position, event in alike:
+        other_events: list[e.LoggedEvent] = []
+        for position, event in same_second:
             is_release = isinstance(event, e.SlotReported) and event.said == "released"
-            (given_back if is_release else others).append((position, event))
-        at = next((number for number, (_, event) in enumerate(others) if _was_released(event)), len(others))
-        yield from (*others[:at], *given_back, *others[at:])
+            (given_back if is_release else other_events).append((position, event))
+        at = next((number for number, (_, event) in enumerate(other_events) if _was_released(event)), len(other_events))
+        yield from (*other_events[:at], *given_back, *other_events[at:])
 
 
 def _was_released(event: e.Event) -> bool:
@@ -416,16 +416,16 @@ _ADVICE = {
 
 def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
     """Who claims it, and for which job, if that does not begin at once."""
-    of = f" of {event.holder}" if event.holder else ""
-    return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
+    holder_text = f" of {event.holder}" if event.holder else ""
+    return f"{event.submitter}{holder_text}, for job {event.job}," if event.job else event.submitter
 
 
 def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]:
     """Return how an event is read whose sentence needs some of its fields and its cause."""
 
-    def read(life: SlotLife, position: int, event: Any) -> None:
+    def read(slot_life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}
-        life.say(position, event, code, **facts, why=life.why(event))
+        slot_life.say(position, event, code, **facts, why=slot_life.why(event))
 
     return read
 

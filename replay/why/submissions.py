@@ -20,10 +20,10 @@ def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int
             place += proc - first
             break
         place += last - first + 1
-    after, before = dict(event.changes), dict(event.before)
-    for values, columns in ((after, event.columns), (before, event.columns_before)):
+    changes_after, values_before = dict(event.changes), dict(event.before)
+    for values, columns in ((changes_after, event.columns), (values_before, event.columns_before)):
         values |= {name: texts[place] for name, texts in unpack(columns).items() if place < len(texts)}
-    changes = [_change(name, before.get(name, ""), text) for name, text in after.items() if text]
+    changes = [_change(name, values_before.get(name, ""), text) for name, text in changes_after.items() if text]
     facts = {
         "job": f"{cluster}.{proc}",
         "transform": event.transform,
@@ -34,19 +34,19 @@ def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int
     return Sentence(event.at, position, "transformed", facts, event.cause, event.stimulus)
 
 
-def _change(name: str, before: str, after: str) -> str:
-    was = f" (was {shortened(before, LONGEST)})" if before else ""
-    return f"{name} = {shortened(after, LONGEST)}{was}"
+def _change(name: str, value_before: str, value_after: str) -> str:
+    before_text = f" (was {shortened(value_before, LONGEST)})" if value_before else ""
+    return f"{name} = {shortened(value_after, LONGEST)}{before_text}"
 
 
 def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
     """Why a submission never came into the queue; None: the schedd did not refuse it."""
-    known = list(events)
-    notes = {position: event for position, event in known if isinstance(event, e.EvaluationRecorded)}
-    for position, event in known:
+    all_events = list(events)
+    notes = {position: event for position, event in all_events if isinstance(event, e.EvaluationRecorded)}
+    for position, event in all_events:
         if isinstance(event, e.SubmissionRefused) and event.cluster == cluster:
             note = notes.get(event.evidence)
-            read = "" if note is None else ", ".join(f"{name} = {text}" for name, text in note.read.items())
+            values_text = "" if note is None else ", ".join(f"{name} = {text}" for name, text in note.read.items())
             facts = {
                 "cluster": str(cluster),
                 "user": event.user,
@@ -54,7 +54,7 @@ def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
                 "job": event.job,
                 "reason": event.reason,
                 "expression": "" if note is None else note.expression,
-                "values": shortened(read, 4 * LONGEST),
+                "values": shortened(values_text, 4 * LONGEST),
                 "evidence": str(event.evidence or ""),
             }
             sentence = Sentence(event.at, position, "submission_refused", facts, event.cause, event.stimulus)

@@ -21,15 +21,15 @@ def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None,
     """What is said of a job, or a whole cluster, of which no record tells: which jobs there are. Reads the whole
     log."""
     jobs = {job for _, event in single_entries(log.read()) for job in _jobs_of(event)}
-    procs = {number for other, number in jobs if other == cluster and number >= 0}
+    procs = {number for other_cluster, number in jobs if other_cluster == cluster and number >= 0}
     clusters = {number for number, _ in jobs if number > 0}  # 0.0 is the schedd's own entries
     name = f"cluster {cluster}" if proc is None else f"job {cluster}.{proc}"
-    head = f"the log has no {name}{'' if at is None else f' at {instant(at, zone)}'}"
+    text = f"the log has no {name}{'' if at is None else f' at {instant(at, zone)}'}"
     if procs:
-        return f"{head}; of cluster {cluster} it has {_range([f'{cluster}.{number}' for number in sorted(procs)])}"
+        return f"{text}; of cluster {cluster} it has {_range([f'{cluster}.{number}' for number in sorted(procs)])}"
     if clusters:
-        return f"{head}; it has jobs of {_range([str(number) for number in sorted(clusters)], 'cluster ', 'clusters ')}"
-    return f"{head}: it has no records of jobs"
+        return f"{text}; it has jobs of {_range([str(number) for number in sorted(clusters)], 'cluster ', 'clusters ')}"
+    return f"{text}: it has no records of jobs"
 
 
 def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
@@ -44,10 +44,10 @@ def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
         yield from ((int(key[1]), int(key[2])) for key in keys if key)
 
 
-def _range(names: list[str], one: str = "", many: str = "") -> str:
+def _range(names: list[str], singular: str = "", plural: str = "") -> str:
     if len(names) == 1:
-        return one + names[0]
-    return f"{many}{', '.join(names)}" if len(names) <= 5 else f"{many}{names[0]} to {names[-1]} ({len(names):,})"
+        return singular + names[0]
+    return f"{plural}{', '.join(names)}" if len(names) <= 5 else f"{plural}{names[0]} to {names[-1]} ({len(names):,})"
 
 
 def slots_called(log: EventStore, name: str) -> list[str]:
@@ -62,10 +62,10 @@ def _slots(log: EventStore) -> list[str]:
 def unknown_slot(log: EventStore, name: str, at: int | None, zone: tzinfo) -> str:
     """What is said of a slot of which no record tells: which there are. Reads the whole log."""
     names = _slots(log)
-    head = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
-    near = close_names(name, names, NEAR_NAMES, 0.5)
+    text = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
+    near_names = close_names(name, names, NEAR_NAMES, 0.5)
     if name in names or not names:
-        return head if names else f"{head}: it has no records of slots"
-    if near:
-        return f"{head}; near: {', '.join(near)}"
-    return f"{head}; it has {counted(len(names), 'slot')}, from {names[0]} to {names[-1]}"
+        return text if names else f"{text}: it has no records of slots"
+    if near_names:
+        return f"{text}; near: {', '.join(near_names)}"
+    return f"{text}; it has {counted(len(names), 'slot')}, from {names[0]} to {names[-1]}"
