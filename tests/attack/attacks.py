@@ -1,4 +1,4 @@
-"""What an attack is, and how it is tried: in a folder of its own, by a seed that decides what it does."""
+"""Define attacks and run trials of them, each in a new folder and with a seed that determines what it does."""
 
 from __future__ import annotations
 
@@ -22,77 +22,79 @@ from hypothesis.strategies import SearchStrategy
 from ..pool.real import Folder
 from ..stores.test_faults import CAN_MOUNT
 
-LONGEST = 180  #: seconds that one trial may take before it counts as a failure
+MAX_SECONDS = 180  #: seconds after which a trial counts as a failure
 ROOT_USER = "root"
-MOUNTS = "root, and a machine that mounts a tmpfs"
+MOUNTS = "root, and a machine that can mount a tmpfs"
 T = TypeVar("T")
-_CAN = {"": True, ROOT_USER: os.geteuid() == 0, MOUNTS: CAN_MOUNT}
+_AVAILABLE = {"": True, ROOT_USER: os.geteuid() == 0, MOUNTS: CAN_MOUNT}
 
 
-class TooLong(BaseException):
-    """A trial did not end. It is no `Exception`: who takes any error for a failed example would go on with others."""
+class TrialTimeout(BaseException):
+    """A trial did not end. It does not derive from `Exception`, because hypothesis would then try more examples."""
 
 
 @define
 class Trial:
-    """One go at an attack. `tries` is how many things it tried, for the table: one unless the attack counts them.
-    Where nothing came of the seed, as the write that was to fail was never made, it is 0."""
+    """One trial of an attack.
+
+    `tries` is the number in the table. It is 1 unless the attack counts them, and 0 if the seed had no effect (for
+    example, if the write that should fail never happened).
+    """
 
     seed: int
     path: Path
     tries: int = 1
-    chance: random.Random = field(init=False)
+    rng: random.Random = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.chance = random.Random(self.seed)
+        self.rng = random.Random(self.seed)
 
     @property
     def folder(self) -> Folder:
         return Folder(self.path)
 
     def draw(self, strategy: SearchStrategy[T], check: Callable[[T], object], examples: int) -> None:
-        """Check so many examples of a strategy; the smallest one that fails is told with the failure."""
+        """Check examples of a strategy. A failure reports the smallest example that fails."""
 
         @seed(self.seed)
         @settings(max_examples=examples, database=None, deadline=None, suppress_health_check=list(HealthCheck))
         @given(strategy)
-        def drawn(value: T) -> None:
+        def check_example(value: T) -> None:
             check(value)
 
-        drawn()
+        check_example()
         self.tries = examples
 
 
 @define(frozen=True)
 class Attack:
-    """What is done; what is promised, in one sentence; what counts as a failure, besides a traceback and a trial that
-    does not end. `needs`: what the machine must allow, empty for nothing."""
+    """An attack, and the promise that it tests. A traceback and a trial that does not end are always failures."""
 
     name: str
-    promise: str
-    fails: str
-    needs: str
-    go: Callable[[Trial], None]
+    promise: str  #: one sentence
+    fails: str  #: other failures
+    needs: str  #: what the attack requires of the machine; may be empty
+    run: Callable[[Trial], None]
 
     @property
     def possible(self) -> bool:
-        return _CAN[self.needs]
+        return _AVAILABLE[self.needs]
 
 
 @define(frozen=True)
 class Failure:
     attack: Attack
     seed: int
-    told: str
+    report: str
 
     @property
-    def repeat(self) -> str:
+    def command(self) -> str:
         return f"python -m tests.attack -only {self.attack.name} -seed {self.seed} -seconds 0"
 
 
 @define
 class Score:
-    """What came of an attack so far."""
+    """The results of an attack so far."""
 
     attack: Attack
     trials: int = 0
@@ -107,52 +109,54 @@ ATTACKS: dict[str, Attack] = {}
 def attack(
     name: str, *, promise: str, fails: str, needs: str = ""
 ) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
-    """Enter a function into the table of attacks. It raises whatever it likes where it finds a failure."""
+    """Register a function as an attack. It raises any exception to report a failure."""
 
-    def enter(go: Callable[[Trial], None]) -> Callable[[Trial], None]:
+    def register(run: Callable[[Trial], None]) -> Callable[[Trial], None]:
         assert name not in ATTACKS, name
-        ATTACKS[name] = Attack(name, promise, fails, needs, go)
-        return go
+        ATTACKS[name] = Attack(name, promise, fails, needs, run)
+        return run
 
-    return enter
+    return register
 
 
-def go(score: Score, number: int) -> None:
-    """Try an attack once more, by this seed."""
-    begun = time.monotonic()
+def run_trial(score: Score, number: int) -> None:
+    """Run a trial of an attack with this seed and add its result to the score."""
+    began = time.monotonic()
     with _folder() as path:
         trial = Trial(number, path)
         try:
-            with _bounded():
-                score.attack.go(trial)
+            with _time_limit():
+                score.attack.run(trial)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pytest's own failures are no Exception
-            told = "".join(traceback.format_exception(error))
-            score.failures.append(Failure(score.attack, number, told))
+        except BaseException as error:  # pytest.fail raises a BaseException
+            report = "".join(traceback.format_exception(error))
+            score.failures.append(Failure(score.attack, number, report))
     score.trials += 1
     score.tries += trial.tries
-    score.seconds += time.monotonic() - begun
+    score.seconds += time.monotonic() - began
 
 
-def divided(attacks: Sequence[Attack], number: int, seconds: float, told: Callable[[Score], None]) -> list[Score]:
-    """Try each of these attacks once, and go on with whichever has had the least time, while there is some. The
-    trials of an attack have the seeds from `number` on."""
-    until = time.monotonic() + seconds
-    scores = [Score(one) for one in attacks]
-    able = [score for score in scores if score.attack.possible]
-    while able:
-        score = min(able, key=lambda one: one.seconds)
-        if score.trials and time.monotonic() >= until:
+def run_attacks(attacks: Sequence[Attack], number: int, seconds: float, report: Callable[[Score], None]) -> list[Score]:
+    """Try each attack once, and then, until the time is over, always the attack that had the least time.
+
+    The first trial of each attack has the seed `number`, the next `number + 1`, and so on.
+    """
+    deadline = time.monotonic() + seconds
+    scores = [Score(attack) for attack in attacks]
+    possible = [score for score in scores if score.attack.possible]
+    while possible:
+        score = min(possible, key=lambda score: score.seconds)
+        if score.trials and time.monotonic() >= deadline:
             break
-        go(score, number + score.trials)
-        told(score)
+        run_trial(score, number + score.trials)
+        report(score)
     return scores
 
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A new folder that every user can reach. No process and no file of it stays."""
+    """Create a folder that every user can reach; remove it and kill its processes at the end."""
     path = Path(tempfile.mkdtemp(prefix="attack-"))
     path.chmod(0o755)
     try:
@@ -163,14 +167,14 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _bounded() -> Iterator[None]:
+def _time_limit() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
-        raise TooLong(f"it has not ended within {LONGEST} s")
+        raise TrialTimeout(f"it has not ended within {MAX_SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(LONGEST)
+    old_handler = signal.signal(signal.SIGALRM, end)
+    signal.alarm(MAX_SECONDS)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, old_handler)

@@ -1,4 +1,4 @@
-"""Many commands in one process: what each said, and how it ended."""
+"""Run many commands in one process, and return the output and exit code of each."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ from poolbook.adapters.cli.main import UNFORESEEN
 from .. import forked
 from ..pool.real import PATIENCE, Folder, environment
 
-_MANY = """
+_SCRIPT = """
 import contextlib, io, json, signal, sys
 from poolbook.adapters.cli.main import main
-answers = []
+results = []
 signal.signal(signal.SIGALRM, signal.default_int_handler)
-for words in json.load(sys.stdin):
+for arguments in json.load(sys.stdin):
     out, err = (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", write_through=True) for _ in "oe"
     )
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         signal.alarm(SECONDS)
         try:
-            code = main(words)
+            code = main(arguments)
         except SystemExit as end:
             code = end.code
-    answers.append([code, *(one.buffer.getvalue().decode("utf-8", "surrogateescape") for one in (out, err))])
-json.dump(answers, sys.stdout)
+    results.append([code, *(file.buffer.getvalue().decode("utf-8", "surrogateescape") for file in (out, err))])
+json.dump(results, sys.stdout)
 """
 
 
-LONGEST = 20  #: seconds after which a command is interrupted; its exit code is then 130
+MAX_SECONDS = 20  #: seconds after which a command is interrupted, with exit code 130
 
 
 class Call(NamedTuple):
-    words: Sequence[str]
+    arguments: Sequence[str]
     code: int
     out: str
     err: str
 
 
 def start(
-    folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None, longest: int = LONGEST
+    folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None, max_seconds: int = MAX_SECONDS
 ) -> forked.Process:
-    """Begin a process that does these commands one after the other in a folder."""
+    """Start a process that runs these commands one after the other in a folder."""
     env = {**environment(), "HOME": str(folder.path), "XDG_STATE_HOME": str(folder.path / "state")}
     process = forked.start(
-        ["-c", _MANY.replace("SECONDS", str(longest))], cwd=folder.path, env=env, stdin=forked.PIPE, user=user
+        ["-c", _SCRIPT.replace("SECONDS", str(max_seconds))], cwd=folder.path, env=env, stdin=forked.PIPE, user=user
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(list(map(list, calls))))
     return process
 
 
-def answers(process: forked.Process, calls: Sequence[Sequence[str]]) -> list[Call]:
-    """What came of them. None may have failed in a way that nobody foresaw."""
+def finish(process: forked.Process, calls: Sequence[Sequence[str]]) -> list[Call]:
+    """Return the results of the commands, and check that none failed with an unexpected error."""
     out, err = process.communicate(2 * PATIENCE)
     assert process.wait() == 0, f"{process.returncode}: {err[-3000:]}"
-    done = [Call(words, *answer) for words, answer in zip(calls, json.loads(out), strict=True)]
-    for call in done:
+    results = [Call(arguments, *result) for arguments, result in zip(calls, json.loads(out), strict=True)]
+    for call in results:
         assert call.code != UNFORESEEN and "Traceback" not in call.out + call.err, ascii(call)
-    return done
+    return results
 
 
-def called(
-    folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None, longest: int = LONGEST
+def run_calls(
+    folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None, max_seconds: int = MAX_SECONDS
 ) -> list[Call]:
-    return answers(start(folder, calls, user, longest), calls)
+    return finish(start(folder, calls, user, max_seconds), calls)

@@ -1,4 +1,4 @@
-"""Clocks that are set, and hashes that differ."""
+"""Attacks: a clock that is set, and other hash seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..pool.test_full_disks import JOB
 from .attacks import Trial, attack
 
 SECOND = 1_000_000_000
-# A server whose clock is as far off as a file says.
+# A server whose clock is shifted by the number in a file.
 SHIFTED = """
 import sys, time
 true = time.time_ns
@@ -33,7 +33,7 @@ entry()
 @attack(
     "clock-set",
     promise="If the clock is set back and forth under a working pool, its log stays in order and its jobs end.",
-    fails="a job that does not end once with its code, a log that is not sound, or times in it that go back",
+    fails="a job that does not end once with its code, a log that is not sound, or decreasing times in it",
 )
 def _clock_set(trial: Trial) -> None:
     folder = trial.folder
@@ -45,14 +45,14 @@ def _clock_set(trial: Trial) -> None:
     folder.wait_for((folder.path / "pool.db.sock").exists)
     trial.tries = 4
     for _ in range(trial.tries):
-        shift = trial.chance.choice([-3600, 7200, -86400, 86400, 0, trial.chance.randint(-100, 100)])
+        shift = trial.rng.choice([-3600, 7200, -86400, 86400, 0, trial.rng.randint(-100, 100)])
         new = Path(folder.path / folder.write("shift.new", str(shift * SECOND)))
         new.rename(folder.path / "shift")
         folder.call("submit", "job.sub")
     folder.wait_for(lambda: folder.call("q", "-af", "ClusterId") == "")
     server.send_signal(signal.SIGTERM)
-    said, _ = server.communicate(60)
-    assert server.wait() == 0 and "Traceback" not in said, said
+    output, _ = server.communicate(60)
+    assert server.wait() == 0 and "Traceback" not in output, output
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     entries = list(log.read())
     log.close()
@@ -68,5 +68,5 @@ def _clock_set(trial: Trial) -> None:
     fails="another digest",
 )
 def _hash_seed(trial: Trial) -> None:
-    first, second = (str(trial.chance.randrange(1, 2**32)) for _ in range(2))
+    first, second = (str(trial.rng.randrange(1, 2**32)) for _ in range(2))
     assert told(first) == told(second), (first, second)

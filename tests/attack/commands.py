@@ -1,4 +1,4 @@
-"""What commands print, and the signals with which they are begun."""
+"""Attacks: hostile text in the output of commands, and commands started with ignored signals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ transfer_executable = false
 arguments = "-c 'exec grep Sig /proc/self/status > out'"
 queue
 """
-"""A job that notes its signals: itself, as a shell blocks all while it begins a program."""
-OWN = (1 << 31) - 1  #: the signals that have names; those above are the C library's
+"""A job that writes down its signals; it replaces its shell, which blocks all signals while it starts a program."""
+NAMED_SIGNALS = (1 << 31) - 1  #: the C library uses the signals above
 
 
 @attack(
@@ -29,11 +29,11 @@ def _terminal(trial: Trial) -> None:
     queue, records = trial.path / "queue", trial.path / "records"
     queue.mkdir()
     records.mkdir()
-    own, *imported = trial.chance.sample(OWN_LOG, 12), IMPORTED[0], *trial.chance.sample(IMPORTED[1:], 6)
+    own, *imported = trial.rng.sample(OWN_LOG, 12), IMPORTED[0], *trial.rng.sample(IMPORTED[1:], 6)
     trial.tries = len(own) + len(imported)
-    raw, _ = offences(hostile_queue(queue), own)
-    more, _ = offences(hostile_import(records), imported)
-    assert not raw and not more, (raw, more)
+    queue_offences, _ = offences(hostile_queue(queue), own)
+    import_offences, _ = offences(hostile_import(records), imported)
+    assert not queue_offences and not import_offences, (queue_offences, import_offences)
 
 
 @attack(
@@ -44,16 +44,16 @@ def _terminal(trial: Trial) -> None:
 def _signals_ignored(trial: Trial) -> None:
     folder = trial.folder
     settable = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTERM})
-    ignored = trial.chance.choice([[signal.SIGINT, signal.SIGQUIT], trial.chance.sample(settable, 5)])
+    ignored = trial.rng.choice([[signal.SIGINT, signal.SIGQUIT], trial.rng.sample(settable, 5)])
     folder.write("job.sub", JOB)
     folder.call("submit", "job.sub")
     server = folder.start("serve", "-slots", "1", ignored=ignored)
     folder.wait_for(lambda: folder.call("history", "-af", "ExitCode") == "0\n")
     server.send_signal(signal.SIGTERM)
-    said, _ = server.communicate(60)
-    assert server.wait() == 0 and "Traceback" not in said, said
+    output, _ = server.communicate(60)
+    assert server.wait() == 0 and "Traceback" not in output, output
     lines = dict(line.split(":\t") for line in (trial.path / "out").read_text().splitlines())
-    assert [int(lines[name], 16) & OWN for name in ("SigBlk", "SigIgn")] == [0, 0], (ignored, lines)
+    assert [int(lines[name], 16) & NAMED_SIGNALS for name in ("SigBlk", "SigIgn")] == [0, 0], (ignored, lines)
     shutil.copytree(TRACES / "01-plain", trial.path / "pool")
     test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script(folder)
     trial.tries = 2

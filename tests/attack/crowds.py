@@ -1,4 +1,4 @@
-"""Many commands at once on one log, and servers that want a log that has one."""
+"""Attacks: many simultaneous commands on one log, and a second server on a log that has one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from poolbook.domain.events import ClusterSubmitted
 
 from ..pool.real import Folder
 from .attacks import Trial, attack
-from .calls import answers, start
+from .calls import finish, start
 
 CLIENTS, COMMANDS = 6, 8
 FAILS = "an acknowledged submission that the log does not have, a command that fails, or a log that is not sound"
 
 
 def _crowd(trial: Trial) -> None:
-    """Clients that all submit and change jobs at one time."""
-    folder, chance = trial.folder, trial.chance
+    """Let several clients submit and change jobs at the same time."""
+    folder, rng = trial.folder, trial.rng
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue 2\n")
     others = [
         ["hold", "-all"], ["release", "1.0"], ["rm", "2"], ["q"], ["prio", "-p", "3", "1"], ["history"],
@@ -25,17 +25,15 @@ def _crowd(trial: Trial) -> None:
     ]  # fmt: skip
     folder.call("submit", "job.sub")
     submit = ["submit", "job.sub", "--json"]
-    calls = [
-        [submit if chance.random() < 0.4 else chance.choice(others) for _ in range(COMMANDS)] for _ in range(CLIENTS)
-    ]
+    calls = [[submit if rng.random() < 0.4 else rng.choice(others) for _ in range(COMMANDS)] for _ in range(CLIENTS)]
     trial.tries = CLIENTS * COMMANDS
-    clients = [start(folder, one) for one in calls]
+    clients = [start(folder, commands) for commands in calls]
     for client in clients:
         assert client.stdin is not None
         client.stdin.close()
         client.stdin = None
-    done = [call for client, one in zip(clients, calls, strict=True) for call in answers(client, one)]
-    submitted = [call for call in done if call.words[0] == "submit"]
+    results = [call for client, commands in zip(clients, calls, strict=True) for call in finish(client, commands)]
+    submitted = [call for call in results if call.arguments[0] == "submit"]
     assert all(call.code == 0 for call in submitted), [call for call in submitted if call.code]
     acknowledged = [json.loads(call.out)[0]["ClusterId"] for call in submitted]
     assert len(set(acknowledged)) == len(acknowledged)
@@ -60,7 +58,7 @@ def _crowd_unserved(trial: Trial) -> None:
 @attack(
     "second-server",
     promise="A second server, run or resume of a served log reports who has it, and changes nothing.",
-    fails="one that begins, or that ends in no words",
+    fails="one that starts, or that ends without a message",
 )
 def _second_server(trial: Trial) -> None:
     folder = Folder(trial.path)
@@ -68,10 +66,10 @@ def _second_server(trial: Trial) -> None:
     with folder.served("-slots", "1"):
         calls = [["serve"], ["resume"], ["run", "job.sub"], ["serve", "-lost"]]
         trial.tries = len(calls)
-        others = [folder.start(*words) for words in trial.chance.sample(calls, len(calls))]
+        others = [folder.start(*arguments) for arguments in trial.rng.sample(calls, len(calls))]
         for other in others:
-            said, _ = other.communicate(60)
-            assert other.wait() == 1, said
-            assert "already" in said or "gives the jobs to it" in said, said
+            output, _ = other.communicate(60)
+            assert other.wait() == 1, output
+            assert "already" in output or "gives the jobs to it" in output, output
         assert folder.call("q", "-af", "ClusterId") == ""
     assert "sound" in folder.call("verify")

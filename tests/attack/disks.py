@@ -1,4 +1,4 @@
-"""Disks that refuse writes, and disks that are really full."""
+"""Attacks: failing writes and full disks."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .attacks import MOUNTS, Trial, attack
 @attack(
     "write-fails",
     promise="If any write of the supervisor fails, once or for a while, it continues and reports every exit.",
-    fails="a job that is lost or runs twice, an end that is not told or not true, or a supervisor that dies",
+    fails="a job that is lost or runs twice, an exit that is missing or wrong, or a supervisor that dies",
 )
 def _write_fails(trial: Trial) -> None:
     trial.tries = 0
     for number in range(2):
         home = trial.path / str(number)
         home.mkdir()
-        first, lasting = trial.chance.randint(1, 60), trial.chance.random() < 0.5
-        bench = Refusing(home, first, lasting, trial.chance.choice([errno.ENOSPC, errno.EIO, errno.EDQUOT]))
+        first, lasting = trial.rng.randint(1, 60), trial.rng.random() < 0.5
+        bench = Refusing(home, first, lasting, trial.rng.choice([errno.ENOSPC, errno.EIO, errno.EDQUOT]))
         with bench:
             story(bench)
         trial.tries += bench.fired
 
 
-# A server whose databases refuse one statement, the one of this number, or that and all later ones until there is room.
+# A server whose databases reject one statement, or that statement and all later ones until the file "room" exists.
 REFUSING = """
 import functools, itertools, os, sqlite3, sys
-first, lasting, words = int(sys.argv[1]), sys.argv[2] == "lasting", sys.argv[3:]
+first, lasting, arguments = int(sys.argv[1]), sys.argv[2] == "lasting", sys.argv[3:]
 numbers = itertools.count(1)
 
 def refuse():
@@ -45,22 +45,22 @@ def refuse():
         raise error
 
 class Cursor(sqlite3.Cursor):
-    def execute(self, *given):
+    def execute(self, *arguments):
         refuse()
-        return super().execute(*given)
-    def executemany(self, *given):
+        return super().execute(*arguments)
+    def executemany(self, *arguments):
         refuse()
-        return super().executemany(*given)
+        return super().executemany(*arguments)
 
 class Connection(sqlite3.Connection):
-    def cursor(self, *given):
+    def cursor(self, *arguments):
         return super().cursor(Cursor)
     def commit(self):
         refuse()
         super().commit()
 
 sqlite3.connect = functools.partial(sqlite3.connect, factory=Connection)
-sys.argv = ["poolbook", *words]
+sys.argv = ["poolbook", *arguments]
 from poolbook.adapters.cli.main import entry
 entry()
 """
@@ -72,28 +72,28 @@ entry()
     fails="a traceback, a job that is lost or runs twice, or a log that is not sound",
 )
 def _log_refuses(trial: Trial) -> None:
-    folder, chance = trial.folder, trial.chance
+    folder, rng = trial.folder, trial.rng
     script = "echo >> ran.$(ClusterId).$(ProcId); exit 5"
     folder.write("job.sub", JOB.format(script=script, count=2))
     folder.call("submit", "job.sub")
-    words = [str(chance.randint(1, 80)), chance.choice(["once", "lasting"]), "serve", "-slots", "2", "-cpus", "2"]
+    arguments = [str(rng.randint(1, 80)), rng.choice(["once", "lasting"]), "serve", "-slots", "2", "-cpus", "2"]
     server = forked.start(
-        ["-c", REFUSING, *words], cwd=folder.path, env=environment(), stderr=forked.STDOUT, start_new_session=True
+        ["-c", REFUSING, *arguments], cwd=folder.path, env=environment(), stderr=forked.STDOUT, start_new_session=True
     )
     folder.wait_for(lambda: server.poll() is not None or (folder.path / "pool.db.sock").exists())
     clusters = 1
     for _ in range(3):
         clusters += "submitted to cluster" in folder.call("submit", "job.sub", code=None)
-        time.sleep(chance.uniform(0, 0.5))
+        time.sleep(rng.uniform(0, 0.5))
     folder.write("room", "")
-    time.sleep(chance.uniform(0, 1))
+    time.sleep(rng.uniform(0, 1))
     server.terminate()
-    said, _ = server.communicate(60)
-    assert "Traceback" not in said and "not foreseen" not in said, said
+    output, _ = server.communicate(60)
+    assert "Traceback" not in output and "not foreseen" not in output, output
     folder.call("resume", "-slots", "2", "-cpus", "2", code=None)
     assert folder.call("q", "-af", "ClusterId") == ""
-    done = folder.call("history", "-af", "ExitCode", "NumJobStarts").splitlines()
-    assert len(done) >= 2 * clusters and set(done) == {"5 1"}, done
+    results = folder.call("history", "-af", "ExitCode", "NumJobStarts").splitlines()
+    assert len(results) >= 2 * clusters and set(results) == {"5 1"}, results
     runs = {path.read_text() for path in trial.path.glob("ran.*")}
     assert runs == {"\n"}, runs
     assert "sound" in folder.call("verify")
@@ -107,25 +107,25 @@ def _log_refuses(trial: Trial) -> None:
     needs=MOUNTS,
 )
 def _full_disk(trial: Trial) -> None:
-    elsewhere, chance = trial.path, trial.chance
-    with disk(elsewhere / "disk", f"size={chance.choice([3, 4, 8])}m") as place:
-        pool = Folder(place)
-        codes = {f"job{number}": number for number in range(1, chance.randint(2, 4) + 1)}
+    outside, rng = trial.path, trial.rng
+    with disk(outside / "disk", f"size={rng.choice([3, 4, 8])}m") as mount_point:
+        pool = Folder(mount_point)
+        codes = {f"job{number}": number for number in range(1, rng.randint(2, 4) + 1)}
         trial.tries = len(codes)
         for name, code in codes.items():
-            pool.write("job.sub", JOB.format(script=UNTIL.format(name=f"{elsewhere}/{name}", code=code), count=1))
+            pool.write("job.sub", JOB.format(script=UNTIL.format(name=f"{outside}/{name}", code=code), count=1))
             pool.call("submit", "job.sub")
         with pool.served("-slots", "4", "-cpus", "4"):
-            pool.wait_for(lambda: all((elsewhere / f"{name}.ran").exists() for name in codes))
-            for name in chance.sample(sorted(codes), len(codes)):
-                filler = fill(place)
-                with suppress(OSError), filler.open("r+b") as file:  # a little room, or none
-                    file.truncate(max(0, filler.stat().st_size - chance.choice([0, 0, 4096, 40_000])))
-                (elsewhere / f"{name}.stop").touch()
-                time.sleep(chance.uniform(0, 1.5))
+            pool.wait_for(lambda: all((outside / f"{name}.ran").exists() for name in codes))
+            for name in rng.sample(sorted(codes), len(codes)):
+                filler = fill(mount_point)
+                with suppress(OSError), filler.open("r+b") as file:  # free little or no space
+                    file.truncate(max(0, filler.stat().st_size - rng.choice([0, 0, 4096, 40_000])))
+                (outside / f"{name}.stop").touch()
+                time.sleep(rng.uniform(0, 1.5))
                 filler.unlink()
             pool.wait_for(lambda: pool.call("q", "-af", "ClusterId") == "")
-        said = pool.call("history", "-af", "ExitCode", "NumJobStarts", "NumHolds")
-        assert sorted(said.splitlines()) == [f"{code} 1 undefined" for code in codes.values()], said
-        assert [(elsewhere / f"{name}.ran").read_text() for name in codes] == ["\n"] * len(codes)
+        output = pool.call("history", "-af", "ExitCode", "NumJobStarts", "NumHolds")
+        assert sorted(output.splitlines()) == [f"{code} 1 undefined" for code in codes.values()], output
+        assert [(outside / f"{name}.ran").read_text() for name in codes] == ["\n"] * len(codes)
         assert "sound" in pool.call("verify")

@@ -1,4 +1,4 @@
-"""Files of somebody else: what they may do, and how large they may become."""
+"""Attacks: files of other users, programs in files, and compressed files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..config.test_trust import (
 from ..importing.folders import TRACES
 from ..pool.test_connections import peak
 from .attacks import ROOT_USER, Trial, attack
-from .calls import called
+from .calls import run_calls
 
 MB = 1 << 20
 
@@ -25,39 +25,39 @@ MB = 1 << 20
 @attack(
     "configuration-of-others",
     promise="A directory's configuration is only used if no other user could have written it.",
-    fails="a program of somebody else's that ran, or a configuration of one's own that does not count",
+    fails="another user's program that ran, or the user's own configuration that was ignored",
     needs=ROOT_USER,
 )
 def _configuration_of_others(trial: Trial) -> None:
-    with place_of_user() as place:
-        test_the_folders_configuration_counts_if_nobody_else_may_have_written_it(place, *trial.chance.choice(PLACES))
-    command = trial.chance.choice(["config", "submit job.sub", "run job.sub", "resume", "serve", "doctor"])
-    with place_of_user() as place:
-        test_no_command_runs_what_another_put_into_the_folder(place, command)
+    with place_of_user() as folder:
+        test_the_folders_configuration_counts_if_nobody_else_may_have_written_it(folder, *trial.rng.choice(PLACES))
+    command = trial.rng.choice(["config", "submit job.sub", "run job.sub", "resume", "serve", "doctor"])
+    with place_of_user() as folder:
+        test_no_command_runs_what_another_put_into_the_folder(folder, command)
     trial.tries = 2
 
 
 @attack(
     "programs-in-files",
     promise="A scenario, a submit file in a dry run, and a pool's records run no program and write no file.",
-    fails="a file that the program would have made",
+    fails="a file that such a program creates",
 )
 def _programs_in_files(trial: Trial) -> None:
     folder = trial.folder
-    asked = [text for text, _, _ in ASKED]
-    for number, text in enumerate(asked):
+    settings = [text for text, _, _ in ASKED]
+    for number, text in enumerate(settings):
         folder.write(f"{number}.play", f"config\n {text}\nend\nat 1:00 submit alice run=1:00\n")
         folder.write(f"{number}.sub", f"{text}\nexecutable = /bin/true\nhold = true\nqueue\n")
     shutil.copytree(TRACES / "05-prio-preempt", trial.path / "pool")
     for name in ("condor_config", "condor_config.local", "poolbook.conf"):
-        (trial.path / "pool" / name).write_text("\n".join(asked) + "\n")
+        (trial.path / "pool" / name).write_text("\n".join(settings) + "\n")
     folder.write("plain.conf", "X = 1\n")
-    numbers = range(len(asked))
+    numbers = range(len(settings))
     calls = [["play", f"{number}.play", "-quiet"] for number in numbers]
     calls += [["submit", f"{number}.sub", "-dry-run", "-", "-log", "jobs.db"] for number in numbers]
     calls += [["import", "pool"], ["audit"]]
     trial.tries = len(calls)
-    called(folder, trial.chance.sample(calls, len(calls)))
+    run_calls(folder, trial.rng.sample(calls, len(calls)))
     assert not [path for name in ("ran", "kept") for path in trial.path.rglob(name)]
 
 
@@ -67,21 +67,21 @@ def _programs_in_files(trial: Trial) -> None:
     fails="an import that takes 400 MB of memory, or three minutes",
 )
 def _gzip_bomb(trial: Trial) -> None:
-    """Many gigabytes of one byte, some of them lines."""
-    name = trial.chance.choice(["StartLog.gz", "history.gz", "job.log.1.gz", "SchedLog.gz"])
+    """Import a file that unpacks to gigabytes of one repeated byte or line."""
+    name = trial.rng.choice(["StartLog.gz", "history.gz", "job.log.1.gz", "SchedLog.gz"])
     head = b"000 (001.000.000) 2026-11-20 12:00:00 Job submitted from host: <h>\n...\n"
-    unit = trial.chance.choice([b"x", b"\n", b"a = 1\n", head])
+    unit = trial.rng.choice([b"x", b"\n", b"a = 1\n", head])
     member = gzip.compress(head + unit * (8 * MB // len(unit)), 9)
     (trial.path / "pool").mkdir()
     with (trial.path / "pool" / name).open("wb") as file:
         for _ in range(400):
             file.write(member)
     importing = trial.folder.start("import", "pool")
-    most = 0
+    peak_memory = 0
     while importing.poll() is None:
         with suppress(OSError, StopIteration):
-            most = max(most, peak(importing.pid))
+            peak_memory = max(peak_memory, peak(importing.pid))
         time.sleep(0.05)
-    said, _ = importing.communicate(10)
-    assert "Traceback" not in said, said
-    assert most < 400, f"{most} MB"
+    output, _ = importing.communicate(10)
+    assert "Traceback" not in output, output
+    assert peak_memory < 400, f"{peak_memory} MB"

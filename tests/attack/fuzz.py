@@ -1,4 +1,4 @@
-"""Texts that somebody made up: expressions, submit files, configurations, command lines, recorded pools."""
+"""Attacks: random expressions, submit files, configurations, command lines, and changes to recorded pools."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..submit.test_properties import outcome
 from ..tools.test_options import COMMANDS as OPTIONS
 from ..tools.test_robustness import lines_of
 from .attacks import Trial, attack
-from .calls import called
+from .calls import run_calls
 
-# No word of a command line holds a zero: the system ends it there.
-_WORKS = {"run", "resume", "serve", "follow", "doc", "man"}
-"""Commands that work until they are stopped, or ask a terminal."""
+# No argument contains a null byte, because the system ends an argument there.
+_NEVER_END = {"run", "resume", "serve", "follow", "doc", "man"}
+"""Commands that run until they are stopped, or read from a terminal."""
 ODD = ["", "\x01", "\udcff", "\u202e", "-", "--", "%s%n", "1.0", "2.x", "-9" * 40, "'", "${A}", "../../x", "a b", "*"]
 
 
-def _read_again(text: str) -> None:
-    """What is read is told in the same words once it was told, and evaluates to something."""
+def _parse_twice(text: str) -> None:
+    """Check that an expression, unparsed and parsed again, unparses to the same text, and evaluates."""
     try:
         expression = parse(text)
     except ClassAdSyntaxError:
@@ -47,7 +47,7 @@ def _read_again(text: str) -> None:
     fails="an error of another kind, or another expression",
 )
 def _expressions(trial: Trial) -> None:
-    trial.draw(st.one_of(classads.texts(), st.text(max_size=60)), _read_again, 400)
+    trial.draw(st.one_of(classads.texts(), st.text(max_size=60)), _parse_twice, 400)
 
 
 @attack(
@@ -74,19 +74,19 @@ def _configurations(trial: Trial) -> None:
     fails="exit code 3, or a traceback",
 )
 def _command_lines(trial: Trial) -> None:
-    folder, chance = trial.folder, trial.chance
+    folder, rng = trial.folder, trial.rng
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue 2\n")
     folder.call("submit", "job.sub")
     known = st.one_of(*(st.tuples(st.just(name), lines_of(name)) for name in sorted(OPTIONS)))
-    drawn: list[list[str]] = []
-    trial.draw(known, lambda pair: drawn.append([pair[0], *pair[1]]), 150)
-    names = sorted(set(COMMANDS) - _WORKS)
-    drawn = [[word.replace("\0", "") for word in words] for words in drawn if words[0] in names]
+    lines: list[list[str]] = []
+    trial.draw(known, lambda pair: lines.append([pair[0], *pair[1]]), 150)
+    names = sorted(set(COMMANDS) - _NEVER_END)
+    lines = [[argument.replace("\0", "") for argument in line] for line in lines if line[0] in names]
     for _ in range(150):
-        words = [chance.choice(ODD) for _ in range(chance.randint(0, 4))]
-        drawn.append([chance.choice(names), *words])
-    trial.tries = len(drawn)
-    called(folder, drawn)
+        arguments = [rng.choice(ODD) for _ in range(rng.randint(0, 4))]
+        lines.append([rng.choice(names), *arguments])
+    trial.tries = len(lines)
+    run_calls(folder, lines)
 
 
 @attack(
@@ -95,26 +95,25 @@ def _command_lines(trial: Trial) -> None:
     fails="exit code 3, a traceback, or a log that is not sealed",
 )
 def _recorded_pools(trial: Trial) -> None:
-    chance = trial.chance
-    recorded = chance.choice(sorted(path for path in TRACES.iterdir() if path.is_dir()))
+    rng = trial.rng
+    recorded = rng.choice(sorted(path for path in TRACES.iterdir() if path.is_dir()))
     shutil.copytree(recorded, trial.path / "pool")
     files = sorted(path for path in (trial.path / "pool").rglob("*") if path.is_file() and path.stat().st_size)
-    for file in chance.sample(files, min(len(files), chance.randint(1, 6))):
-        packed = file.suffix == ".gz"
-        content = bytearray(gzip.decompress(file.read_bytes()) if packed else file.read_bytes())
-        for _ in range(chance.randint(1, 30)):
-            at = chance.randrange(len(content) + 1)
-            upto = at + chance.choice([0, 1, 1, 4, chance.randint(0, 200)])
-            new = chance.choice(
-                [b"", chance.randbytes(3), b"\n", b"\0", b"...", b"9" * 30, bytes(content[at:upto]) * 2]
+    for file in rng.sample(files, min(len(files), rng.randint(1, 6))):
+        is_gzipped = file.suffix == ".gz"
+        content = bytearray(gzip.decompress(file.read_bytes()) if is_gzipped else file.read_bytes())
+        for _ in range(rng.randint(1, 30)):
+            start = rng.randrange(len(content) + 1)
+            end = start + rng.choice([0, 1, 1, 4, rng.randint(0, 200)])
+            content[start:end] = rng.choice(
+                [b"", rng.randbytes(3), b"\n", b"\0", b"...", b"9" * 30, bytes(content[start:end]) * 2]
             )
-            content[at:upto] = new
-        whole = gzip.compress(bytes(content)) if packed else bytes(content)
-        file.write_bytes(whole[: chance.randint(0, len(whole))] if packed and chance.random() < 0.1 else whole)
+        data = gzip.compress(bytes(content)) if is_gzipped else bytes(content)
+        file.write_bytes(data[: rng.randint(0, len(data))] if is_gzipped and rng.random() < 0.1 else data)
     reads = [["audit"], ["audit", "-all"], ["log"], ["q"], ["history", "-long"], ["usage"], ["why", "1.0"], ["status"]]
     calls = [["import", "pool"], *reads, ["verify"]]
     trial.tries = len(calls)
-    done = called(trial.folder, calls)
-    assert done[0].code in (0, 1)
+    results = run_calls(trial.folder, calls)
+    assert results[0].code in (0, 1)
     if (trial.path / "pool.db").exists():
-        assert done[-1].code == 0, done[-1]
+        assert results[-1].code == 0, results[-1]

@@ -1,4 +1,4 @@
-"""The pool, its supervisor, or both are killed, again and again."""
+"""Attacks: the pool, its supervisor, or both are killed repeatedly."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..pool.test_crashes import JOBS, check, ended, prepare, runs_of
 from ..simulation.test_stories import tell
 from .attacks import Trial, attack
 
-PLACE = ("-slots", "8", "-cpus", "8", "-memory", "1024")
-LOST = "a torn log, a lost or second end, an exit code that is not the job's, two runs at one time, a run that is not "
-LOST += "in the log, a process left behind, or an entry of the job's log that is missing or there twice"
+RESOURCES = ("-slots", "8", "-cpus", "8", "-memory", "1024")
+LOST = "a damaged log, a lost or second end, a wrong exit code, two runs at the same time, a run that is not "
+LOST += "in the log, a process left behind, or a missing or duplicate entry in the job event log"
 
 
 def _kill_supervisor(folder: Folder) -> None:
@@ -31,65 +31,65 @@ def _kill_supervisor(folder: Folder) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _story(trial: Trial, pool_dies: bool, supervisor_dies: bool) -> None:
-    """Jobs are run, and what is to be killed is killed up to four times."""
-    folder, chance = trial.folder, trial.chance
+def _run_and_kill(trial: Trial, pool_dies: bool, supervisor_dies: bool) -> None:
+    """Run jobs, and kill the pool, its supervisor or both up to four times."""
+    folder, rng = trial.folder, trial.rng
     prepare(folder)
-    pool = folder.start("run", "jobs.sub", *PLACE)
+    pool = folder.start("run", "jobs.sub", *RESOURCES)
     folder.wait_for(lambda: any((folder.path / "marks").iterdir()))
-    trial.tries = chance.randint(1, 4)
+    trial.tries = rng.randint(1, 4)
     for _ in range(trial.tries):
-        time.sleep(chance.uniform(0, 0.8))
+        time.sleep(rng.uniform(0, 0.8))
         if supervisor_dies:
             _kill_supervisor(folder)
         if pool_dies:
             pool.kill()
             pool.communicate()
-            time.sleep(chance.choice([0, 0, 0.3]))
-            pool = folder.start("resume", *PLACE)
-    said, _ = pool.communicate(timeout=120)
-    assert "Traceback" not in said, said
+            time.sleep(rng.choice([0, 0, 0.3]))
+            pool = folder.start("resume", *RESOURCES)
+    output, _ = pool.communicate(timeout=120)
+    assert "Traceback" not in output, output
     if not supervisor_dies:
         check(folder)
-    _judge(folder)
+    _check_runs(folder)
 
 
-def _judge(folder: Folder) -> None:
-    """A job whose supervisor died may come to its end without a record, and then runs again: the log tells of both."""
+def _check_runs(folder: Folder) -> None:
+    """Check that the log has every run, including those that ended unrecorded because the supervisor had died."""
     starts = Counter(event.proc for event in ended(folder) if isinstance(event, JobActivated))
-    for proc, said in runs_of(folder.path / "marks").items():
-        words = [word for word, _ in said]
-        assert "beside" not in words, f"job {proc} ran twice at one time"
-        assert words.count("begin") <= starts[proc], f"job {proc} ran more often than the log says"
-        assert words[-1] == "end", f"job {proc}: {words}"
+    for proc, marks in runs_of(folder.path / "marks").items():
+        steps = [step for step, _ in marks]
+        assert "beside" not in steps, f"job {proc} ran twice at the same time"
+        assert steps.count("begin") <= starts[proc], f"job {proc} ran more often than the log says"
+        assert steps[-1] == "end", f"job {proc}: {steps}"
     entries = Counter(re.findall(r"^(000|005) \(001\.(\d+)\.", (folder.path / "job.log").read_text(), re.MULTILINE))
     assert entries == {(kind, f"{proc:03d}"): 1 for kind in ("000", "005") for proc in range(JOBS)}, entries
-    folder.wait_for(lambda: not _living(folder), 10)
+    folder.wait_for(lambda: not _running_jobs(folder), 10)
 
 
-def _living(folder: Folder) -> list[str]:
-    """The processes of the folder's jobs."""
-    found = []
+def _running_jobs(folder: Folder) -> list[str]:
+    """Return the process ids of the folder's jobs."""
+    process_ids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if f"{folder.path}/job.sh".encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
+                process_ids.append(path.parent.name)
+    return process_ids
 
 
 @attack("pool-killed", promise="A killed pool can be resumed, and each job runs once.", fails=LOST)
 def _pool_killed(trial: Trial) -> None:
-    _story(trial, True, False)
+    _run_and_kill(trial, True, False)
 
 
 @attack("supervisor-killed", promise="Its jobs end and run again, one run at a time.", fails=LOST)
 def _supervisor_killed(trial: Trial) -> None:
-    _story(trial, False, True)
+    _run_and_kill(trial, False, True)
 
 
 @attack("both-killed", promise="The same if the pool and its supervisor are killed together.", fails=LOST)
 def _both_killed(trial: Trial) -> None:
-    _story(trial, True, True)
+    _run_and_kill(trial, True, True)
 
 
 @attack(
@@ -103,10 +103,10 @@ def _server_killed(trial: Trial) -> None:
     acknowledged: set[int] = set()
     trial.tries = 0
     for _ in range(3):
-        (folder.path / "pool.db.sock").unlink(missing_ok=True)  # what a killed server leaves is no server
+        (folder.path / "pool.db.sock").unlink(missing_ok=True)  # left behind by the killed server
         with folder.served("-slots", "1") as server:
             clients = [folder.start("submit", "one.sub", "--json") for _ in range(4)]
-            time.sleep(trial.chance.uniform(0, 0.5))
+            time.sleep(trial.rng.uniform(0, 0.5))
             server.send_signal(signal.SIGKILL)
             acknowledged |= {cluster for client in clients for cluster in _clusters(client)}
         trial.tries += len(clients)
@@ -118,15 +118,15 @@ def _server_killed(trial: Trial) -> None:
 
 
 def _clusters(client: forked.Process) -> list[int]:
-    said, _ = client.communicate(timeout=60)
-    assert "Traceback" not in said, said
-    return [int(number) for number in re.findall(r'"ClusterId": (\d+)', said)] if client.wait() == 0 else []
+    output, _ = client.communicate(timeout=60)
+    assert "Traceback" not in output, output
+    return [int(number) for number in re.findall(r'"ClusterId": (\d+)', output)] if client.wait() == 0 else []
 
 
 @attack(
     "simulated-machine",
     promise="Whatever dies, fails or loses power, nothing is lost, and nothing runs twice without a record.",
-    fails='what the judges of "A simulated machine" find',
+    fails='a violation that the checks of "A simulated machine" report',
 )
 def _simulated_machine(trial: Trial) -> None:
     trial.tries = 5

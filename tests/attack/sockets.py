@@ -1,4 +1,4 @@
-"""The socket of a pool that is served: garbage, requests that never end, and very many clients."""
+"""Attacks on a pool's socket: garbage, requests that never end, and very many clients."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ _NAMES = [
 ]
 
 
-def _value(chance: random.Random, deep: int = 3) -> object:
-    kinds: list[object] = [None, True, -1, 2**70, 1e308, "", "\0\ud800", "1 +", "hold", [], {}]
-    if deep and chance.random() < 0.4:
-        some = range(chance.randint(0, 4))
-        if chance.random() < 0.5:
-            return [_value(chance, deep - 1) for _ in some]
-        return {chance.choice(_NAMES): _value(chance, deep - 1) for _ in some}
-    return chance.choice(kinds)
+def _value(rng: random.Random, depth: int = 3) -> object:
+    leaves: list[object] = [None, True, -1, 2**70, 1e308, "", "\0\ud800", "1 +", "hold", [], {}]
+    if depth and rng.random() < 0.4:
+        items = range(rng.randint(0, 4))
+        if rng.random() < 0.5:
+            return [_value(rng, depth - 1) for _ in items]
+        return {rng.choice(_NAMES): _value(rng, depth - 1) for _ in items}
+    return rng.choice(leaves)
 
 
-def _request(chance: random.Random) -> bytes:
-    """A line that is no request, or nearly one."""
-    kind = chance.randrange(4)
+def _request(rng: random.Random) -> bytes:
+    """Return an invalid or almost valid request."""
+    kind = rng.randrange(4)
     if kind == 0:
-        return chance.randbytes(chance.randint(0, 300)).replace(b"\n", b"")
+        return rng.randbytes(rng.randint(0, 300)).replace(b"\n", b"")
     if kind == 1:
-        return chance.choice([b"[", b'{"a":', b"\xff\xfe", b"null", b"9" * 5000, b"[" * 100_000, b'"' + b"x" * 10_000])
-    request = {name: _value(chance) for name in chance.sample(_NAMES, chance.randint(0, 8))}
-    request["kind"] = chance.choice(_KINDS)
+        return rng.choice([b"[", b'{"a":', b"\xff\xfe", b"null", b"9" * 5000, b"[" * 100_000, b'"' + b"x" * 10_000])
+    request = {name: _value(rng) for name in rng.sample(_NAMES, rng.randint(0, 8))}
+    request["kind"] = rng.choice(_KINDS)
     text = json.dumps(request).encode()
     if kind == 2:
         return text
-    at = chance.randrange(len(text))
-    return text[:at] + chance.randbytes(1).replace(b"\n", b" ") + text[at + 1 :]
+    position = rng.randrange(len(text))
+    return text[:position] + rng.randbytes(1).replace(b"\n", b" ") + text[position + 1 :]
 
 
 @attack(
@@ -74,16 +74,16 @@ def _request(chance: random.Random) -> bytes:
     fails="a server that ends, or does not answer the next request",
 )
 def _socket_garbage(trial: Trial) -> None:
-    folder, chance = trial.folder, trial.chance
+    folder, rng = trial.folder, trial.rng
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
     trial.tries = 0
     with folder.served("-slots", "1") as server:
         folder.call("submit", "job.sub")
         for _ in range(20):
-            lines = [_request(chance) for _ in range(50)]
+            lines = [_request(rng) for _ in range(50)]
             with connected(folder.path) as connection, suppress(BrokenPipeError, ConnectionResetError):
-                connection.sendall(b"\n".join(lines) + chance.choice([b"", b"\n"]))
-                if chance.random() < 0.5:  # else nobody reads what is answered
+                connection.sendall(b"\n".join(lines) + rng.choice([b"", b"\n"]))
+                if rng.random() < 0.5:  # otherwise the answers are not read
                     connection.shutdown(socket.SHUT_WR)
                     connection.recv(1 << 16)
             trial.tries += len(lines)

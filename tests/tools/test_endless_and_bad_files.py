@@ -77,7 +77,7 @@ SMALL = "import poolbook.adapters.bounded_text as bounds\nbounds.LONGEST, bounds
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
-    monkeypatch.setattr(calls, "_MANY", SMALL + calls._MANY)
+    monkeypatch.setattr(calls, "_SCRIPT", SMALL + calls._SCRIPT)
     folder = Folder(tmp_path)
     folder.write("ok.sub", "executable = /bin/true\noutput = o\nerror = e\nlog = l\nhold = true\nqueue\n")
     (tmp_path / "folder").mkdir()
@@ -96,7 +96,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
 @pytest.mark.parametrize("name", CANNOT_BE_READ, ids=lambda name: ascii(name)[:12])
 def test_a_file_that_cannot_be_used_is_refused_in_words(place: Folder, name: str) -> None:
     tried = [[word.replace("FILE", name) for word in command.split()] for command in COMMANDS]
-    for call in calls.called(place, tried, longest=8):
+    for call in calls.run_calls(place, tried, max_seconds=8):
         assert call.code in (0, 1, 2, 4, 255), call
 
 
@@ -125,5 +125,5 @@ def test_items_and_includes_without_an_end_are_refused_with_the_bound(place: Fol
         tried.append(
             [name, f"{number}.sub", *options, *([queue.removeprefix("queue")] if options == ["-queue"] else [])]
         )
-    for call, (text, said) in zip(calls.called(place, tried), ENDLESS, strict=True):
+    for call, (text, said) in zip(calls.run_calls(place, tried), ENDLESS, strict=True):
         assert call.code in (1, 2) and said in " ".join(call.err.split()), (text, call)
