@@ -1,8 +1,6 @@
-"""Play a recording of a real pool and compare: ``python -m tests.conformance FOLDER``, from the repository's root.
-
-With ``--cycles``, the negotiator's cycles are decided again, and priorities and matches are compared with those that
-were recorded. The exit code is 1 where something differs, 2 where the records cannot be compared.
-"""
+"""Play a recording of a real pool and compare: ``python -m tests.conformance FOLDER``, from the repository's root. With
+``--cycles``, the negotiator's cycles are decided again, and priorities and matches are compared with the recorded ones.
+The exit code is 1 if something differs, 2 if the records cannot be compared."""
 
 from __future__ import annotations
 
@@ -38,29 +36,30 @@ def main(argv: Sequence[str]) -> int:
 
 def _transitions(folder: Path, dialect: str, as_json: bool) -> int:
     """Play the slots of a trace and print the transitions that differ."""
-    found = compare(folder, dialect)
+    comparison = compare(folder, dialect)
     if as_json:
-        told = {
-            "folder": found.folder, "slots": found.slots, "entries": found.entries, "same": found.same,
-            "equal": found.equal, "differences": list(map(str, found.differences)), "rewrites": found.rewrites,
+        report = {
+            "folder": comparison.folder, "slots": comparison.slots, "entries": comparison.entries,
+            "same": comparison.same, "equal": comparison.equal,
+            "differences": list(map(str, comparison.differences)), "rewrites": comparison.rewrites,
         }  # fmt: skip
-        print(json.dumps(told, indent=2))
-        return 0 if found.equal else 1
-    verdict = "all equal" if found.equal else f"{counted(len(found.differences), 'slot')} differ"
-    print(f"{folder}: {counted(found.slots, 'slot')}, {counted(found.entries, 'transition')}: {verdict}")
-    for difference in found.differences:
+        print(json.dumps(report, indent=2))
+        return 0 if comparison.equal else 1
+    verdict = "all equal" if comparison.equal else f"{counted(len(comparison.differences), 'slot')} differ"
+    print(f"{folder}: {counted(comparison.slots, 'slot')}, {counted(comparison.entries, 'transition')}: {verdict}")
+    for difference in comparison.differences:
         print(f"  {difference}")
     why = {rewrite.name: rewrite.why for rewrite in COMPARISON_RULES}
-    for name, count in found.rewrites.items():
+    for name, count in comparison.rewrites.items():
         print(f"  rewritten, x{count}: {name}: {why.get(name, '')}")
-    return 0 if found.equal else 1
+    return 0 if comparison.equal else 1
 
 
 def _cycles(folder: Path, dialect: str, as_json: bool) -> int:
     """Decide the cycles of a real negotiator again and print the differences."""
-    found = compare_cycles(record(folder, dialect))
-    print(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(lines(found)))
-    return 0 if found.agrees else 1
+    report = compare_cycles(record(folder, dialect))
+    print(json.dumps(as_dict(report), indent=2) if as_json else "\n".join(lines(report)))
+    return 0 if report.agrees else 1
 
 
 if __name__ == "__main__":

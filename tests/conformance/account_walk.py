@@ -41,7 +41,7 @@ class AccountedCycle:
 @define
 class AccountWalk:
     """The accounts of a recording. ``samples`` (condor_userprio) and ``named`` (the negotiator's log) are compared with
-    them; ``started`` are samples from which a lost account went on."""
+    them; ``started`` are samples from which an unknown account was restored."""
 
     record: NegotiatorRecording
     accountant: AccountantReplay = field(factory=AccountantReplay)
@@ -58,12 +58,12 @@ class AccountWalk:
     def moments(self) -> Iterator[AccountedCycle]:
         """Yield all cycles, in order."""
         record = self.record
-        cycles = {one.at: one for one in record.cycles}
+        cycles = {recorded.at: recorded for recorded in record.cycles}
         instants = sorted({*cycles, *record.counted})
-        seen = self.visibility.of(instants, cycles, record.counted)
-        for one in record.pool:
-            if isinstance(one, e.PoolFounded):
-                self.accountant.take(one)
+        visible_events = self.visibility.of(instants, cycles, record.counted)
+        for recorded in record.pool:
+            if isinstance(recorded, e.PoolFounded):
+                self.accountant.take(recorded)
         pending = iter([*record.settings, None])
         following = next(pending)
         self._begin(record.known)
@@ -75,20 +75,24 @@ class AccountWalk:
             cycle, counted = cycles.get(at), record.counted.get(at)
             if not _follows(before, cycle, counted):
                 self.accountant.lose(UnknownAccount("missing", at) if before else UnknownAccount("unknown"))
-            yield AccountedCycle(at, cycle, seen[at], self._account(at, cycle, counted), dict(self.accountant.unknown))
-            self._count(seen[at], cycle, counted)
+            yield AccountedCycle(
+                at, cycle, visible_events[at], self._account(at, cycle, counted), dict(self.accountant.unknown)
+            )
+            self._count(visible_events[at], cycle, counted)
             before = at
         self.samples += [
-            ComparedSample(one, why=UnknownAccount("elsewhere")) for one in record.samples if one.at not in seen
+            ComparedSample(recorded, why=UnknownAccount("elsewhere"))
+            for recorded in record.samples
+            if recorded.at not in visible_events
         ]
 
-    def _begin(self, known: tuple[KnownAccount, ...]) -> None:
-        for one in known:
-            self.accountant.begin(self.record.began, one.submitter, one.real, one.usage, one.factor)
+    def _begin(self, accounts: tuple[KnownAccount, ...]) -> None:
+        for account in accounts:
+            self.accountant.begin(self.record.began, account.submitter, account.real, account.usage, account.factor)
 
     def _account(self, at: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> e.PrioritiesUpdated:
         """Update the priorities, and compare them."""
-        accountant, named = self.accountant, cycle.effective if cycle is not None else {}
+        accountant, named_priorities = self.accountant, cycle.effective if cycle is not None else {}
         accountant.account(at)
         for submitter, priority in (counted.priorities if counted is not None else {}).items():
             if accountant.why(submitter):
@@ -102,16 +106,16 @@ class AccountWalk:
                 self.started.append(sample)
             else:
                 self.samples.append(accountant.compare(sample))
-        for submitter, effective in named.items():
+        for submitter, effective in named_priorities.items():
             factor = accountant.factor(submitter)
             self.named.append(
                 accountant.compare(UserprioSample(at, "NegotiatorLog", submitter, effective, factor, 0.0))
             )
-        priorities = {name: one.priority for name, one in accountant.state.submitters.items()}
+        priorities = {name: account.priority for name, account in accountant.state.submitters.items()}
         return e.PrioritiesUpdated(at, "accounted", "", priorities)
 
     def _count(self, visible: VisibleEvents, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> None:
-        """Count the cycle's claims. If they count from a second after the update, nobody held them until then."""
+        """Count the cycle's claims. If they count from a second after the update, no one held them until then."""
         accountant, at = self.accountant, visible.at
         since = max(at, counted.since if counted is not None else 0)
         if since > at:
@@ -125,20 +129,20 @@ class AccountWalk:
         elif visible.doubtful:
             accountant.lose(UnknownAccount("unseen", at), sorted(visible.doubtful))
         if counted is None and cycle is not None and cycle.until > at and visible.claims:
-            accountant.lose(UnknownAccount("late", at), sorted({one.submitter for one in visible.claims}))
+            accountant.lose(UnknownAccount("late", at), sorted({claim.submitter for claim in visible.claims}))
         if cycle is None:
             return
         claims = (*visible.claims, *(counted.claims if counted is not None else ()))
-        for told, weight in self.costs.of(cycle, visible.count, {one.slot: one.weight for one in claims}):
+        for match, weight in self.costs.of(cycle, visible.count, {claim.slot: claim.weight for claim in claims}):
             if weight is None:
-                accountant.lose(UnknownAccount("unweighed", at), [told.submitter])
+                accountant.lose(UnknownAccount("unweighed", at), [match.submitter])
             else:
-                accountant.match(max(since, told.at), CountedClaim(told.slot, told.submitter, weight))
+                accountant.match(max(since, match.at), CountedClaim(match.slot, match.submitter, weight))
 
 
 def _follows(before: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> bool:
-    """Tell whether no cycle is missing between the one before and this."""
+    """Return True if no cycle is missing between the previous one and this."""
     if not before:
         return False
-    links = [one.after for one in (cycle, counted) if one is not None]
-    return before in links or before in (one.at for one in (cycle, counted) if one is not None)
+    links = [record.after for record in (cycle, counted) if record is not None]
+    return before in links or before in (record.at for record in (cycle, counted) if record is not None)

@@ -1,10 +1,8 @@
-"""Replay the accountant as the real one works: cycle by cycle, in whole seconds.
-
-In each cycle it first updates the priorities by the usage counted since the cycle before. Then it counts anew a claim
-of every slot that is claimed in the ads that the cycle has seen. A match of the cycle counts from then on until the
-next cycle, together with the claim that it preempts. So usage changes only with cycles, and the replay has claim events
-of its own; the domain's code computes the accounts from them.
-"""
+"""Replay the accountant as the real one works: cycle by cycle, in whole seconds. In each cycle it first updates the
+priorities by the usage counted since the previous cycle. Then it counts a claim for every slot that is claimed in the
+ads that the cycle saw. A match of the cycle counts from then on until the next cycle, together with the claim that it
+preempts. So usage changes only with cycles, and the replay has its own claim events; the domain's code computes the
+accounts from them."""
 
 from __future__ import annotations
 
@@ -34,17 +32,17 @@ NOBODY: Final = ""
 UNKNOWN_BECAUSE: Final[dict[str, str]] = {
     "unknown": "where the accounts stood at the beginning is not known",
     "missing": "cycles before that of {} are missing",
-    "unseen": "which claims the cycle of {} had heard of is not recorded",
-    "late": "whether the cycle of {} counted the claims in that second or in the next is not recorded",
-    "unweighed": "what a match of the cycle of {} took of its slot is not recorded",
-    "contradicted": "the claims that the cycle of {} counted are not those of the StartLog",
-    "elsewhere": "no cycle is known that brought it up to date",
+    "unseen": "the claims that the cycle of {} knew are not recorded",
+    "late": "it is not recorded whether the cycle of {} counted the claims in that second or in the next",
+    "unweighed": "the resources that a match of the cycle of {} took from its slot are not recorded",
+    "contradicted": "the claims that the cycle of {} counted differ from the StartLog's",
+    "elsewhere": "no cycle is known that updated it",
 }
 """Reason -> why the state of an account is unknown."""
 
 
 class UnknownAccount(NamedTuple):
-    """Why the state of an account is unknown: one of ``UNKNOWN_BECAUSE``, since the cycle at an instant."""
+    """Why an account is unknown: one of ``UNKNOWN_BECAUSE``, since the cycle at an instant."""
 
     name: str
     at: int = 0
@@ -54,13 +52,13 @@ class UnknownAccount(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        """True if all usage meanwhile is unknown; else only that of a slot or two, for one cycle."""
+        """True if all usage since then is unknown; False if only that of a few slots, for one cycle."""
         return self.name in ("unknown", "missing")
 
 
 @frozen
 class ComparedSample:
-    """The replayed account beside a sample, or ``why`` it is unknown. ``usage`` is in seconds (None: unknown)."""
+    """The replayed account next to a sample, or ``why`` it is unknown. ``usage`` is in seconds (None: unknown)."""
 
     sample: UserprioSample
     real: float = 0.0
@@ -71,15 +69,17 @@ class ComparedSample:
 
     @property
     def off(self) -> float:
-        """The relative error of the effective priority, or of the real one if that is more."""
-        theirs = self.sample.effective, self.sample.effective / self.sample.factor
-        return max(abs(ours - its) / its for ours, its in zip((self.effective, self.real), theirs, strict=True))
+        """The relative error of the effective priority, or of the real priority if that is greater."""
+        recorded = self.sample.effective, self.sample.effective / self.sample.factor
+        return max(
+            abs(ours - theirs) / theirs for ours, theirs in zip((self.effective, self.real), recorded, strict=True)
+        )
 
 
 @define
 class AccountantReplay:
-    """The accounts. ``unknown`` has the submitters whose account is unknown, and ``NOBODY`` for all not seen yet;
-    ``partly`` those of whom only the usage is unknown."""
+    """The accounts. ``unknown`` has the submitters whose account is unknown, and ``NOBODY`` for all submitters not yet
+    seen; ``partly`` those with only the usage unknown."""
 
     state: State = field(factory=State)
     unknown: dict[str, UnknownAccount] = field(factory=dict)
@@ -91,7 +91,7 @@ class AccountantReplay:
 
     def take(self, event: e.Event) -> None:
         """Fold a setting of the negotiator or a submitter, as of the last update. The real accountant ages a new value
-        by all of the time since then, and counts that time's usage anew."""
+        by all of the time since then, and counts that time's usage again."""
         at = self.state.priorities_updated_at or event.at
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
             evolve(self.state, event)
@@ -107,7 +107,7 @@ class AccountantReplay:
     def account(self, at: int) -> e.PrioritiesUpdated:
         """Update the priorities."""
         halflife, before = self.terms.halflife, self.state.priorities_updated_at
-        now = {name: updated(one, before, at, halflife) for name, one in self.state.submitters.items()}
+        now = {name: updated(submitter, before, at, halflife) for name, submitter in self.state.submitters.items()}
         event = e.PrioritiesUpdated(at, "accounted", "", now)
         evolve(self.state, event)
         return event
@@ -115,29 +115,29 @@ class AccountantReplay:
     def count(self, at: int, claims: Iterable[CountedClaim]) -> None:
         """Count these claims from now on, and no others."""
         self._uncount(at)
-        for one in claims:
-            self.match(at, one)
+        for claim in claims:
+            self.match(at, claim)
 
     def _uncount(self, at: int, submitter: str = "") -> None:
         """Stop counting the claims of a submitter, or of all."""
-        for slot, known in list(self.state.slots.items()):
-            if known.claim is not None and submitter in ("", known.claim.submitter):
-                evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, known.claim.submitter, 0))
+        for slot, counted_claims in list(self.state.slots.items()):
+            if counted_claims.claim is not None and submitter in ("", counted_claims.claim.submitter):
+                evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, counted_claims.claim.submitter, 0))
 
-    def match(self, at: int, one: CountedClaim) -> None:
-        """Count a claim or a match, besides the slot's other ones."""
-        name, number = one.slot, 1
+    def match(self, at: int, claim: CountedClaim) -> None:
+        """Count a claim or a match, in addition to the slot's others."""
+        name, number = claim.slot, 1
         while name in self.state.slots and self.state.slots[name].claim is not None:
             number += 1
-            name = f"{one.slot}#{number}"
-        self._meet(one.submitter)
+            name = f"{claim.slot}#{number}"
+        self._meet(claim.submitter)
         if name not in self.state.slots:
             evolve(self.state, e.SlotCreated(at, "reported", "", name, "", "static", "", {}))
-        evolve(self.state, e.ClaimMade(at, "reported", "", name, name, one.submitter, one.weight))
+        evolve(self.state, e.ClaimMade(at, "reported", "", name, name, claim.submitter, claim.weight))
 
     def _meet(self, submitter: str) -> None:
-        """Open an account as of the last update, as usage is averaged over all of the time until the next one. It is
-        unknown, too, while not all accounts are known: it may have existed before."""
+        """Open an account as of the last update, as usage is averaged over the whole time until the next one. It is
+        also unknown while some account is unknown: it may have existed before."""
         if submitter in self.state.submitters:
             return
         at = self.state.priorities_updated_at or self.state.at
@@ -147,12 +147,12 @@ class AccountantReplay:
 
     def begin(self, at: int, submitter: str, priority: float, usage: float | None, set_factor: float = 0.0) -> None:
         """Set the state of an account, which is known from now on."""
-        told = {"priority": priority}
+        fields = {"priority": priority}
         if usage is not None:
-            told["usage"] = usage
+            fields["usage"] = usage
         if set_factor:
-            told["factor"] = set_factor
-        for name, value in told.items():
+            fields["factor"] = set_factor
+        for name, value in fields.items():
             evolve(self.state, e.SubmitterSet(at, "reported", "", submitter, "", name, value))
         self.unknown.pop(submitter, None)
         self.partly.discard(submitter) if usage is not None else self.partly.add(submitter)
@@ -171,18 +171,18 @@ class AccountantReplay:
         """Compare a sample of this instant with the account."""
         if why := self.why(sample.submitter):
             return ComparedSample(sample, why=why)
-        one = self.state.submitter(sample.submitter)
+        account = self.state.submitter(sample.submitter)
         return ComparedSample(
             sample,
-            real(self.state, one, self.terms.halflife),
-            self.effective(one),
-            factor(one, self.terms, sample.at),
-            None if sample.submitter in self.partly else one.used(sample.at) / 1e9,
+            real(self.state, account, self.terms.halflife),
+            self.effective(account),
+            factor(account, self.terms, sample.at),
+            None if sample.submitter in self.partly else account.used(sample.at) / 1e9,
         )
 
-    def effective(self, one: Submitter) -> float:
-        return effective(one, self.terms, self.state.at)
+    def effective(self, account: Submitter) -> float:
+        return effective(account, self.terms, self.state.at)
 
     def factor(self, submitter: str) -> float:
-        """Return the factor of a submitter, who need not have an account."""
+        """Return the factor of a submitter, with or without an account."""
         return factor(self.state.submitters.get(submitter) or Submitter(submitter), self.terms, self.state.at)

@@ -1,15 +1,14 @@
-"""Decide a recording's cycles again, and compare the matches with the real negotiator's.
+"""Decide a recording's cycles again, and compare the matches with the real negotiator's. ``recording`` is the data:
+machines, queue, cycles, the accountant's log, samples; ``trace_cycles`` reads it from files. ``visibility`` finds which
+changes of slots a cycle had seen. ``accountant`` and ``account_walk`` keep the accounts from cycle to cycle.
+``redecide`` runs our cycle on the real pool's state; ``report`` prints the result.
 
-``recording`` is the data: machines, queue, cycles, the accountant's log, samples; ``trace_cycles`` reads it from files.
-``visibility`` finds which changes of slots a cycle had seen. ``accountant`` and ``account_walk`` keep the accounts from
-cycle to cycle. ``redecide`` holds our cycle on the real one's state of the pool; ``report`` prints the result.
-
-Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Submitters of equal
-priority have their turns in the order in which the negotiator's log has them. The rules of
-``REASONS`` explain a difference, in order, by something that is not recorded or that the real negotiator leaves to
-chance. Each rule asks for a proof: that the cycle comes out the same under what it assumes, or words of the logs; and
-``evidence`` for a record of every match and refusal that would be excused. Each difference is reported with its reason;
-one without a reason is a failure.
+ The comparison covers, in every cycle, which submitters got slots and how many, and the slots if the ranks decide them.
+Submitters of equal priority take turns in the order of the negotiator's log. The rules of ``REASONS`` explain a
+difference, in order, by something that is not recorded or that the real negotiator leaves to chance. Each rule requires
+a proof: that the cycle comes out the same under the rule's assumption, or messages of the logs; ``evidence`` requires a
+record of every match and rejection that would be excused. Each difference is reported with its reason; one without a
+reason is a failure.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from .redecide import DecidedCycle, decide_again, ranks
 from .visibility import DELAYS, OLDEST, SECOND
 
 DIGITS: Final = 5e-5  #: numbers that agree to four digits have a smaller relative error
-NEARLY: Final = 1e-9  #: how far from another priority one is put that is to be right before or behind it
-CUT: Final = "the negotiator's log of them is not whole"
-ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
-NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"
+NEARLY: Final = 1e-9  #: the factor by which a priority is moved to put it just before or after another
+CUT: Final = "the negotiator's log of them is incomplete"
+ACCOUNTS: Final = "the accounts of the waiting submitters are not known"
+NO_BEGINNING: Final = "the negotiator's log lacks their beginning, or they were aborted"
 
 
 class ComparedMatch(NamedTuple):
@@ -48,8 +47,8 @@ class ComparedMatch(NamedTuple):
     preempting: str
 
     def __str__(self) -> str:
-        gone = f" from {short(self.preempting)}" if self.preempting else ""
-        return f"{short(self.submitter)} {short(self.slot)}{gone}"
+        preempted = f" from {short(self.preempting)}" if self.preempting else ""
+        return f"{short(self.submitter)} {short(self.slot)}{preempted}"
 
 
 def short(name: str) -> str:
@@ -59,9 +58,9 @@ def short(name: str) -> str:
 
 @frozen
 class CycleDifference:
-    """The matches of a cycle that only the real negotiator made, and those only ours made. ``reason`` is one of
-    ``REASONS``, or empty; ``numbers``: everybody got as many slots. ``against``: what
-    other records say against the real ones, which nothing excuses."""
+    """The matches of a cycle that only the real negotiator made, and those that only ours made. ``reason`` is one of
+    ``REASONS``, or empty; ``numbers``: every submitter got as many slots. ``against``: other records that contradict
+    the real matches, which nothing excuses."""
 
     at: int
     real: tuple[ComparedMatch, ...]
@@ -71,18 +70,18 @@ class CycleDifference:
     against: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        left, right = ("; ".join(map(str, some)) or "nothing" for some in (self.real, self.ours))
-        against = "".join(f"; {words}" for words in self.against)
-        return f"{clock(self.at)}: really {left}; here {right}{against}"
+        real, ours = ("; ".join(map(str, matches)) or "nothing" for matches in (self.real, self.ours))
+        against = "".join(f"; {contradiction}" for contradiction in self.against)
+        return f"{clock(self.at)}: really {real}; here {ours}{against}"
 
 
 @frozen
 class Report:
     """The result of a recording. ``left_out`` counts cycles by the reason for not comparing them. ``samples`` and
     ``named`` are compared priorities, from condor_userprio and the negotiator's log. Of the ``matches`` of the compared
-    cycles, ours agree in the submitter and its number of slots (``users``), in the slot
-    (``slots``, in order), and in the job's cluster (``jobs``). ``open`` were not compared by slot, since only chance
-    decides. ``started`` counts samples from which a lost account went on."""
+    cycles, ours agree in the submitter and its number of slots (``users``), in the slot (``slots``, in order), and in
+    the job's cluster (``jobs``). ``open`` were not compared by slot, because only chance decides. ``started`` counts
+    samples from which an unknown account was restored."""
 
     name: str
     cycles: int
@@ -105,22 +104,22 @@ class Report:
 
     @property
     def unexplained(self) -> tuple[CycleDifference, ...]:
-        return tuple(one for one in self.differences if not one.reason)
+        return tuple(difference for difference in self.differences if not difference.reason)
 
     @property
     def agrees(self) -> bool:
         """True if the priorities agree to four digits, and no match differs without a reason."""
-        return not self.unexplained and all(off(some) < DIGITS for some in (self.samples, self.named))
+        return not self.unexplained and all(off(samples) < DIGITS for samples in (self.samples, self.named))
 
 
-def off(some: tuple[ComparedSample, ...]) -> float:
+def off(samples: tuple[ComparedSample, ...]) -> float:
     """Return the greatest relative error of the compared priorities."""
-    return max((one.off for one in some if one.why is None), default=0.0)
+    return max((sample.off for sample in samples if sample.why is None), default=0.0)
 
 
 @frozen
 class _DifferingCycle:
-    """A cycle that differs, with the matches that only one of the two has."""
+    """A differing cycle, with the matches that only one of the two has."""
 
     record: NegotiatorRecording
     moment: AccountedCycle
@@ -131,7 +130,7 @@ class _DifferingCycle:
 
     @property
     def less(self) -> Counter[str]:
-        """Who got less than here, and how much."""
+        """The submitters who got less than in our cycle, and how much less."""
         return _numbers(self.ours) - _numbers(self.real)
 
     @property
@@ -146,19 +145,21 @@ class _DifferingCycle:
         clusters: Collection[int] | None = None,
         moment: AccountedCycle | None = None,
     ) -> bool:
-        """Tell whether ours equals the real cycle under another assumption (``decide_again``), with partitionable slots
-        matched as often as there are jobs or once."""
-        for once in (False, True):
-            found = decide_again(self.record, moment or self.moment, self.cycle, count, now, older, clusters, once)
-            real, ours = _matches(self.cycle, found)
-            if real == ours or _alike(evolve(self, found=found, real=real - ours, ours=ours - real)):
+        """Return True if our cycle equals the real one under another assumption (``decide_again``), with partitionable
+        slots matched as often as there are jobs, or once."""
+        for matched_once in (False, True):
+            decided = decide_again(
+                self.record, moment or self.moment, self.cycle, count, now, older, clusters, matched_once
+            )
+            real, ours = _matches(self.cycle, decided)
+            if real == ours or _alike(evolve(self, found=decided, real=real - ours, ours=ours - real)):
                 return True
         return False
 
 
 class Reason(NamedTuple):
-    """Why the two may differ. ``open``: slots cannot be compared. ``refused``: who got less than here was refused
-    something, which the logs have to tell."""
+    """Why the two may differ. ``open``: slots cannot be compared. ``refused``: the logs must show a rejection for each
+    submitter who got less than in our cycle."""
 
     why: str
     holds: Callable[[_DifferingCycle], bool]
@@ -170,34 +171,35 @@ class Reason(NamedTuple):
 
 
 def _alike(case: _DifferingCycle) -> bool:
-    """Tell whether everybody gets as many slots, and the ranks value each like its counterpart."""
-    jobs = {told.submitter: told.job for told in case.cycle.matches}
+    """Return True if every submitter gets as many slots, and the ranks value each slot like its counterpart."""
+    jobs = {recorded.submitter: recorded.job for recorded in case.cycle.matches}
     ours = {(match.submitter, match.number): match for match in case.ours}
-    for real in case.real:
-        mine = ours.pop((real.submitter, real.number), None)
-        if mine is None or mine.preempting != real.preempting:
+    for real_match in case.real:
+        counterpart = ours.pop((real_match.submitter, real_match.number), None)
+        if counterpart is None or counterpart.preempting != real_match.preempting:
             return False
-        values = [ranks(case.found, jobs[real.submitter], slot) for slot in (real.slot, mine.slot)]
+        values = [ranks(case.found, jobs[real_match.submitter], slot) for slot in (real_match.slot, counterpart.slot)]
         if values[0] is None or values[0] != values[1]:
             return False
     return not ours
 
 
 def _unseen(case: _DifferingCycle) -> bool:
-    """Tell whether ours equals it with other changes seen: of all slots, or of partitionable ones alone, whose ads come
-    apart from those of the dynamic slots cut from them."""
-    at, seen = case.moment.at, case.moment.visible
-    return any(case.again(count, at) for count in seen.others) or any(
-        case.again(seen.count, at, older) for older in _cuts(case)
+    """Return True if our cycle equals the real one with other changes seen: of all slots, or only of partitionable
+    ones, whose ads arrive separately from those of their dynamic slots."""
+    at, visible = case.moment.at, case.moment.visible
+    return any(case.again(count, at) for count in visible.others) or any(
+        case.again(visible.count, at, older) for older in _cuts(case)
     )
 
 
 def _cuts(case: _DifferingCycle) -> Iterator[int]:
-    """Yield the numbers of events before what was left of a partitionable slot changed, in the seconds in question."""
+    """Yield the numbers of events before a change of a partitionable slot's remaining resources, in the seconds in
+    question."""
     at, kinds = case.moment.at, {name: slot.kind for name, slot in case.found.state.slots.items()}
     for place, event in enumerate(case.record.pool):
-        near = at - max(DELAYS) * SECOND <= event.at <= at
-        if near and isinstance(event, e.SlotAdChanged) and kinds.get(event.slot) == "partitionable":
+        is_near = at - max(DELAYS) * SECOND <= event.at <= at
+        if is_near and isinstance(event, e.SlotAdChanged) and kinds.get(event.slot) == "partitionable":
             yield place
 
 
@@ -211,74 +213,78 @@ def _cluster(job: str) -> int:
 
 
 def _unoffered(case: _DifferingCycle) -> bool:
-    """Tell whether ours equals it without the clusters of which no job was requested. Behind a limit that somebody has
-    reached, not all is requested that was offered."""
+    """Return True if our cycle equals the real one without the clusters of which no job was requested. When a limit has
+    been reached, not every offered job is requested."""
     requested = {_cluster(job) for job in case.cycle.requested}
-    matched = {_cluster(one.job) for one in case.found.matches if one.slot in case.slots}
+    matched = {_cluster(match.job) for match in case.found.matches if match.slot in case.slots}
     if not requested or matched <= requested:
         return False
-    told = [words.lower() for user in case.less for words in case.cycle.refused.get(user, ())]
-    if any("limit" in words or "skipped" in words for words in told):
+    reasons = [reason.lower() for user in case.less for reason in case.cycle.refused.get(user, ())]
+    if any("limit" in reason or "skipped" in reason for reason in reasons):
         return False
     return case.again(case.moment.visible.count, case.moment.at, clusters=requested)
 
 
 def _shared(case: _DifferingCycle) -> bool:
-    """Tell whether ours matched more only of partitionable slots that the real one matched in this cycle, too, and that
-    have no consumption policy: by such a policy it matches a slot as often as its resources suffice. Or ours equals it
-    if it matches those once, too."""
-    told = Counter(told.slot for told in case.cycle.matches)
-    whole = {
-        name for name, one in case.found.state.slots.items() if one.kind == "partitionable" and not consumes(one.ad)
+    """Return True if ours only matched more of partitionable slots that the real cycle also matched, and that have no
+    consumption policy: with such a policy it matches a slot as often as its resources suffice. Also if our cycle equals
+    the real one when it matches those slots once."""
+    match_counts = Counter(match_counts.slot for match_counts in case.cycle.matches)
+    partitionable = {
+        name for name, slot in case.found.state.slots.items() if slot.kind == "partitionable" and not consumes(slot.ad)
     }
-    more = not case.real and all(m.slot in whole and told[m.slot] for m in case.ours)
-    return more or (bool(whole) and case.again(case.moment.visible.count, case.moment.at))
+    only_more = not case.real and all(match.slot in partitionable and match_counts[match.slot] for match in case.ours)
+    return only_more or (bool(partitionable) and case.again(case.moment.visible.count, case.moment.at))
 
 
 def _listed(case: _DifferingCycle) -> bool:
-    """Tell whether only preemptions differ, of submitters that got a slot earlier in the cycle. After preempting by
+    """Return True if only preemptions differ, of submitters that got a slot earlier in the cycle. After preempting by
     share the real one preempts more, after a slot's RANK less."""
-    told = Counter(told.submitter for told in case.cycle.matches)
-    behind = _numbers(case.real)
-    return all(m.preempting and told[m.submitter] > behind[m.submitter] for m in (*case.real, *case.ours))
+    match_counts = Counter(match_counts.submitter for match_counts in case.cycle.matches)
+    real_counts = _numbers(case.real)
+    return all(
+        match.preempting and match_counts[match.submitter] > real_counts[match.submitter]
+        for match in (*case.real, *case.ours)
+    )
 
 
 def _floors(case: _DifferingCycle) -> bool:
-    """Tell whether only the real one matches, for submitters below their floor."""
-    known = [case.found.state.submitters.get(match.submitter) for match in case.real]
-    return bool(known) and all(
-        one is not None and one.weighted_in_use < 1000 * floor(one, case.moment.at) for one in known
+    """Return True if only the real one matches, for submitters below their floor."""
+    submitters = [case.found.state.submitters.get(match.submitter) for match in case.real]
+    return bool(submitters) and all(
+        submitter is not None and submitter.weighted_in_use < 1000 * floor(submitter, case.moment.at)
+        for submitter in submitters
     )
 
 
 def _unsubmitted(case: _DifferingCycle) -> bool:
-    """Tell whether a job that was offered is of an unrecorded submission."""
-    known = {str(one.event.cluster) for one in case.record.queue}
-    return any(job.partition(".")[0] not in known for job in case.cycle.requested)
+    """Return True if an offered job is of an unrecorded submission."""
+    cluster_names = {str(submission.event.cluster) for submission in case.record.queue}
+    return any(job.partition(".")[0] not in cluster_names for job in case.cycle.requested)
 
 
 def _deferred(case: _DifferingCycle) -> bool:
-    """Tell whether one of the jobs that only one of the two matched is deferred."""
-    matches = [one for one in (*case.cycle.matches, *case.found.matches) if one.slot in case.slots]
-    clusters = (case.found.state.clusters.get(_cluster(one.job)) for one in matches)
-    known = (one for one in clusters if one is not None)
-    return any(name in one.ad or name in one.variants.names for one in known for name in _DEFERRALS)
+    """Return True if a job that only one of the two matched is deferred."""
+    matches = [match for match in (*case.cycle.matches, *case.found.matches) if match.slot in case.slots]
+    clusters = (case.found.state.clusters.get(_cluster(match.job)) for match in matches)
+    known_clusters = (match for match in clusters if match is not None)
+    return any(name in match.ad or name in match.variants.names for match in known_clusters for name in _DEFERRALS)
 
 
 _DEFERRALS: Final = ("DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
 
 
 def _uncertain(case: _DifferingCycle) -> bool:
-    """Tell whether ours equals it if somebody whose priority is not known exactly goes right before or behind another
-    one."""
+    """Return True if our cycle equals the real one when a submitter whose priority is not known exactly is put just
+    before or after another one."""
     moment, rules = case.moment, terms(case.found.state.settings)
-    known = {name: case.found.state.submitters.get(name) for name in case.cycle.asked}
-    submitters = {name: one for name, one in known.items() if one is not None}
+    submitters_by_name = {name: case.found.state.submitters.get(name) for name in case.cycle.asked}
+    submitters = {name: submitter for name, submitter in submitters_by_name.items() if submitter is not None}
     for user in submitters.keys() & moment.unknown.keys():
         for other in submitters.keys() - {user}:
             beside = effective(submitters[other], rules, moment.at) / factor(submitters[user], rules, moment.at)
-            for near in (1 - NEARLY, 1 + NEARLY):
-                changed = replace(moment.priorities, priorities={**moment.priorities.priorities, user: beside * near})
+            for nudge in (1 - NEARLY, 1 + NEARLY):
+                changed = replace(moment.priorities, priorities={**moment.priorities.priorities, user: beside * nudge})
                 other_way = evolve(moment, priorities=changed)
                 if case.again(moment.visible.count, moment.at, moment=other_way):
                     return True
@@ -286,16 +292,16 @@ def _uncertain(case: _DifferingCycle) -> bool:
 
 
 REASONS: Final[dict[str, Reason]] = {
-    "unsubmitted": Reason("the records do not tell of the submission of jobs that were offered to it", _unsubmitted),
-    "unoffered": Reason("the access point did not offer some jobs that waited", _unoffered, refused=False),
-    "deferred": Reason("when a deferred job is to run, the real access point computes", _deferred),
+    "unsubmitted": Reason("the records lack the submission of jobs that were offered to it", _unsubmitted),
+    "unoffered": Reason("the access point did not offer some idle jobs", _unoffered, refused=False),
+    "deferred": Reason("the real access point computes when a deferred job runs", _deferred),
     "shared": Reason("the real one matches a partitionable slot once in a cycle, and its users cut the rest", _shared),
-    "alike": Reason("the ranks value the slots alike, and nothing says which goes first", _alike, open=True),
+    "alike": Reason("the ranks value the slots alike, and nothing determines which is first", _alike, open=True),
     "unseen": Reason("the records do not show which changes of that second, or the one before, it knew", _unseen),
-    "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old: so it was as of then", _aged),
+    "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old, with the same result", _aged),
     "floors": Reason("below a floor, the real one counts only what is preempted against it", _floors),
-    "listed": Reason("for jobs that are alike, the real one has other limits for what it kept in its list", _listed),
-    "uncertain": Reason("the priorities of those who waited are not known exactly", _uncertain),
+    "listed": Reason("for similar jobs, the real one has other limits for the slots kept in its list", _listed),
+    "uncertain": Reason("the priorities of the waiting submitters are not known exactly", _uncertain),
 }
 """The explanations of differences, in the order in which they are tried."""
 
@@ -352,16 +358,16 @@ class _Tally:
             self._compare(moment, cycle)
 
     def _compare(self, moment: AccountedCycle, cycle: RecordedCycle) -> None:
-        found = decide_again(self.record, moment, cycle, moment.visible.count, moment.at)
-        real, ours = _matches(cycle, found)
+        decided = decide_again(self.record, moment, cycle, moment.visible.count, moment.at)
+        real, ours = _matches(cycle, decided)
         self.counts["cycles"] += 1
         self.counts["matches"] += len(cycle.matches)
         self.counts["slots"] += (real & ours).total()
         self.counts["users"] += (_numbers(real) & _numbers(ours)).total()
-        self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(found.matches)).total()
+        self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(decided.matches)).total()
         against = self.evidence.against(cycle)
         if real != ours or against:
-            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real), against)
+            self._differs(_DifferingCycle(self.record, moment, cycle, decided, real - ours, ours - real), against)
 
     def _differs(self, case: _DifferingCycle, against: tuple[str, ...]) -> None:
         name = "" if against else next((name for name, reason in REASONS.items() if reason.holds(case)), "")
@@ -370,38 +376,38 @@ class _Tally:
         if name and REASONS[name].open:
             self.counts["open"] += case.real.total()
             self.counts["users"] += (_numbers(case.real) - _numbers(case.ours)).total()
-        left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
-        numbers = _numbers(case.real) == _numbers(case.ours)
-        self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name, against))
+        real, ours = (tuple(sorted(matches.elements())) for matches in (case.real, case.ours))
+        same_numbers = _numbers(case.real) == _numbers(case.ours)
+        self.differences.append(CycleDifference(case.moment.at, real, ours, same_numbers, name, against))
 
     def _unproved(self, case: _DifferingCycle, reason: Reason) -> tuple[str, ...]:
-        """Return which records the excuse of a cycle lacks: of what only the real one matched, and of what it refused
-        to those who got less than here."""
+        """Return which records the excuse of a cycle lacks: of matches that only the real one made, and of its
+        rejections of those who got less than in our cycle."""
         return (
             *self.evidence.missing(case.cycle, {match.slot for match in case.real}),
             *(self.evidence.unrefused(case.cycle, case.less) if reason.refused else ()),
         )
 
 
-def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:
-    return Counter(_numbered(cycle.matches)), Counter(_numbered(found.matches))
+def _matches(cycle: RecordedCycle, decided: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:
+    return Counter(_numbered(cycle.matches)), Counter(_numbered(decided.matches))
 
 
 def _numbered(matches: Iterable[RecordedMatch]) -> Iterator[ComparedMatch]:
     counts: Counter[str] = Counter()
-    for one in matches:
-        counts[one.submitter] += 1
-        yield ComparedMatch(one.submitter, counts[one.submitter], one.slot, one.preempting)
+    for match in matches:
+        counts[match.submitter] += 1
+        yield ComparedMatch(match.submitter, counts[match.submitter], match.slot, match.preempting)
 
 
 def _numbers(matches: Counter[ComparedMatch]) -> Counter[str]:
     """Count the slots of each submitter."""
-    counted: Counter[str] = Counter()
+    slot_counts: Counter[str] = Counter()
     for match, count in matches.items():
-        counted[match.submitter] += count
-    return counted
+        slot_counts[match.submitter] += count
+    return slot_counts
 
 
 def _jobs(matches: Iterable[RecordedMatch]) -> Counter[tuple[str, str]]:
     """Count the matches by the job's cluster and the slot."""
-    return Counter((one.job.partition(".")[0], one.slot) for one in matches)
+    return Counter((match.job.partition(".")[0], match.slot) for match in matches)

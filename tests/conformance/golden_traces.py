@@ -1,9 +1,7 @@
-"""Compare golden traces: the transitions of a real startd with ours on the same stimuli.
-
-``trace`` reads the stimuli (``trace_startd``) and the configuration (``trace_settings``) from a folder. ``play`` feeds
-them to the live engine in virtual time (``trace_play``). ``compare`` compares the slots' transitions with the
-StartLog's. If the two must differ although the policy is the same, a rule of ``COMPARISON_RULES`` leaves the difference
-out, in every folder, and is counted.
+"""Compare golden traces: the transitions of a real startd with ours on the same stimuli. ``trace`` reads the stimuli
+(``trace_startd``) and the configuration (``trace_settings``) from a folder. ``play`` feeds them to the live engine in
+virtual time (``trace_play``). ``compare`` compares the slots' transitions with the StartLog's. If the two must differ
+although the policy is the same, a rule of ``COMPARISON_RULES`` removes the difference, in every folder, and is counted.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ Moves = list[PlayedTransition]
 
 @frozen
 class ComparisonRule:
-    """A difference that is not the policy's: ``apply`` removes it from a slot's real transitions and from ours."""
+    """A difference that the policy does not cause: ``apply`` removes it from a slot's real and our transitions."""
 
     name: str
     why: str
@@ -68,9 +66,9 @@ class TraceComparison:
     folder: str
     slots: int
     entries: int  #: the real ones
-    same: int  #: of these, those before the first difference of each slot
+    same: int  #: how many of these precede the first difference of each slot
     differences: tuple[TraceDifference, ...]
-    rewrites: dict[str, int]  #: how often each rule was used
+    rewrites: dict[str, int]  #: how often each rule was applied
     refused: tuple[RefusedStimulus, ...]
 
     @property
@@ -82,13 +80,13 @@ _ECHO = (SlotRow.START_BENCHMARKS, SlotRow.END_BENCHMARKS)
 
 
 def _without_echoes(real: Moves, ours: Moves) -> tuple[Moves, Moves]:
-    kept: Moves = []
+    remaining: Moves = []
     for move in real:
-        if kept and move.at == kept[-1].at and (kept[-1].row, move.row) == _ECHO:
-            kept.pop()
+        if remaining and move.at == remaining[-1].at and (remaining[-1].row, move.row) == _ECHO:
+            remaining.pop()
         else:
-            kept.append(move)
-    return kept, ours
+            remaining.append(move)
+    return remaining, ours
 
 
 COMPARISON_RULES: Final[tuple[ComparisonRule, ...]] = (
@@ -100,7 +98,7 @@ COMPARISON_RULES: Final[tuple[ComparisonRule, ...]] = (
         _without_echoes,
     ),
 )
-"""Every difference that a comparison leaves out, each by a rule for all folders; at most a dozen."""
+"""Every difference that a comparison removes, each by a rule for all folders; at most a dozen."""
 
 
 def trace(folder: Path) -> Trace:
@@ -110,73 +108,81 @@ def trace(folder: Path) -> Trace:
     data = files.data("StartLog")
     if data is None:
         raise FileNotFoundError(f"{folder}: there is no StartLog, nor StartLog.gz: a trace is a folder that has one")
-    found = tuple(startd_runs(data, files.jobs, files.owner_told))
-    if not any(run.slots for run in found):
-        raise FileNotFoundError(f"{folder}: its StartLog tells of no slot that a startd made: nothing can be compared")
-    return Trace(files, found)
+    runs = tuple(startd_runs(data, files.jobs, files.owner_told))
+    if not any(run.slots for run in runs):
+        raise FileNotFoundError(f"{folder}: its StartLog has no slot that a startd made: nothing can be compared")
+    return Trace(files, runs)
 
 
-def play(found: Trace, dialect: str = DIALECT) -> list[tuple[Moves, list[RefusedStimulus]]]:
+def play(trace: Trace, dialect: str = DIALECT) -> list[tuple[Moves, list[RefusedStimulus]]]:
     """Return our transitions, and the refused stimuli, for each startd of the trace."""
-    plays = (TracePlay(found.files, run, dialect) if run.slots else None for run in found.runs)
-    return [(one.moves(), one.refused) if one else ([], []) for one in plays]
+    plays = (TracePlay(trace.files, run, dialect) if run.slots else None for run in trace.runs)
+    return [(played.moves(), played.refused) if played else ([], []) for played in plays]
 
 
-def recorded(found: Trace) -> list[Moves]:
+def recorded(trace: Trace) -> list[Moves]:
     """Return the recorded transitions for each startd of the trace."""
     reader = StartLogReader(source("StartLog", "startlog", MACHINE), None, 0)
-    events, _ = reader.read(ended(found.files.data("StartLog") or b""))
-    moves: list[Moves] = [[] for _ in found.runs]
+    events, _ = reader.read(ended(trace.files.data("StartLog") or b""))
+    moves: list[Moves] = [[] for _ in trace.runs]
     for event in events:
         if isinstance(event, SlotTransitioned):
             line = int(event.stimulus.partition(":")[2])
-            for run, some in zip(found.runs, moves, strict=True):
+            for run, run_moves in zip(trace.runs, moves, strict=True):
                 if run.first <= line <= run.last:
                     move = event.at, event.slot, event.source, event.target, event.row, event.reason
-                    some.append(PlayedTransition(*move))
+                    run_moves.append(PlayedTransition(*move))
     return moves
 
 
 def compare(folder: Path, dialect: str = DIALECT) -> TraceComparison:
     """Compare the recorded transitions of a folder with ours."""
-    found = trace(folder)
+    trace_files = trace(folder)
     differences: list[TraceDifference] = []
     rewrites: dict[str, int] = defaultdict(int)
     slots = entries = equal = 0
     refused: list[RefusedStimulus] = []
-    for real, (ours, words) in zip(recorded(found), play(found, dialect), strict=True):
-        refused += words
-        theirs, mine = _by_slot(real), _by_slot(ours)
-        for slot in sorted(theirs.keys() | mine.keys()):
-            left, right = _rewritten(theirs.get(slot, []), mine.get(slot, []), rewrites)
-            same = _same(left, right)
-            slots, entries, equal = slots + 1, entries + len(left), equal + same
-            if same < max(len(left), len(right)):
-                differences.append(TraceDifference(slot, same + 1, _entry(left, same), _entry(right, same)))
+    for real, (ours, run_refusals) in zip(recorded(trace_files), play(trace_files, dialect), strict=True):
+        refused += run_refusals
+        real_moves, our_moves = _by_slot(real), _by_slot(ours)
+        for slot in sorted(real_moves.keys() | our_moves.keys()):
+            real_rewritten, our_rewritten = _rewritten(real_moves.get(slot, []), our_moves.get(slot, []), rewrites)
+            equal_count = _same(real_rewritten, our_rewritten)
+            slots, entries, equal = slots + 1, entries + len(real_rewritten), equal + equal_count
+            if equal_count < max(len(real_rewritten), len(our_rewritten)):
+                differences.append(
+                    TraceDifference(
+                        slot, equal_count + 1, _entry(real_rewritten, equal_count), _entry(our_rewritten, equal_count)
+                    )
+                )
     return TraceComparison(folder.name, slots, entries, equal, tuple(differences), dict(rewrites), tuple(refused))
 
 
 def _by_slot(moves: Sequence[PlayedTransition]) -> dict[str, Moves]:
-    found: dict[str, Moves] = defaultdict(list)
+    moves_by_slot: dict[str, Moves] = defaultdict(list)
     for move in moves:
-        found[move.slot].append(move)
-    return found
+        moves_by_slot[move.slot].append(move)
+    return moves_by_slot
 
 
 def _rewritten(real: Moves, ours: Moves, rewrites: dict[str, int]) -> tuple[Moves, Moves]:
-    for rewrite in COMPARISON_RULES:
+    for rule in COMPARISON_RULES:
         before = len(real) + len(ours)
-        real, ours = rewrite.apply(real, ours)
+        real, ours = rule.apply(real, ours)
         if len(real) + len(ours) < before:
-            rewrites[rewrite.name] += 1
+            rewrites[rule.name] += 1
     return real, ours
 
 
 def _same(real: Moves, ours: Moves) -> int:
     """Return the number of equal entries before the first difference."""
     pairs = zip(real, ours, strict=False)
-    found = (n for n, (a, b) in enumerate(pairs) if (a.source, a.target) != (b.source, b.target))
-    return next(found, min(len(real), len(ours)))
+    different = (
+        n
+        for n, (real_move, our_move) in enumerate(pairs)
+        if (real_move.source, real_move.target) != (our_move.source, our_move.target)
+    )
+    return next(different, min(len(real), len(ours)))
 
 
 def _entry(moves: Moves, number: int) -> str:

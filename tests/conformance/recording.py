@@ -1,4 +1,4 @@
-"""Hold the records of a real pool's negotiator: its input, and its decisions."""
+"""The records of a real pool's negotiator: its input, and its decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import Factory, frozen
 from poolbook.domain.events import ClusterSubmitted, Event
 
 VARIOUS: Final = "various_dSlot_users"
-"""The submitter that a match preempts which takes the resources of dynamic slots, as the negotiator's log names it."""
+"""The name in the negotiator's log for the submitter of a match that preempts the resources of dynamic slots."""
 
 
 def clock(at: int) -> str:
@@ -42,12 +42,12 @@ class RecordedMatch:
 @frozen
 class RecordedCycle:
     """A cycle of the real negotiator, at the instant of its priority update. ``asked`` are the submitters asked for
-    jobs, ``requested`` the jobs offered, ``usage`` the cores logged for a submitter as its turn began, ``effective``
-    its priority. ``whole``: the log of the cycle is complete. ``after``: the cycle before (0: unknown); ``until``: the
-    latest end of the accounting; ``ended``: the cycle's end (0: unknown). ``doubts`` are what the negotiator's logs
-    themselves say against the matches. ``refused`` has why, by these logs, a submitter's requests got nothing,
-    ``again`` how many jobs of a cluster were offered once more after their match in the same cycle, ``demand`` the
-    cores that each accounting group requested, by the submitters' ads."""
+    jobs, ``requested`` the jobs offered, ``usage`` the cores logged for a submitter when its turn began, ``effective``
+    its priority. ``whole``: the log of the cycle is complete. ``after``: the previous cycle (0: unknown); ``until``:
+    the latest end of the accounting; ``ended``: the cycle's end (0: unknown). ``doubts`` are contradictions of the
+    matches in the negotiator's own logs. ``refused`` has, from these logs, the reasons why a submitter's requests were
+    rejected, ``again`` how many jobs of a cluster were offered again after their match in the same cycle, ``demand``
+    the cores that each accounting group requested, by the submitters' ads."""
 
     at: int
     matches: tuple[RecordedMatch, ...] = ()
@@ -68,7 +68,7 @@ class RecordedCycle:
 @frozen
 class RecordedAccounting:
     """The accountant's log of a cycle: all counted claims and matches, and the changed real priorities and usages
-    (seconds). ``after``: the cycle before (0: unknown); ``since``: the instant from which the claims count."""
+    (seconds). ``after``: the previous cycle (0: unknown); ``since``: the instant from which the claims count."""
 
     at: int
     claims: tuple[CountedClaim, ...]
@@ -120,7 +120,7 @@ class RecordedSubmission:
 
 @frozen
 class NegotiatorRecording:
-    """A folder's records. ``pool`` is the events of a pool of ours to whose machines the same happened, ``settings``
+    """A folder's records. ``pool`` is the events of a Poolbook pool whose machines had the same events, ``settings``
     those of the negotiator and its submitters, ``queue`` the submissions. ``known`` are the accounts at ``began`` (0:
     unknown until the first sample). ``lost`` counts cycles whose beginning is not logged; ``left_out`` are submissions
     not in the queue, with the reasons."""

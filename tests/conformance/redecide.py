@@ -1,10 +1,8 @@
-"""Hold a cycle of the real negotiator again, on the state in which it found the pool.
-
-That state is folded from the pool's events that the cycle had seen, the settings, the accounts' priorities, and the
-idle jobs. The negotiator knows the submitters from their ads, which have a delay of their own: so the jobs are those of
-submitters that offered some, those of equal priority are asked in the recorded order, and groups request what its log
-says. A change of a job within the cycle's second counts if the job was offered.
-"""
+"""Repeat a cycle of the real negotiator, on the pool's state at that time. That state is folded from the pool's events
+that the cycle had seen, the settings, the accounts' priorities, and the idle jobs. The negotiator knows the submitters
+from their ads, which have their own delay. So the jobs are those of submitters that offered some, those of equal
+priority are asked in the recorded order, and groups request the cores that its log shows. A change of a job within the
+cycle's second counts if the job was offered."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from .visibility import SECOND
 
 @frozen
 class DecidedCycle:
-    """Our matches of a cycle, and the state that they were decided on."""
+    """Our matches of a cycle, and the state on which they were decided."""
 
     state: State
     caches: Caches
@@ -47,12 +45,12 @@ def decide_again(
     now: int,
     older: int = 0,
     clusters: Collection[int] | None = None,
-    once: bool = False,
+    matched_once: bool = False,
 ) -> DecidedCycle:
-    """Hold a cycle on the pool's first ``count`` events, at the instant ``now``.
+    """Run a cycle on the pool's first ``count`` events, at the instant ``now``.
 
-    :param older: what is left of partitionable slots is as of so many events (0: as the others)
-    :param clusters: the queue has these alone (None: all that were there)
+    :param older: how many events determine the remaining resources of partitionable slots (0: ``count``)
+    :param clusters: the only clusters in the queue (None: all)
     :param once: partitionable slots without a consumption policy are matched once, as the real negotiator does
     """
     pool = record.pool[:count]
@@ -65,13 +63,15 @@ def decide_again(
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
     why = lambda cause: (now, cause, "")  # noqa: E731
-    held = hold(state, caches, PublishedSlots, why, context, turns=cycle.asked, once=once, demand=cycle.demand).held
+    held = hold(
+        state, caches, PublishedSlots, why, context, turns=cycle.asked, once=matched_once, demand=cycle.demand
+    ).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
 
 
 def _ours(state: State, now: int, match: e.Match) -> RecordedMatch:
-    """Return a match of ours as a negotiator's log has it: of the partitionable slot, if it is split."""
+    """Return our match as a negotiator's log has it: of the partitionable slot, if it is split."""
     cluster = state.clusters[int(match.job.partition(".")[0])]
     slot = state.slots.get(match.slot)
     name = match.slot if slot is not None else parent(match.slot)
@@ -80,9 +80,9 @@ def _ours(state: State, now: int, match: e.Match) -> RecordedMatch:
 
 
 def parent(slot: str) -> str:
-    """Return the name of the partitionable slot that a dynamic one was cut from; any other name stays."""
-    own, at_sign, machine = slot.partition("@")
-    return (own.rpartition("_")[0] or own) + at_sign + machine
+    """Return the name of the partitionable slot from which a dynamic slot was cut; return other names unchanged."""
+    slot_name, at_sign, machine = slot.partition("@")
+    return (slot_name.rpartition("_")[0] or slot_name) + at_sign + machine
 
 
 # -- The queue
@@ -92,77 +92,83 @@ _ROWS: Final = {"Idle": "release", "Running": "activate", "Held": "hold", "Compl
 
 def _jobs(record: NegotiatorRecording, cycle: RecordedCycle, clusters: Collection[int] | None) -> Iterator[e.Event]:
     """Yield the jobs of the submitters asked, as the cycle found them."""
-    for one in record.queue:
-        if clusters is not None and one.event.cluster not in clusters:
+    for submission in record.queue:
+        if clusters is not None and submission.event.cluster not in clusters:
             continue
-        if one.event.submitter in cycle.asked and _there(one, cycle):
-            yield one.event
-            statuses = _offered(_statuses(one, cycle), cycle.again.get(one.event.cluster, 0))
-            for status, procs in sorted(statuses.items(), reverse=True):  # Completed last: then it may be gone
+        if submission.event.submitter in cycle.asked and _there(submission, cycle):
+            yield submission.event
+            statuses = _offered(_statuses(submission, cycle), cycle.again.get(submission.event.cluster, 0))
+            for status, procs in sorted(
+                statuses.items(), reverse=True
+            ):  # Completed last: then it may have left the queue
                 ranges = tuple((proc, proc) for proc in procs)
-                row, source = _ROWS[status], one.event.status
-                yield e.JobsTransitioned(cycle.at, "reported", "", one.event.cluster, ranges, row, source, status, {})
+                row, source = _ROWS[status], submission.event.status
+                yield e.JobsTransitioned(
+                    cycle.at, "reported", "", submission.event.cluster, ranges, row, source, status, {}
+                )
 
 
-def _there(one: RecordedSubmission, cycle: RecordedCycle) -> bool:
-    """Tell whether a submission precedes the cycle; within its second, whether it was offered."""
-    if one.event.at // SECOND == cycle.at // SECOND:
-        return any(job.startswith(f"{one.event.cluster}.") for job in cycle.requested)
-    return one.event.at < cycle.at
+def _there(submission: RecordedSubmission, cycle: RecordedCycle) -> bool:
+    """Return True if a submission precedes the cycle; within the cycle's second, if it was offered."""
+    if submission.event.at // SECOND == cycle.at // SECOND:
+        return any(job.startswith(f"{submission.event.cluster}.") for job in cycle.requested)
+    return submission.event.at < cycle.at
 
 
-def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, list[int]]:
+def _statuses(submission: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, list[int]]:
     """Return status -> processes, without those still in the status of their submission."""
     last: dict[int, str] = {}
-    for move in one.moves:
-        behind = cycle.at // SECOND - move.at // SECOND
-        if behind > 0 or (behind == 0 and _before(one, move, last, cycle)):
+    for move in submission.moves:
+        seconds_before = cycle.at // SECOND - move.at // SECOND
+        if seconds_before > 0 or (seconds_before == 0 and _before(submission, move, last, cycle)):
             last[move.proc] = move.status
-    last |= dict.fromkeys(_began(one, cycle), "Idle")
-    found: dict[str, list[int]] = defaultdict(list)
+    last |= dict.fromkeys(_began(submission, cycle), "Idle")
+    procs_by_status: dict[str, list[int]] = defaultdict(list)
     for proc, status in sorted(last.items()):
-        if status != one.event.status and proc < one.event.count:
-            found[status].append(proc)
-    return found
+        if status != submission.event.status and proc < submission.event.count:
+            procs_by_status[status].append(proc)
+    return procs_by_status
 
 
 def _offered(statuses: Mapping[str, list[int]], again: int) -> Mapping[str, list[int]]:
-    """Return the processes without as many that ran or are done as were offered ``again``: these stand for the jobs
-    whose match could not be used, and that wait once more in the same cycle."""
-    others = [(name, proc) for name in ("Running", "Completed") for proc in statuses.get(name, ())]
-    waiting = set(others[:again])
+    """Return the processes, less as many running or completed ones as were offered ``again``: these represent the jobs
+    whose match could not be used, and which wait again in the same cycle."""
+    later_procs = [(name, proc) for name in ("Running", "Completed") for proc in statuses.get(name, ())]
+    waiting = set(later_procs[:again])
     return {name: [proc for proc in procs if (name, proc) not in waiting] for name, procs in statuses.items()}
 
 
-def status(one: RecordedSubmission, cycle: RecordedCycle, proc: int) -> str:
-    """Return the status of a job as the cycle found it."""
-    return next((name for name, procs in _statuses(one, cycle).items() if proc in procs), one.event.status)
+def status(submission: RecordedSubmission, cycle: RecordedCycle, proc: int) -> str:
+    """Return a job's status at the start of the cycle."""
+    return next(
+        (name for name, procs in _statuses(submission, cycle).items() if proc in procs), submission.event.status
+    )
 
 
-def _began(one: RecordedSubmission, cycle: RecordedCycle) -> set[int]:
-    """Return the processes that began within the cycle's second on a slot that it matched: they waited for it, whatever
-    else happened to them in that second. On dynamic slots, as many as there are matches of the slot that these were cut
-    from: a match may give a schedd more than one."""
-    left = Counter(told.slot for told in cycle.matches if told.submitter == one.event.submitter)
-    found: set[int] = set()
-    for move in one.moves:
-        if move.at // SECOND != cycle.at // SECOND or move.status != "Running" or move.proc in found:
+def _began(submission: RecordedSubmission, cycle: RecordedCycle) -> set[int]:
+    """Return the processes that began within the cycle's second on a slot that it matched: they were idle, whatever
+    else happened to them in that second. On dynamic slots, as many as there are matches of their partitionable slot: a
+    match may give a schedd more than one."""
+    remaining = Counter(match.slot for match in cycle.matches if match.submitter == submission.event.submitter)
+    procs: set[int] = set()
+    for move in submission.moves:
+        if move.at // SECOND != cycle.at // SECOND or move.status != "Running" or move.proc in procs:
             continue
-        slot = move.slot if left[move.slot] else parent(move.slot)
-        if left[slot]:
-            left[slot] -= slot != move.slot
-            found.add(move.proc)
-    return found
+        slot = move.slot if remaining[move.slot] else parent(move.slot)
+        if remaining[slot]:
+            remaining[slot] -= slot != move.slot
+            procs.add(move.proc)
+    return procs
 
 
-def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:
-    """Tell whether a move within the cycle's second precedes it."""
-    offered = f"{one.event.cluster}.{move.proc}" in cycle.requested
+def _before(submission: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:
+    """Return True if a move within the cycle's second precedes it."""
+    is_offered = f"{submission.event.cluster}.{move.proc}" in cycle.requested
     if move.status == "Running":
-        return bool(move.slot) and all(move.slot != told.slot for told in cycle.matches) and not offered
+        return bool(move.slot) and all(move.slot != match.slot for match in cycle.matches) and not is_offered
     if move.status == "Idle":
-        return offered
-    return not offered or last.get(move.proc, one.event.status) != "Idle"
+        return is_offered
+    return not is_offered or last.get(move.proc, submission.event.status) != "Idle"
 
 
 # -- Ranks
@@ -170,20 +176,20 @@ def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cyc
 Values = tuple[float, float, float]
 
 
-def ranks(found: DecidedCycle, job: str, slot: str) -> Values | None:
+def ranks(decided: DecidedCycle, job: str, slot: str) -> Values | None:
     """Return NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a slot (0 if no number), or None
     without the slot or job."""
-    state, context = found.state, found.context
-    pool = public_ads_of(state, found.caches, (context.now or 0) * SECOND, context, (), PublishedSlots)
+    state, context = decided.state, decided.context
+    pool = public_ads_of(state, decided.caches, (context.now or 0) * SECOND, context, (), PublishedSlots)
     number, _, proc = job.partition(".")
     cluster = state.clusters.get(int(number))
     if cluster is None or slot not in pool.places:
         return None
-    mine = ad_of(cluster.attributes(int(proc)) if int(proc) in cluster else cluster.ad)
-    its = pool.table.ad(pool.places[slot])
-    rules = settings_of(state, found.caches)
-    pre, post = (_value(rank, its, mine, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
-    return pre, _value(mine.get("Rank"), mine, its, context), post
+    job_ad = ad_of(cluster.attributes(int(proc)) if int(proc) in cluster else cluster.ad)
+    slot_ad = pool.table.ad(pool.places[slot])
+    rules = settings_of(state, decided.caches)
+    pre, post = (_value(rank, slot_ad, job_ad, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
+    return pre, _value(job_ad.get("Rank"), job_ad, slot_ad, context), post
 
 
 def _value(rank: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:

@@ -13,8 +13,8 @@ from .recording import clock
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Yield the report's lines: first what was excused, how often, and which share of the cycles that is. Every cycle,
-    sample and match that was not compared has its reason."""
+    """Yield the report's lines: first the excused differences, how often each occurred, and their share of the cycles.
+    Every cycle, sample and match that was not compared has its reason."""
     verdict = "nothing differs without a reason" if report.agrees else "something differs"
     yield f"{report.name}: {counted(report.cycles, 'cycle')} compared: {verdict}"
     for name, count in _excused(report).items():
@@ -25,35 +25,35 @@ def lines(report: Report) -> Iterator[str]:
     if report.named:
         yield f"  priorities in the negotiator's log: {_agreement(report.named)}"
     if report.started:
-        yield f"  {counted(report.started, 'sample')} told where an account goes on of which the records did not"
+        yield f"  {counted(report.started, 'sample')} restored an account that the records did not show"
     for why, count in _whys(report).items():
         yield f"  not compared, {counted(count, 'sample')}: {why}"
     yield (
         f"  matches: {report.matches}; the same by user and number {report.users}, by slot {report.slots}"
         f" ({report.share:.1%} were compared by slot), by the job's cluster {report.jobs}"
     )
-    for one in (*report.samples, *report.named):
-        if one.why is None and one.off >= DIGITS:
-            told = one.sample
-            really, here = (f"{number:.6g}" for number in (told.effective, one.effective))
-            yield f"  different: {clock(told.at)}, {told.where}: really {told.submitter} has {really}; here {here}"
+    for compared in (*report.samples, *report.named):
+        if compared.why is None and compared.off >= DIGITS:
+            sample = compared.sample
+            recorded, replayed = (f"{number:.6g}" for number in (sample.effective, compared.effective))
+            yield f"  different: {clock(sample.at)}, {sample.where}: {sample.submitter} has {recorded}; here {replayed}"
     for difference in report.differences:
         yield f"  {difference.reason or 'different'}: {difference}"
-    for words in report.submissions:
-        yield f"  not submitted here: {words}"
+    for submission in report.submissions:
+        yield f"  not submitted here: {submission}"
 
 
 def _excused(report: Report) -> Counter[str]:
-    return Counter(one.reason for one in report.differences if one.reason)
+    return Counter(difference.reason for difference in report.differences if difference.reason)
 
 
-def _agreement(some: tuple[ComparedSample, ...]) -> str:
-    known = sum(1 for one in some if one.why is None)
-    return f"{known} of {len(some)} compared, off by at most {off(some):.1e}"
+def _agreement(samples: tuple[ComparedSample, ...]) -> str:
+    known_count = sum(1 for sample in samples if sample.why is None)
+    return f"{known_count} of {len(samples)} compared, off by at most {off(samples):.1e}"
 
 
 def _whys(report: Report) -> Counter[str]:
-    return Counter(str(one.why) for one in (*report.samples, *report.named) if one.why is not None)
+    return Counter(str(sample.why) for sample in (*report.samples, *report.named) if sample.why is not None)
 
 
 def as_dict(report: Report) -> dict[str, object]:
@@ -67,10 +67,10 @@ def as_dict(report: Report) -> dict[str, object]:
         "cycles": report.cycles,
         "left_out": dict(report.left_out),
         "samples": len(report.samples),
-        "samples_compared": sum(1 for one in report.samples if one.why is None),
+        "samples_compared": sum(1 for sample in report.samples if sample.why is None),
         "samples_off": off(report.samples),
         "named": len(report.named),
-        "named_compared": sum(1 for one in report.named if one.why is None),
+        "named_compared": sum(1 for sample in report.named if sample.why is None),
         "named_off": off(report.named),
         "not_compared": dict(_whys(report)),
         "matches": report.matches,
@@ -80,15 +80,15 @@ def as_dict(report: Report) -> dict[str, object]:
         "compared_by_slot": report.share,
         "exceptions": [
             {
-                "at": one.at // 1_000_000,
-                "real": list(map(str, one.real)),
-                "ours": list(map(str, one.ours)),
-                "same_numbers": one.numbers,
-                "reason": one.reason,
-                "why": REASONS[one.reason].why if one.reason else "",
-                "against": list(one.against),
+                "at": sample.at // 1_000_000,
+                "real": list(map(str, sample.real)),
+                "ours": list(map(str, sample.ours)),
+                "same_numbers": sample.numbers,
+                "reason": sample.reason,
+                "why": REASONS[sample.reason].why if sample.reason else "",
+                "against": list(sample.against),
             }
-            for one in report.differences
+            for sample in report.differences
         ],
         "not_submitted": list(report.submissions),
     }

@@ -13,7 +13,7 @@ TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ([], "3 slots, 42 transitions: all equal"),
         (["--dialect", "manual"], "slot1@localhost, entry 4: really Claimed/Busy"),
@@ -22,10 +22,10 @@ TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
     ],
 )
 def test_a_recorded_pool_is_played_and_compared(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([str(TRACES / "01-plain"), *options])
-    assert said in capsys.readouterr().out
+    assert expected in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("cycles", [[], ["--cycles"]])
@@ -33,7 +33,7 @@ def test_a_recorded_pool_is_played_and_compared(
     ("file", "text", "complaint"),
     [
         ("StartLog", None, "there is no StartLog"),
-        ("StartLog", "", "tells of no slot that a startd made"),
+        ("StartLog", "", "has no slot that a startd made"),
         ("scenario.conf", "use FEA", "scenario.conf:1: 'use FEA' is no setting"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Map the commands to a startd, as its log names and numbers them, to stimuli."""
+"""Map the commands to a startd, by the names and numbers in its log, to stimuli."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ HOLDER: Final = "schedd"
 """The holder of all claims: one access point, whose name the log lacks."""
 ADMINISTRATOR: Final = "root"
 SCHEDULES: Final = ((20, "Fast"), (10, "Quick"))
-"""The least HowFast of each drain schedule; below them it is Graceful."""
+"""The lowest HowFast of each drain schedule; below them it is Graceful."""
 COMPLETION_NUMBERS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
-"""The numbers of ResumeOnCompletion; any other means nothing."""
+"""The numbers of ResumeOnCompletion; any other has no meaning."""
 COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
     "RELEASE_CLAIM": s.ReleaseClaim,
     "VACATE_CLAIM": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot),

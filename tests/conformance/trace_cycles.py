@@ -1,8 +1,6 @@
-"""Read golden traces of negotiation cycles from a folder of a real pool's records.
-
-``record`` joins the machines' events (replayed by ``trace_play``, as ours follow the recorded ones), the queue
-(``trace_queue``) and the negotiator (``trace_negotiator``). ``replay/conformance`` compares.
-"""
+"""Read golden traces of negotiation cycles from a folder of a real pool's records. ``record`` joins the machines'
+events (replayed by ``trace_play``, as ours follow the recorded ones), the queue (``trace_queue``) and the negotiator
+(``trace_negotiator``). ``replay/conformance`` compares."""
 
 from __future__ import annotations
 
@@ -43,19 +41,21 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
     :raises FileNotFoundError: it has no StartLog or no NegotiatorLog
     :raises ConfigError: its configuration is invalid
     """
-    found = trace(folder)
-    log, accounts = negotiator(found.files), AccountReader(found.files)
-    pool = list(_ended(_pool(found, dialect)))
-    domain = next((run.machine for run in found.runs), DOMAIN)
-    jobs, left_out = queue(found.files, domain, dialect, configuration(found.files, found.runs[0], 0), pool)
+    trace_files = trace(folder)
+    log, accounts = negotiator(trace_files.files), AccountReader(trace_files.files)
+    pool = list(_ended(_pool(trace_files, dialect)))
+    domain = next((run.machine for run in trace_files.runs), DOMAIN)
+    jobs, left_out = queue(
+        trace_files.files, domain, dialect, configuration(trace_files.files, trace_files.runs[0], 0), pool
+    )
     return NegotiatorRecording(
         folder.name,
         tuple(_counting(list(_limiting(pool, jobs)), jobs, log.cycles)),
-        tuple(_settings([*_configured(found, log.reconfigured), *accounts.factors, *log.settings])),
+        tuple(_settings([*_configured(trace_files, log.reconfigured), *accounts.factors, *log.settings])),
         tuple(jobs),
-        doubted(found.files, log.cycles),
+        doubted(trace_files.files, log.cycles),
         accounts.counted,
-        tuple(samples(found.files)),
+        tuple(samples(trace_files.files)),
         accounts.began,
         accounts.known,
         log.lost,
@@ -63,40 +63,40 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
     )
 
 
-def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
-    """Yield the events of a pool of ours to whose machines the same happened."""
-    founded = False
-    for run, moves in zip(found.runs, recorded(found), strict=True):
+def _pool(trace_files: Trace, dialect: str) -> Iterator[e.Event]:
+    """Yield the events of a Poolbook pool whose machines had the same events."""
+    has_founding = False
+    for run, moves in zip(trace_files.runs, recorded(trace_files), strict=True):
         if not run.slots:
             continue
-        play = TracePlay(found.files, run, dialect)
+        play = TracePlay(trace_files.files, run, dialect)
         play.moves()
-        settings = offered(configuration(found.files, run, 0))
+        settings = offered(configuration(trace_files.files, run, 0))
         for event in _timed((event for _, event in play.log.read()), moves):
             if isinstance(event, e.PoolFounded):
-                if not founded:
+                if not has_founding:
                     yield replace(event, settings={**event.settings, **settings})
-                founded = True
+                has_founding = True
             elif not isinstance(event, e.RequestAnswered):
                 yield event
 
 
 def _ended(pool: Iterable[e.Event]) -> Iterator[e.Event]:
-    """Yield the pool's events, and the end of each startd that was killed. It says nothing of it: its claims and slots
-    are gone when the next one comes."""
-    there: set[str] = set()
+    """Yield the pool's events, and the end of each startd that was killed. It logs no end: its claims and slots are
+    gone when the next one starts."""
+    present_slots: set[str] = set()
     claims: dict[str, e.ClaimMade] = {}
     for event in pool:
         match event:
-            case e.MachineJoined() if event.machine in there:
-                for made in claims.values():
-                    yield e.ClaimEnded(event.at, "left", event.stimulus, made.slot, made.claim, made.submitter, 0)
+            case e.MachineJoined() if event.machine in present_slots:
+                for claim in claims.values():
+                    yield e.ClaimEnded(event.at, "left", event.stimulus, claim.slot, claim.claim, claim.submitter, 0)
                 claims.clear()
                 yield e.MachineLeft(event.at, "left", event.stimulus, event.machine)
             case e.MachineJoined():
-                there.add(event.machine)
+                present_slots.add(event.machine)
             case e.MachineLeft():
-                there.discard(event.machine)
+                present_slots.discard(event.machine)
             case e.ClaimMade():
                 claims[event.slot] = event
             case e.ClaimEnded():
@@ -106,35 +106,35 @@ def _ended(pool: Iterable[e.Event]) -> Iterator[e.Event]:
 
 def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list[e.Event]:
     """Return the events, each transition at the real slot's instant, and the end of a drain at that of the first slot
-    which that lets go, unless that makes a log that cannot be folded."""
-    real: dict[str, deque[PlayedTransition]] = defaultdict(deque)
+    that it releases, unless that makes a log that cannot be folded."""
+    real_moves: dict[str, deque[PlayedTransition]] = defaultdict(deque)
     for move in moves:
-        real[move.slot].append(move)
-    own, found = list(events), list[e.Event]()
-    over: dict[str, int] = {}  #: machine -> where the end of its drain stands among those that are found
-    for event in own:
+        real_moves[move.slot].append(move)
+    events_list, ordered = list(events), list[e.Event]()
+    drain_ends: dict[str, int] = {}  #: machine -> the index of its drain's end in the result
+    for event in events_list:
         if isinstance(event, e.DrainTransitioned) and event.target == OPEN:
-            over[event.machine] = len(found)
+            drain_ends[event.machine] = len(ordered)
         if isinstance(event, e.SlotTransitioned):
-            same = real[event.slot]
-            while same and (same[0].source, same[0].target) != (event.source, event.target):
-                same.popleft()
-            if same:
-                event = replace(event, at=same.popleft().at)
-            place = over.pop(event.slot.partition("@")[2], None) if state(event.source) == "Drained" else None
+            slot_moves = real_moves[event.slot]
+            while slot_moves and (slot_moves[0].source, slot_moves[0].target) != (event.source, event.target):
+                slot_moves.popleft()
+            if slot_moves:
+                event = replace(event, at=slot_moves.popleft().at)
+            place = drain_ends.pop(event.slot.partition("@")[2], None) if state(event.source) == "Drained" else None
             if place is not None:
-                found[place] = replace(found[place], at=max(found[place].at, event.at))
-        found.append(event)
-    found = sorted(_in_turn(found), key=lambda one: one.at)
+                ordered[place] = replace(ordered[place], at=max(ordered[place].at, event.at))
+        ordered.append(event)
+    ordered = sorted(_in_turn(ordered), key=lambda one: one.at)
     try:
-        fold(enumerate(found, 1))
-    except KeyError:  # a slot would do something before it is there, or when it is gone
-        return own
-    return found
+        fold(enumerate(ordered, 1))
+    except KeyError:  # a slot would change before it exists, or after it is gone
+        return events_list
+    return ordered
 
 
 def _in_turn(events: Iterable[e.Event]) -> Iterator[e.Event]:
-    """Yield the events with none of a slot before those that it follows on."""
+    """Yield the events in an order in which no event of a slot precedes those that it depends on."""
     last: dict[str, int] = {}
     for event in events:
         slot = getattr(event, "slot", "")
@@ -147,35 +147,35 @@ def _in_turn(events: Iterable[e.Event]) -> Iterator[e.Event]:
 def _counting(
     pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission], cycles: Iterable[RecordedCycle]
 ) -> Iterator[e.Event]:
-    """Yield the pool's events, each claim with its job's submitter. A StartLog names the owner alone, who is not whom
-    nice users and members of accounting groups count for: of a job that is not known, the last match of the slot for
-    that owner tells it."""
-    submitters = {one.event.cluster: one.event.submitter for one in jobs}
-    matches = deque(told for cycle in cycles for told in cycle.matches)
+    """Yield the pool's events, each claim with its job's submitter. A StartLog names only the owner, who differs from
+    the submitter for nice users and members of accounting groups. If the job is unknown, the last match of the slot for
+    that owner has the submitter."""
+    submitters = {submission.event.cluster: submission.event.submitter for submission in jobs}
+    matches = deque(match for cycle in cycles for match in cycle.matches)
     matched: dict[tuple[str, str], str] = {}
     of_claims: dict[str, str] = {}
     for event in pool:
         if isinstance(event, e.ClaimMade | e.ClaimQueued):
             while matches and matches[0].at <= event.at:
-                told = matches.popleft()
-                for owner in (told.submitter, _owner(told.submitter)):
-                    matched[told.slot, owner] = told.submitter
-            known = submitters.get(int(event.job.partition(".")[0])) if event.job else None
+                match = matches.popleft()
+                for owner in (match.submitter, _owner(match.submitter)):
+                    matched[match.slot, owner] = match.submitter
+            submitter = submitters.get(int(event.job.partition(".")[0])) if event.job else None
             owned = event.slot, event.submitter
-            known = known or matched.get(owned) or matched.get((parent(event.slot), event.submitter))
-            of_claims[event.claim] = known or event.submitter
+            submitter = submitter or matched.get(owned) or matched.get((parent(event.slot), event.submitter))
+            of_claims[event.claim] = submitter or event.submitter
         if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimEnded):
             event = replace(event, submitter=of_claims.get(event.claim, event.submitter))
         if isinstance(event, e.ClaimMade):
-            event = replace(event, factor=0.0)  # the recorded pool's settings say what it is
+            event = replace(event, factor=0.0)  # the recorded pool's settings determine it
         yield event
 
 
 def _limiting(pool: Sequence[e.Event], jobs: Iterable[RecordedSubmission]) -> Iterator[e.Event]:
-    """Yield the pool's events, each claim with what it held of concurrency limits, as the real startd advertised it. It
-    looks up in the slot's ad what the job's lacks (EvalString in Claim::loadRequestInfo): so a job without limits holds
-    those of the one that it preempts."""
-    ads = {one.event.cluster: one.event.ad for one in jobs}
+    """Yield the pool's events, each claim with the concurrency limits that it held, as the real startd advertised them.
+    It looks up attributes that the job's ad lacks in the slot's ad (EvalString in Claim::loadRequestInfo): so a job
+    without limits holds those of the job that it preempts."""
+    ads = {submission.event.cluster: submission.event.ad for submission in jobs}
     slots = {event.slot: event.ad for event in pool if isinstance(event, e.SlotCreated)}
     of_claims: dict[str, str] = {}
     held: dict[str, str] = {}
@@ -183,8 +183,8 @@ def _limiting(pool: Sequence[e.Event], jobs: Iterable[RecordedSubmission]) -> It
         if isinstance(event, e.ClaimMade | e.ClaimQueued):
             if event.claim not in of_claims and event.job:
                 job, context = ads.get(int(event.job.partition(".")[0]), {}), Context(now=event.at // SECOND)
-                own = evaluated(ad_of(job), ad_of(slots.get(event.slot, {})), context)
-                of_claims[event.claim] = own if LIMITS in job else held.get(event.slot, "")
+                limits = evaluated(ad_of(job), ad_of(slots.get(event.slot, {})), context)
+                of_claims[event.claim] = limits if LIMITS in job else held.get(event.slot, "")
             event = replace(event, limits=of_claims.get(event.claim, ""))
         if isinstance(event, e.ClaimMade):
             held[event.slot] = event.limits
@@ -199,15 +199,15 @@ def _owner(submitter: str) -> str:
     return name.rpartition(".")[2] + at_sign + domain
 
 
-def _configured(found: Trace, heard: Sequence[int]) -> Iterator[e.Event]:
-    """Yield the reconfigurations whose text the folder has, when the negotiator ``heard`` of them."""
-    files, run = found.files, found.runs[0]
+def _configured(trace_files: Trace, heard_at: Sequence[int]) -> Iterator[e.Event]:
+    """Yield the reconfigurations whose text the folder has, at the instants at which the negotiator read them."""
+    files, run = trace_files.files, trace_files.runs[0]
     before = offered(configuration(files, run, 0))
     for number, at in enumerate(files.reconfigured, 1):
         if number < len(files.configurations):
             now = offered(configuration(files, run, number))
             changes = {name: now.get(name, "") for name in before | now if now.get(name) != before.get(name)}
-            at = next((one for one in heard if one >= at), at)
+            at = next((instant for instant in heard_at if instant >= at), at)
             yield e.PoolConfigured(at, "reconfigured", "", changes)
             before = now
 
@@ -216,8 +216,8 @@ def _settings(events: Iterable[e.Event]) -> Iterator[e.Event]:
     """Yield the events in order, without invalid settings."""
     for event in sorted(events, key=lambda one: one.at):
         if isinstance(event, e.PoolConfigured):
-            fit = {name: text for name, text in event.settings.items() if not unfit(name, text)}
-            if fit:
-                yield replace(event, settings=fit)
+            valid = {name: text for name, text in event.settings.items() if not unfit(name, text)}
+            if valid:
+                yield replace(event, settings=valid)
         else:
             yield event

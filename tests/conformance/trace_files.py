@@ -1,12 +1,12 @@
 """Read the files of a golden trace besides its StartLog.
 
-* ``timeline.txt``: each command with its time, as the person or script at the pool noted it. It gives the owner's
-  sensor readings ("owner file now"), and the order of snapshots and reconfigurations. Its times may have fractions.
-* ``scenario.conf``: the configuration, laid over ``BASE``. Other ``*.conf`` files are later configurations.
-* ``machine-ads-N.txt``: the output of condor_status -long at the N-th snapshot.
-* Job ads, from the histories, condor_q -long and job_queue.log. A job's final ad serves for its whole life.
+ * ``timeline.txt``: each command with its time, as noted by the person or script at the pool. It gives the owner's
+sensor readings ("owner file now"), and the order of snapshots and reconfigurations. Its times may have fractions.
+ * ``scenario.conf``: the configuration, merged over ``BASE``. Other ``*.conf`` files are later configurations.
+ * ``machine-ads-N.txt``: the output of condor_status -long at the N-th snapshot.
+ * Job ads, from the histories, condor_q -long and job_queue.log. A job's final ad serves for its whole life.
 
-Each file may be gzipped, and any but the StartLog may be missing.
+ Each file may be gzipped, and any but the StartLog may be missing.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ class TraceFiles:
         self.folder = folder
 
     def data(self, name: str) -> bytes | None:
-        """Return a file's bytes, unpacked; None if there is none of that name."""
-        plain, packed = self.folder / name, self.folder / f"{name}.gz"
-        if plain.is_file():
-            return plain.read_bytes()
-        return gzip.decompress(packed.read_bytes()) if packed.is_file() else None
+        """Return a file's bytes, unpacked, or None if the folder has no such file."""
+        unpacked, gzipped = self.folder / name, self.folder / f"{name}.gz"
+        if unpacked.is_file():
+            return unpacked.read_bytes()
+        return gzip.decompress(gzipped.read_bytes()) if gzipped.is_file() else None
 
     def names(self, pattern: str) -> list[str]:
         """Return the sorted names of the files that match a pattern, without ``.gz``."""
-        found = {path.name.removesuffix(".gz") for end in ("", ".gz") for path in self.folder.glob(pattern + end)}
-        return sorted(found)
+        names = {path.name.removesuffix(".gz") for end in ("", ".gz") for path in self.folder.glob(pattern + end)}
+        return sorted(names)
 
     def text(self, name: str) -> str:
         return (self.data(name) or b"").decode("utf-8", "replace")
@@ -98,17 +98,17 @@ class TraceFiles:
         """The timeline's dated lines, in order, without the commands' further output."""
         entries = []
         for line in self.text("timeline.txt").splitlines():
-            if found := _ENTRY.match(line):
-                at = datetime.strptime(found[1], "%m/%d/%y %H:%M:%S").replace(tzinfo=UTC)
-                within = int((found[2] or "").ljust(6, "0"))
-                entries.append(TimelineEntry(int(at.timestamp()) * SECOND + within, found[3]))
+            if match := _ENTRY.match(line):
+                at = datetime.strptime(match[1], "%m/%d/%y %H:%M:%S").replace(tzinfo=UTC)
+                microseconds = int((match[2] or "").ljust(6, "0"))
+                entries.append(TimelineEntry(int(at.timestamp()) * SECOND + microseconds, match[3]))
         return entries
 
     @cached_property
     def owner_told(self) -> list[tuple[int, Ad]]:
         """The instants at which the owner's sensor got new readings, with the readings."""
-        told = ((entry.at, _TOLD.match(entry.words)) for entry in self.timeline)
-        return [(at, dict(_PAIR.findall(found[1]))) for at, found in told if found]
+        readings = ((entry.at, _TOLD.match(entry.words)) for entry in self.timeline)
+        return [(at, dict(_PAIR.findall(match[1]))) for at, match in readings if match]
 
     @cached_property
     def reconfigured(self) -> list[int]:
@@ -127,7 +127,7 @@ class TraceFiles:
     @cached_property
     def snapshots(self) -> list[AdSnapshot]:
         """The timeline's snapshots whose machine ads the folder has."""
-        found, reconfigurations = [], 0
+        snapshots, reconfigurations = [], 0
         for entry in self.timeline:
             if _RECONFIGURED.match(entry.words):
                 reconfigurations += 1
@@ -136,8 +136,8 @@ class TraceFiles:
                 ads = [ad for ad in self.ads(name) if ad.get("SlotType", "").lower() in _STATIC]
                 if ads:
                     at = int(ads[0].get("MyCurrentTime", "0")) * SECOND
-                    found.append(AdSnapshot(at, tuple(ads), reconfigurations))
-        return found
+                    snapshots.append(AdSnapshot(at, tuple(ads), reconfigurations))
+        return snapshots
 
     def ads(self, name: str) -> Iterator[Ad]:
         """Yield the ads of a file, as attribute -> expression text."""
@@ -147,12 +147,12 @@ class TraceFiles:
         events, _ = AdsReader(source(name, "job_ads"), None, 0).read(ended(data))
         for event in events:
             if isinstance(event, AdsKept):
-                for kept in unpack(event):
-                    yield dict(line.split(" = ", 1) for line in kept.text.split("\n") if " = " in line)
+                for ad in unpack(event):
+                    yield dict(line.split(" = ", 1) for line in ad.text.split("\n") if " = " in line)
 
     def _queue(self) -> Iterator[Ad]:
-        """Yield the ads of all jobs that job_queue.log tells of, each over its cluster's. A job that left the queue
-        keeps its last ad."""
+        """Yield the ads of all jobs in job_queue.log, each merged over its cluster's. A job that left the queue keeps
+        its last ad."""
         events, _ = TableReader(source(QUEUE, "queue"), None, 0).read(ended(self.data(QUEUE) or b""))
         ads: dict[str, Ad] = defaultdict(dict)
         for event in events:
@@ -177,7 +177,7 @@ class TraceFiles:
 
 
 def number(ads: tuple[Ad, ...], name: str) -> float | None:
-    """Return the least number that an ad has for an attribute, or None."""
+    """Return the smallest number that an ad has for an attribute, or None."""
     values = []
     for ad in ads:
         with suppress(ValueError):
@@ -186,10 +186,10 @@ def number(ads: tuple[Ad, ...], name: str) -> float | None:
 
 
 def source(name: str, kind: str, machine: str = "", modified: float = 0.0) -> SourceFile:
-    """Return a file as the readers of HTCondor's files take it: its times are in UTC."""
+    """Return a file in the form that the readers of HTCondor's files take: its times are in UTC."""
     return SourceFile(1, name, kind, machine, UTC, modified, 1 << 62)
 
 
 def ended(data: bytes) -> bytes:
-    """Return the data with its last line ended, as readers take no other."""
+    """Return the data with a newline at its end, which the readers require."""
     return data if data.endswith(b"\n") else data + b"\n"

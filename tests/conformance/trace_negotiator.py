@@ -67,7 +67,7 @@ _LIMITED: Final = (
     r"Reached submitter resource limit: .*",
     r"Over submitter resource limit .*",
 )
-"""Messages about a submitter that has jobs although none is requested: its share or ceiling is in the way."""
+"""Messages about a submitter that has jobs although none is requested, because of its share or ceiling."""
 _LIST: Final = re.compile(r"autocluster (\d+) \(request count 1 of (\d+)\)")
 _MORE: Rows = (
     (r"Phase 2: +Performing accounting \.\.\.", "_accounting"),
@@ -84,7 +84,7 @@ _MORE: Rows = (
 
 @define
 class _RequestList:
-    """A list of jobs that are alike, as a schedd offers it: its first job, how many, and how many got a slot."""
+    """A list of similar jobs, as a schedd offers it: its first job, how many, and how many got a slot."""
 
     cluster: int
     first: int
@@ -92,7 +92,7 @@ class _RequestList:
     matched: int = 0
 
     def again(self, following: _RequestList) -> int:
-        """Return how many jobs of this list that got a slot are in the one that follows it."""
+        """Return how many jobs of this list that got a slot are in the next list."""
         if following.cluster != self.cluster:
             return 0
         more = following.count - (self.count - self.matched)
@@ -124,13 +124,13 @@ class _Cycle:
         return RecordedCycle(
             self.at, tuple(self.matches), tuple(self.asked), frozenset(self.requested), self.usage, self.effective,
             self.whole, self.after, self.until, self.ended, tuple(self.doubts),
-            {user: frozenset(words) for user, words in self.refused.items()}, dict(self.again), self.demand,
+            {user: frozenset(reasons) for user, reasons in self.refused.items()}, dict(self.again), self.demand,
         )  # fmt: skip
 
 
 class CycleReader(NegotiatorLogReader):
-    """Reads a NegotiatorLog for a trace. ``lost`` counts cycles without an accounting: their beginning was taken out,
-    or they were aborted before it. ``reconfigured``: the instants at which it read its configuration again."""
+    """Reads a NegotiatorLog for a trace. ``lost`` counts cycles without an accounting: their beginning was cut out, or
+    they were aborted before it. ``reconfigured``: the instants at which it read its configuration again."""
 
     PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
 
@@ -145,11 +145,11 @@ class CycleReader(NegotiatorLogReader):
 
     @property
     def cycles(self) -> tuple[RecordedCycle, ...]:
-        return tuple(one.happened() for one in self._all if one.at)
+        return tuple(cycle.happened() for cycle in self._all if cycle.at)
 
     @property
     def lost(self) -> int:
-        return sum(1 for one in self._all if not one.at)
+        return sum(1 for cycle in self._all if not cycle.at)
 
     def _forget(self) -> None:
         """Drop the state: lines are missing, or another negotiator starts."""
@@ -181,31 +181,31 @@ class CycleReader(NegotiatorLogReader):
         self._cut = False
 
     def _accounting(self, said: LogMessage) -> None:
-        """Set the cycle's instant: priorities are updated behind the last of these lines."""
+        """Set the cycle's instant: priorities are updated after the last of these lines."""
         self._now.at, self._now.until = said.at, 0
 
     def _finish(self, said: LogMessage) -> None:
         self._now.ended = said.at
         self._now.whole = "cycle" in self._remembered and not said.what
-        self._now.asked = {user: None for user, offered in self._now.asked.items() if offered is not False}
+        self._now.asked = {user: None for user, has_jobs in self._now.asked.items() if has_jobs is not False}
         super()._finish(said)
 
     def _prefetching(self, said: LogMessage) -> None:
         self._now.asked.setdefault(said["user"])
 
     def _prefetched(self, said: LogMessage) -> None:
-        """Keep only the submitters that are negotiated with, if some access points did not answer."""
+        """Keep only the submitters with whom the cycle negotiates, if some access points did not answer."""
         if said["tried"] != said["got"]:
-            self._now.asked = {user: offered for user, offered in self._now.asked.items() if offered}
+            self._now.asked = {user: has_jobs for user, has_jobs in self._now.asked.items() if has_jobs}
 
     def _skipped(self, said: LogMessage) -> None:
-        """Drop a submitter whose ad has no idle jobs, whatever its access point has just said."""
+        """Drop a submitter whose ad has no idle jobs, despite the access point's last message."""
         self._now.asked.pop(said["user"], None)
 
     def _done(self, said: LogMessage) -> None:
-        """No submitter is left with a job: whoever was only prefetched offered nothing, though a usual log does not say
-        that it was skipped. Without a share or a slot it would be left."""
-        self._now.asked = {user: offered or False for user, offered in self._now.asked.items()}
+        """No submitter has any jobs left: those that were only prefetched offered nothing, though a usual log does not
+        report that they were skipped. Without a share or a slot they would remain."""
+        self._now.asked = {user: has_jobs or False for user, has_jobs in self._now.asked.items()}
 
     def _negotiating(self, said: LogMessage) -> None:
         super()._negotiating(said)
@@ -218,7 +218,7 @@ class CycleReader(NegotiatorLogReader):
             self._now.refused[self._remembered["user"]].add(said.found[0].strip())
 
     def _demand(self, said: LogMessage) -> None:
-        """What a group requests in the first round is what its submitters' ads ask for: some are seconds old."""
+        """Take a group's request in the first round from its submitters' ads: some are seconds old."""
         self._now.demand.setdefault(said["group"], float(said["requested"]))
 
     def _request(self, said: LogMessage) -> None:
@@ -228,34 +228,34 @@ class CycleReader(NegotiatorLogReader):
             return
         user = self._remembered["user"]
         self._now.asked[user] = True
-        if found := _LIST.search(said.found[0]):
-            here = _RequestList(int(said["cluster"]), int(said["proc"]), int(found[2]))
-            before = self._now.lists.get((user, found[1]))
-            self._now.again[here.cluster] += 0 if before is None else before.again(here)
-            self._now.lists[user, found[1]] = here
-            self._remembered["list"] = [user, found[1]]
+        if match := _LIST.search(said.found[0]):
+            request_list = _RequestList(int(said["cluster"]), int(said["proc"]), int(match[2]))
+            before = self._now.lists.get((user, match[1]))
+            self._now.again[request_list.cluster] += 0 if before is None else before.again(request_list)
+            self._now.lists[user, match[1]] = request_list
+            self._remembered["list"] = [user, match[1]]
 
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         super().job(said, what, facts, job)
         if what == "matched":
             user, slot = facts["user"], facts["slot"]
-            told = RecordedMatch(said.at, user, slot, preempted(facts), job or said["job"])
-            self._now.matches.append(told)
-            self._doubt(told)
-            if (of := tuple(self._remembered.get("list", ()))) in self._now.lists:
-                self._now.lists[of].matched += 1
+            match = RecordedMatch(said.at, user, slot, preempted(facts), job or said["job"])
+            self._now.matches.append(match)
+            self._doubt(match)
+            if (list_id := tuple(self._remembered.get("list", ()))) in self._now.lists:
+                self._now.lists[list_id].matched += 1
         elif what == "rejected":
             self._now.refused[facts["user"]].add(facts["words"])
 
-    def _doubt(self, told: RecordedMatch) -> None:
-        """Note what the lines before a match say otherwise: with whom it negotiates, and about which job."""
-        user, job = (self._remembered.get(name, "nobody") for name in ("user", "job"))
+    def _doubt(self, match: RecordedMatch) -> None:
+        """Note contradictions in the lines before a match: the submitter in negotiation, and the job."""
+        user, job = (self._remembered.get(name, "none") for name in ("user", "job"))
         if "cycle" not in self._remembered:
-            self._now.doubts.append(f"{told.slot} was matched outside of a cycle")
-        elif user != told.submitter:
-            self._now.doubts.append(f"{told.slot} was matched for {told.submitter} while it negotiated with {user}")
-        elif job != told.job:
-            self._now.doubts.append(f"{told.slot} was matched for job {told.job} although {job} was requested")
+            self._now.doubts.append(f"{match.slot} was matched outside of a cycle")
+        elif user != match.submitter:
+            self._now.doubts.append(f"{match.slot} was matched for {match.submitter} while it negotiated with {user}")
+        elif job != match.job:
+            self._now.doubts.append(f"{match.slot} was matched for job {match.job} although {job} was requested")
 
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
         if what == "slice":
@@ -266,9 +266,9 @@ class CycleReader(NegotiatorLogReader):
             self.settings.append(_set(self._from(at), user, facts["what"], facts["value"]))
 
     def _from(self, at: int) -> int:
-        """Return the instant of a setting: behind an accounting of the same second it counts from the next cycle on."""
-        late = bool(self._all) and self._all[-1].at == at
-        return at + late
+        """Return the instant of a setting: after an accounting of the same second it counts from the next cycle on."""
+        in_same_second = bool(self._all) and self._all[-1].at == at
+        return at + in_same_second
 
     def _reconfigured(self, said: LogMessage) -> None:
         super()._reconfigured(said)
@@ -307,7 +307,7 @@ class _Matches(MatchLogReader):
         super().__init__(source(MATCH_LOG, "matchlog"), None, 0)
         self.matches: list[RecordedMatch] = []
         self.refused: list[tuple[int, str, str]] = []
-        """Of each rejection the instant, the submitter and the reason."""
+        """The instant, the submitter and the reason of each rejection."""
         self.read(ended(data))
 
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
@@ -319,10 +319,10 @@ class _Matches(MatchLogReader):
 
 def doubted(files: TraceFiles, cycles: Sequence[RecordedCycle]) -> tuple[RecordedCycle, ...]:
     """Return the cycles, each with the rejections of the MatchLog, and the matches that only one of the NegotiatorLog
-    and the MatchLog tells of. Beside a cycle of which one of them tells nothing, a part of it may be cut out."""
+    and the MatchLog has. Next to a cycle that is missing in one of them, part of a cycle may be cut out."""
     by_cycle: dict[int, Counter[tuple[str, str, str]]] = defaultdict(Counter)
-    refused: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    instants = [one.at for one in cycles]
+    rejections: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    instants = [cycle.at for cycle in cycles]
 
     def cycle_of(at: int) -> int:
         place = bisect_right(instants, at) - 1
@@ -332,31 +332,36 @@ def doubted(files: TraceFiles, cycles: Sequence[RecordedCycle]) -> tuple[Recorde
     for match in log.matches:
         if at := cycle_of(match.at):
             by_cycle[at][match.job, match.submitter, match.slot] += 1
-    for instant, user, words in log.refused:
-        refused[cycle_of(instant)][user].add(words)
-    cycles = [evolve(one, refused=_joined(one.refused, refused[one.at])) for one in cycles]
-    own = {one.at: Counter((match.job, match.submitter, match.slot) for match in one.matches) for one in cycles}
-    matching = [at for at in instants if own[at]]
-    told = {
+    for instant, user, reason in log.refused:
+        rejections[cycle_of(instant)][user].add(reason)
+    cycles = [evolve(cycle, refused=_joined(cycle.refused, rejections[cycle.at])) for cycle in cycles]
+    matches_by_cycle = {
+        cycle.at: Counter((match.job, match.submitter, match.slot) for match in cycle.matches) for cycle in cycles
+    }
+    matching = [at for at in instants if matches_by_cycle[at]]
+    other_matches = {
         at
         for before, at, after in zip([0, *matching], matching, [*matching[1:], 0], strict=False)
-        if all(not one or by_cycle[one] for one in (before, at, after))
+        if all(not cycle or by_cycle[cycle] for cycle in (before, at, after))
     }
     return tuple(
-        evolve(one, doubts=(*one.doubts, *_alone(own[one.at], by_cycle[one.at])))
-        if one.whole and one.at in told
-        else one
-        for one in cycles
+        evolve(cycle, doubts=(*cycle.doubts, *_alone(matches_by_cycle[cycle.at], by_cycle[cycle.at])))
+        if cycle.whole and cycle.at in other_matches
+        else cycle
+        for cycle in cycles
     )
 
 
-def _joined(some: Mapping[str, Set[str]], others: Mapping[str, Set[str]]) -> Mapping[str, frozenset[str]]:
-    return {user: frozenset(some.get(user, ())) | others.get(user, frozenset()) for user in some.keys() | others.keys()}
+def _joined(rejections: Mapping[str, Set[str]], others: Mapping[str, Set[str]]) -> Mapping[str, frozenset[str]]:
+    return {
+        user: frozenset(rejections.get(user, ())) | others.get(user, frozenset())
+        for user in rejections.keys() | others.keys()
+    }
 
 
-def _alone(own: Counter[tuple[str, str, str]], other: Counter[tuple[str, str, str]]) -> Iterator[str]:
-    for name, some in ((LOG, own - other), (MATCH_LOG, other - own)):
-        for job, user, slot in some:
+def _alone(log_matches: Counter[tuple[str, str, str]], other: Counter[tuple[str, str, str]]) -> Iterator[str]:
+    for name, matches in ((LOG, log_matches - other), (MATCH_LOG, other - log_matches)):
+        for job, user, slot in matches:
             yield f"only the {name} has {slot} matched for {user}, job {job}"
 
 
@@ -387,8 +392,10 @@ class AccountReader:
             if not isinstance(event, TableWritten):
                 continue
             ads = _written(event)
-            again = _updated(ads) and _updated(first)
-            begins = begins and not again and event.operations[:1] != () and event.operations[0][0] != BEGIN_TRANSACTION
+            is_next = _updated(ads) and _updated(first)
+            begins = (
+                begins and not is_next and event.operations[:1] != () and event.operations[0][0] != BEGIN_TRANSACTION
+            )
             if begins:
                 for key, ad in ads.items():
                     first.setdefault(key, {}).update(ad)
@@ -403,10 +410,10 @@ class AccountReader:
         self._keep(now)
         self._begins(first)
 
-    def _keep(self, one: _AccountingRead) -> None:
-        if one.at:
-            known = self.counted.get(one.at)
-            self.counted[one.at] = one.counted(known.after if known else 0)
+    def _keep(self, accounting: _AccountingRead) -> None:
+        if accounting.at:
+            previous = self.counted.get(accounting.at)
+            self.counted[accounting.at] = accounting.counted(previous.after if previous else 0)
 
     def _begins(self, first: dict[str, Ad]) -> None:
         at = _updated(first)
@@ -453,20 +460,20 @@ _RESOURCE: Final = "Resource."
 
 
 def _written(event: TableWritten) -> dict[str, Ad]:
-    """Return what a transaction sets, by the keys of the ads."""
-    found: dict[str, Ad] = {}
+    """Return what a transaction sets, by ad key."""
+    ads: dict[str, Ad] = {}
     for operation, key, name, text in event.operations:
         if operation == SET_ATTRIBUTE:
-            found.setdefault(key, {})[name] = text
-    return found
+            ads.setdefault(key, {})[name] = text
+    return ads
 
 
 def _number(ad: Ad, name: str, otherwise: float) -> float:
     """Return a number of the table; `otherwise` if it is missing or damaged."""
     with suppress(ValueError):
-        found = float(ad.get(name, otherwise))
-        if isfinite(found):
-            return found
+        value = float(ad.get(name, otherwise))
+        if isfinite(value):
+            return value
     return otherwise
 
 
@@ -485,12 +492,12 @@ def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[CountedClaim, int]]:
 
 
 def _numbers(ads: Mapping[str, Ad], name: str) -> dict[str, float]:
-    found = {
+    numbers = {
         key.removeprefix(_CUSTOMER): _number(ad, name, nan)
         for key, ad in ads.items()
         if key.startswith(_CUSTOMER) and name in ad and "@" in key
     }
-    return {key: number for key, number in found.items() if not isnan(number)}
+    return {key: number for key, number in numbers.items() if not isnan(number)}
 
 
 def _known(user: str, ad: Ad) -> KnownAccount:
@@ -507,14 +514,14 @@ def _known(user: str, ad: Ad) -> KnownAccount:
 
 def samples(files: TraceFiles) -> Iterator[UserprioSample]:
     """Yield the samples of condor_userprio -l in the order of the files, without accounting groups."""
-    for where in files.names("userprio-*.txt"):
-        for ad in files.ads(where):
+    for file_name in files.names("userprio-*.txt"):
+        for ad in files.ads(file_name):
             if ad.get("IsAccountingGroup", "true").lower() == "true" or "LastUpdate" not in ad:
                 continue
             with suppress(ValueError, KeyError):
                 yield UserprioSample(
                     int(ad["LastUpdate"]) * SECOND,
-                    where,
+                    file_name,
                     unquoted(ad["Name"]),
                     float(ad["Priority"]),
                     float(ad["PriorityFactor"]),

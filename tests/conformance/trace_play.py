@@ -1,10 +1,10 @@
-"""Replay a golden trace's stimuli to a machine of ours and collect its slots' transitions.
+"""Replay a golden trace's stimuli on one of our machines and collect its slots' transitions. The live engine decides,
+in a virtual world, under the trace's configuration.
 
-The live engine decides, in a virtual world, under the trace's configuration. When the startd evaluated its policy is
-part of the trace. The log shows it ("eval_policy state should be") only if it had an effect, or if everything is
-logged. So one rule adds evaluations: in a second without a logged one there is one at its beginning, if the interval in
-force (POLLING_INTERVAL while a slot is claimed, else UPDATE_INTERVAL) has passed since the last. A due timer fires
-where the log shows it, or else at the end of its second.
+ The trace includes when the startd evaluated its policy. The log shows it ("eval_policy state should be") only if it
+had an effect, or if everything is logged. So one rule adds evaluations: in a second without a logged one there is one
+at its beginning, if the interval in force (POLLING_INTERVAL while a slot is claimed, else UPDATE_INTERVAL) has passed
+since the last. A due timer fires where the log shows it, or else at the end of its second.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RefusedStimulus:
 
 
 class TracePlay:
-    """The replay of one startd's run on a machine of ours."""
+    """The replay of one startd's run on one of our machines."""
 
     def __init__(self, files: TraceFiles, run: StartdRun, dialect: str) -> None:
         self.files, self.run = files, run
@@ -68,12 +68,12 @@ class TracePlay:
 
     def moves(self) -> list[PlayedTransition]:
         """Replay the run, and return the slots' transitions."""
-        own = {one.at: one for one in sensed(self.files, self.run)}
+        readings = {reading.at: reading for reading in sensed(self.files, self.run)}
         steps = deque(self.run.steps)
         for second in range(self.run.began, self.run.ended + SECOND, SECOND):
             self.world.clock = second
-            if second in own:
-                self._sense(own[second])
+            if second in readings:
+                self._sense(readings[second])
             now = []
             while steps and steps[0].at <= second:
                 now.append(steps.popleft())
@@ -93,13 +93,13 @@ class TracePlay:
         return machine is not None and self.world.clock >= self.looked + interval(self.engine.state, machine)
 
     def _take(self, step: TraceStep) -> None:
-        what = step.what
-        if isinstance(what, PublishedReadings):
-            self._publish(evolve(self.readings, attributes={**self.readings.attributes, **what.attributes}))
-        elif isinstance(what, Reconfigured):
-            self._reconfigure(what.number, step.line)
+        stimulus = step.what
+        if isinstance(stimulus, PublishedReadings):
+            self._publish(evolve(self.readings, attributes={**self.readings.attributes, **stimulus.attributes}))
+        elif isinstance(stimulus, Reconfigured):
+            self._reconfigure(stimulus.number, step.line)
         else:
-            self._tell(what, step.line)
+            self._tell(stimulus, step.line)
 
     def _sense(self, said: SensorReading) -> None:
         self._publish(evolve(self.readings, load=said.load, last_input=said.last_input, last_console=said.last_console))
@@ -115,22 +115,22 @@ class TracePlay:
             now = configuration(self.files, self.run, number)
             self._tell(reconfigured(f"configuration-{number}", machine, slots, now, self.equipment), line)
 
-    def _tell(self, what: s.Stimulus, line: int) -> None:
-        if isinstance(what, s.EvaluatePolicies):
+    def _tell(self, stimulus: s.Stimulus, line: int) -> None:
+        if isinstance(stimulus, s.EvaluatePolicies):
             self.looked = self.world.clock
-        (answer,) = self.engine.handle([what])
+        (answer,) = self.engine.handle([stimulus])
         if answer.refusal:
-            self.refused.append(RefusedStimulus(line, type(what).__name__, answer.refusal))
+            self.refused.append(RefusedStimulus(line, type(stimulus).__name__, answer.refusal))
 
 
 def _moves(events: Iterable[Event]) -> Iterator[PlayedTransition]:
-    """Yield the transitions of a log, including a merged dynamic slot's deletion, as a StartLog has it."""
-    pairs: dict[str, str] = {}
+    """Yield the transitions of a log, including a merged dynamic slot's deletion, in the form of a StartLog."""
+    merged: dict[str, str] = {}
     for event in events:
         if isinstance(event, SlotTransitioned):
-            pairs[event.slot] = event.target
+            merged[event.slot] = event.target
             yield PlayedTransition(event.at, event.slot, event.source, event.target, event.row, event.cause)
         elif isinstance(event, SlotDestroyed) and event.cause == "merged":
-            pair = pairs.pop(event.slot, INITIAL_PAIR)
+            pair = merged.pop(event.slot, INITIAL_PAIR)
             row = classify(HTCONDOR_25, pair, DELETED)
             yield PlayedTransition(event.at, event.slot, pair, DELETED, row[0].number if row else "", event.cause)

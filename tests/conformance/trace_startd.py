@@ -1,12 +1,12 @@
-"""Extract the stimuli of a golden trace from the log of its startd.
+"""Extract the stimuli of a golden trace from the log of its startd. Lines about requests to the startd, its starters
+and its timers become stimuli. Lines about its decisions (the transitions, and its policy's reasons) do not: ours has to
+decide them. So IS_OWNER, PREEMPT, SUSPEND, CONTINUE and KILL, the end of a retirement, of a claim's worklife or of a
+drain leave no stimulus. An ``EvaluatePolicies`` marks each evaluation of the policy in the log, whatever its result.
+Lines about refused requests have too little detail and are omitted.
 
-Lines about requests to the startd, its starters and its timers become stimuli. Lines about its decisions (the
-transitions, and its policy's reasons) do not: ours has to decide them. So IS_OWNER, PREEMPT, SUSPEND, CONTINUE and
-KILL, the end of a retirement, of a claim's worklife or of a drain leave no stimulus. Where the log shows an evaluation
-of the policy, an ``EvaluatePolicies`` stands, whatever the policy said. Refused requests say too little of themselves
-and are left out. All lines of a second happen at that second, in their order: most logs are no finer, nor is the
-startd's policy. Where log and timeline are finer (D_SUB_SECOND), they tell which of the readings of one second a run of
-the owner's sensor found; else a run found those of the seconds before.
+ All lines of a second happen at that second, in order: neither most logs nor the startd's policy have a finer
+resolution. If log and timeline do (D_SUB_SECOND), they determine which of the readings of one second a run of the
+owner's sensor found; otherwise a run found those of earlier seconds.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ MACHINE: Final = "localhost"
 
 @define
 class _StartdSlot:
-    """A slot as far as it is known at a line."""
+    """The known state of a slot at a line."""
 
     request: int = 0  #: the line of its last claim's request (0: complete)
     waiting: bool = False  #: whether that is a better match, which has to wait
-    accepted: bool = False  #: whether another was accepted at once
+    accepted: bool = False  #: whether another was accepted immediately
     user: str = ""
     job: str = ""  #: the last one to start
     starter: str = ""
-    reaped: bool = False  #: the starter is, before all that it started is gone
+    reaped: bool = False  #: the starter is, before its processes are gone
     lease: int = LEASE
     matched: bool = False
     benchmarking: int = 0
     amounts: Ad = Factory(dict)
     going: list[str] = Factory(list)
-    """Of a partitionable slot: the dynamic ones that go for its next claim."""
+    """For a partitionable slot: the dynamic slots preempted by its next claim."""
     awaited: int = 0  #: how many more of these are to come
 
 
@@ -59,18 +59,19 @@ class StimulusExtraction:
         run: StartdRun,
         jobs: Mapping[str, Ad],
         owner: list[tuple[int, Ad]],
-        rest: Mapping[int, Ad],
+        request_attributes: Mapping[int, Ad],
         ends_told: bool,
     ) -> None:
         self.run = run
         self.jobs = jobs
         self.owner = list(owner)
         self.fine = any(at % SECOND for at, _ in owner)
-        """Whether the owner's readings are dated within their seconds; and the log's lines, once one says so."""
+        """Whether the owner's readings have times within their seconds; and the log's lines, once one has such a time.
+        """
         self.within = 0
         """How far into its second the line is, in microseconds."""
-        self.rest = rest
-        """Line of a record -> the attributes in the lines behind it."""
+        self.rest = request_attributes
+        """Line of a record -> the attributes in the following lines."""
         self.known: dict[str, _StartdSlot] = {}
         self.starters: dict[str, str] = {}
         self.reconfigured = run.configured
@@ -79,30 +80,30 @@ class StimulusExtraction:
         """The starts of the owner's sensor: its last run, and its last finished run (microseconds; 0: not logged)."""
         self.running: dict[str, int] = {}
         self.ends_told = ends_told
-        """The sensors that run, with their starts, and whether the log tells the ends of their runs."""
+        """The sensors that run, with their starts, and whether the log records the ends of their runs."""
         self.peaceful = False
         self.freed = ("", 0)
-        """The slot whose starter has just exited, and when: what its policy decides then, it decides for it alone."""
+        """The slot whose starter has just exited, and when: decisions of its policy then are for it alone."""
         self.walked: dict[str, str] = {}
-        """The slots that the last round of the policy was seen to look at, and the activity that it decided on."""
+        """The slots that the last evaluation of the policy looked at, and the activity that it decided."""
         self.line, self.at = 0, 0
 
     def take(self, line: int, instant: int, text: str) -> None:
         self.within = instant % SECOND
         self.line, self.at = line, instant - self.within
         self._overdue()
-        found = _OF_SLOT.match(text)
-        name, said = (found[1], found[2]) if found else ("", text)
-        for pattern, handler in _LINES if found else _GENERAL:
-            match = pattern.match(said)
+        slot_match = _OF_SLOT.match(text)
+        name, message = (slot_match[1], slot_match[2]) if slot_match else ("", text)
+        for pattern, handler in _LINES if slot_match else _GENERAL:
+            match = pattern.match(message)
             if match:
                 handler(self, name, match)
                 return
 
     # -- Steps
 
-    def _step(self, what: s.Stimulus | PublishedReadings | Reconfigured) -> None:
-        self.run.steps.append(TraceStep(self.at, self.line, what))
+    def _step(self, stimulus: s.Stimulus | PublishedReadings | Reconfigured) -> None:
+        self.run.steps.append(TraceStep(self.at, self.line, stimulus))
 
     def _id(self, kind: str) -> str:
         return f"{kind}-{self.line}"
@@ -115,56 +116,56 @@ class StimulusExtraction:
 
     # -- Policy and timers
 
-    def on_decided(self, name: str, found: re.Match[str]) -> None:
-        """Take a decision of the policy, perhaps on what the owner's sensor got just before it ran."""
+    def on_decided(self, name: str, match: re.Match[str]) -> None:
+        """Take a decision of the policy, perhaps on the reading that the owner's sensor got just before."""
         self._publish(self.seen if self._dated() else self.seen - self.seen % SECOND)
         if self.freed != (name, self.at):
-            self.on_look(name, found)
+            self.on_look(name, match)
 
-    def on_look(self, name: str, found: re.Match[str]) -> None:
-        """Evaluate the policy: once for a walk over the slots, and not as the machine joins, which does so itself."""
+    def on_look(self, name: str, match: re.Match[str]) -> None:
+        """Evaluate the policy: once for a walk over the slots, and not when the machine joins, which does so itself."""
         self.freed = ("", 0)
         if not self._walks(name) and self.at != self.run.began:
             self.walked.clear()
             self._step(s.EvaluatePolicies(self._id("round"), (self.run.machine,)))
         self.walked.pop(name, None)
-        self.walked[name] = found[1] if found.re.groups else ""
+        self.walked[name] = match[1] if match.re.groups else ""
 
     def _walks(self, name: str) -> bool:
-        """Tell whether the last round goes on: nothing else has happened since, the round has not ended (its end has no
-        slot's name), and it comes to another slot, or looks again at one that has just retired or become idle."""
+        """Return True if the last evaluation continues: nothing else has happened since, it has not ended (its end has
+        no slot's name), and it reaches another slot, or returns to one that has just retired or become idle."""
         last = self.run.steps[-1] if self.run.steps else None
         if last is None or last.at != self.at or not isinstance(last.what, s.EvaluatePolicies) or "" in self.walked:
             return False
         return name not in self.walked or (name == list(self.walked)[-1] and self.walked[name] in _LOOKED_AT_AGAIN)
 
-    def on_stated(self, name: str, found: re.Match[str]) -> None:
-        self.run.stated.append((self.reconfigured, found[1], found[2].lower()))
+    def on_stated(self, name: str, match: re.Match[str]) -> None:
+        self.run.stated.append((self.reconfigured, match[1], match[2].lower()))
 
-    def on_timer(self, name: str, found: re.Match[str]) -> None:
+    def on_timer(self, name: str, match: re.Match[str]) -> None:
         self._step(s.FireTimers(self._id("tick")))
 
     # Slots
 
-    def on_new(self, name: str, found: re.Match[str]) -> None:
-        kind = {"": "static", "p": "partitionable"}.get(found[1])
+    def on_new(self, name: str, match: re.Match[str]) -> None:
+        kind = {"": "static", "p": "partitionable"}.get(match[1])
         if not self.run.slots:
             self.run.began = self.at
         if kind is not None and not _DYNAMIC.search(name):
             self.run.slots.append(TraceSlot(self._full(name), kind, {}))
         self.known[name] = _StartdSlot()
 
-    def on_resources(self, name: str, found: re.Match[str]) -> None:
-        amounts = {what: value.removesuffix(".00") for what, value in _AMOUNT.findall(found[0])}
+    def on_resources(self, name: str, match: re.Match[str]) -> None:
+        amounts = {resource: value.removesuffix(".00") for resource, value in _AMOUNT.findall(match[0])}
         if self.run.slots and self.run.slots[-1].name == self._full(name):
             self.run.slots[-1].resources.update(amounts)
         self._slot(name).amounts = amounts
 
-    def on_match(self, name: str, found: re.Match[str]) -> None:
+    def on_match(self, name: str, match: re.Match[str]) -> None:
         self._slot(name).matched = True
         self._step(s.NotifyMatch(self._id("match"), self._full(name)))
 
-    def on_matched(self, name: str, found: re.Match[str]) -> None:
+    def on_matched(self, name: str, match: re.Match[str]) -> None:
         slot = self._slot(name)
         if not slot.matched:
             self._step(s.NotifyMatch(self._id("match"), self._full(name)))
@@ -172,18 +173,18 @@ class StimulusExtraction:
 
     # Claims
 
-    def on_accepted(self, name: str, found: re.Match[str]) -> None:
+    def on_accepted(self, name: str, match: re.Match[str]) -> None:
         self._slot(name).accepted = True
 
-    def on_wants(self, name: str, found: re.Match[str]) -> None:
+    def on_wants(self, name: str, match: re.Match[str]) -> None:
         """Take a request for a piece of a partitionable slot."""
-        self._slot(name).job = found[1]
+        self._slot(name).job = match[1]
 
-    def on_owner(self, name: str, found: re.Match[str]) -> None:
-        """Take the owner of a claim: the one who just asked for the slot (or its parent), or the better match that
+    def on_owner(self, name: str, match: re.Match[str]) -> None:
+        """Take the owner of a claim: the one who just requested the slot (or its parent), or the better match that
         waited."""
         slot = self._slot(name)
-        slot.user = found[1]
+        slot.user = match[1]
         parent = self._slot(name.rpartition("_")[0]) if _DYNAMIC.search(name) else slot
         if slot.waiting and not slot.accepted:
             self._complete(slot, submitter=slot.user)
@@ -191,111 +192,111 @@ class StimulusExtraction:
             self._request(slot, name, slot.user, "" if parent is slot else parent.job)
         slot.waiting = slot.accepted = False
 
-    def on_preempting(self, name: str, found: re.Match[str]) -> None:
-        """Take a claim of a partitionable slot for which dynamic ones go: the next that are killed."""
+    def on_preempting(self, name: str, match: re.Match[str]) -> None:
+        """Take a claim of a partitionable slot that preempts dynamic ones: the next that are killed."""
         slot = self._slot(name)
-        slot.going, slot.awaited = [], int(found[1])
+        slot.going, slot.awaited = [], int(match[1])
 
-    def on_killed(self, name: str, found: re.Match[str]) -> None:
+    def on_killed(self, name: str, match: re.Match[str]) -> None:
         parent = self._slot(name.rpartition("_")[0])
         if parent.awaited:
             parent.awaited -= 1
             parent.going.append(name)
 
-    def on_better(self, name: str, found: re.Match[str]) -> None:
+    def on_better(self, name: str, match: re.Match[str]) -> None:
         slot = self._slot(name)
         self._request(slot, name, "", "")
         slot.waiting = True
 
-    def on_better_user(self, name: str, found: re.Match[str]) -> None:
+    def on_better_user(self, name: str, match: re.Match[str]) -> None:
         """Take the user of a request; the line also comes when a job starts, whose owner is known."""
         slot = self._slot(name)
         if slot.waiting:
-            self._complete(slot, submitter=found[1])
+            self._complete(slot, submitter=match[1])
 
     def _request(self, slot: _StartdSlot, asked: str, user: str, job: str) -> None:
         slot.lease, slot.request = LEASE, self.line
         claim = f"claim-{self.line}"
         parent = self._slot(asked.rpartition("_")[0])
-        gone, parent.going, parent.awaited = tuple(map(self._full, parent.going)), [], 0
+        leaving, parent.going, parent.awaited = tuple(map(self._full, parent.going)), [], 0
         id = self._id("request")
-        self._step(s.RequestClaim(id, self._full(asked), claim, HOLDER, user, "", {}, LEASE, gone))
+        self._step(s.RequestClaim(id, self._full(asked), claim, HOLDER, user, "", {}, LEASE, leaving))
         self._complete(slot, job=job)
 
     def _complete(self, slot: _StartdSlot, submitter: str = "", job: str = "") -> None:
-        """Add to a claim's request what was logged later."""
+        """Add later log lines to a claim's request."""
         for place in range(len(self.run.steps) - 1, -1, -1):
             step = self.run.steps[place]
             if step.line == slot.request and isinstance(step.what, s.RequestClaim):
-                what = replace(step.what, submitter=step.what.submitter or submitter, job=step.what.job or job)
-                what = replace(what, ad=self._ad(slot, what.job, what.submitter))
-                self.run.steps[place] = evolve(step, what=what)
+                stimulus = replace(step.what, submitter=step.what.submitter or submitter, job=step.what.job or job)
+                stimulus = replace(stimulus, ad=self._ad(slot, stimulus.job, stimulus.submitter))
+                self.run.steps[place] = evolve(step, what=stimulus)
                 return
 
     def _ad(self, slot: _StartdSlot, job: str, submitter: str) -> Ad:
-        """Return a job's ad, else that of another job of its cluster, else one made of the log's own words."""
+        """Return a job's ad, else that of another job of its cluster, else one built from the log's words."""
         cluster = job.partition(".")[0] + "."
-        found = self.jobs.get(job) or next((ad for id, ad in self.jobs.items() if id.startswith(cluster)), None)
-        if found is not None:
-            return {**found, "ProcId": job.partition(".")[2]}
-        known = {f"Request{name}": slot.amounts[name] for name in _REQUESTED if name in slot.amounts}
+        job_ad = self.jobs.get(job) or next((ad for id, ad in self.jobs.items() if id.startswith(cluster)), None)
+        if job_ad is not None:
+            return {**job_ad, "ProcId": job.partition(".")[2]}
+        requests = {f"Request{name}": slot.amounts[name] for name in _REQUESTED if name in slot.amounts}
         owner = submitter.partition("@")[0]
-        return {"Owner": f'"{owner}"', "User": f'"{submitter}"', **known}
+        return {"Owner": f'"{owner}"', "User": f'"{submitter}"', **requests}
 
-    def on_failed(self, name: str, found: re.Match[str]) -> None:
+    def on_failed(self, name: str, match: re.Match[str]) -> None:
         """Take a failed claim. A better match that waited was gone before the slot was free for it."""
         slot = self._slot(name)
         slot.going, slot.awaited = [], 0
-        gone = next((n for n in range(len(self.run.steps) - 1, -1, -1) if self._is_end(name, n)), None)
-        if slot.waiting and not slot.accepted and gone is not None:
-            step = self.run.steps[gone]
-            withdrawn = s.WithdrawClaim(self._id("withdraw"), self._full(name))
-            self.run.steps.insert(gone, evolve(step, what=withdrawn))
+        end_index = next((n for n in range(len(self.run.steps) - 1, -1, -1) if self._is_end(name, n)), None)
+        if slot.waiting and not slot.accepted and end_index is not None:
+            step = self.run.steps[end_index]
+            withdrawal = s.WithdrawClaim(self._id("withdraw"), self._full(name))
+            self.run.steps.insert(end_index, evolve(step, what=withdrawal))
         else:
             self._step(s.FailClaim(self._id("fail"), self._full(name)))
         slot.waiting = slot.accepted = False
 
     def _is_end(self, name: str, place: int) -> bool:
-        what = self.run.steps[place].what
-        return isinstance(what, s.StarterGone) and what.slot == self._full(name)
+        stimulus = self.run.steps[place].what
+        return isinstance(stimulus, s.StarterGone) and stimulus.slot == self._full(name)
 
-    def on_withdrawn(self, name: str, found: re.Match[str]) -> None:
+    def on_withdrawn(self, name: str, match: re.Match[str]) -> None:
         slot = self._slot(name)
         if slot.waiting:
             slot.waiting = False
             self._step(s.WithdrawClaim(self._id("withdraw"), self._full(name)))
 
-    def on_unknown(self, name: str, found: re.Match[str]) -> None:
+    def on_unknown(self, name: str, match: re.Match[str]) -> None:
         """Release a claim that the schedd no longer knows."""
         self._step(s.ReleaseClaim(self._id("command"), self._full(name)))
 
     # Jobs
 
-    def on_job(self, name: str, found: re.Match[str]) -> None:
+    def on_job(self, name: str, match: re.Match[str]) -> None:
         slot = self._slot(name)
-        slot.job = found[1]
-        self._complete(slot, job=found[1])
+        slot.job = match[1]
+        self._complete(slot, job=match[1])
         slot.request = 0
 
-    def on_activated(self, name: str, found: re.Match[str]) -> None:
+    def on_activated(self, name: str, match: re.Match[str]) -> None:
         slot = self._slot(name)
-        slot.starter, slot.reaped = found[1], False
-        self.starters[found[1]] = name
+        slot.starter, slot.reaped = match[1], False
+        self.starters[match[1]] = name
         ad = self._ad(slot, slot.job, slot.user)
         self._step(s.ActivateClaim(self._id("activate"), self._full(name), slot.job, ad))
 
-    def on_report(self, name: str, found: re.Match[str]) -> None:
-        """Take the report of a starter: that of one that is already being reaped comes too late to count."""
+    def on_report(self, name: str, match: re.Match[str]) -> None:
+        """Take the report of a starter: the report of one that is already being reaped comes too late to count."""
         slot = self._slot(name)
         if slot.starter and not slot.reaped:
             self._step(s.StarterReported(self._id("report"), self._full(name)))
 
-    def on_reaped(self, name: str, found: re.Match[str]) -> None:
-        name = self.starters.pop(found[1], "")
+    def on_reaped(self, name: str, match: re.Match[str]) -> None:
+        name = self.starters.pop(match[1], "")
         if name:
             self._slot(name).reaped = True
 
-    def on_gone(self, name: str, found: re.Match[str]) -> None:
+    def on_gone(self, name: str, match: re.Match[str]) -> None:
         slot = self._slot(name)
         slot.starter, slot.reaped = "", False
         self.freed = name, self.at
@@ -303,95 +304,97 @@ class StimulusExtraction:
 
     # Leases
 
-    def on_lease(self, name: str, found: re.Match[str]) -> None:
-        self._slot(name).lease = int(found[1])
+    def on_lease(self, name: str, match: re.Match[str]) -> None:
+        self._slot(name).lease = int(match[1])
 
-    def on_expired(self, name: str, found: re.Match[str]) -> None:
-        """End a lease: it shows a silent schedd, which was last heard at least one lease before."""
+    def on_expired(self, name: str, match: re.Match[str]) -> None:
+        """End a lease: the schedd was silent, and last heard at least one lease before."""
         slot = self._slot(name)
         lease = max(LEASE, slot.lease, int(self._ad(slot, slot.job, "").get("JobLeaseDuration", "0")))
         self._step(s.HolderSilent(self._id("unheard"), self._full(name), self.at - lease * SECOND))
-        self.on_timer(name, found)
+        self.on_timer(name, match)
 
     # Commands
 
-    def on_command(self, name: str, found: re.Match[str]) -> None:
-        made = COMMANDS.get(found[1])
-        if made is not None:
-            self._step(made(self._id("command"), self._full(name)))
+    def on_command(self, name: str, match: re.Match[str]) -> None:
+        make_stimulus = COMMANDS.get(match[1])
+        if make_stimulus is not None:
+            self._step(make_stimulus(self._id("command"), self._full(name)))
 
-    def on_done(self, name: str, found: re.Match[str]) -> None:
-        """Deactivate the claim of a job that is done; while its starter is there, that changes nothing."""
+    def on_done(self, name: str, match: re.Match[str]) -> None:
+        """Deactivate the claim of a completed job; while its starter exists, that changes nothing."""
         if not self._slot(name).starter:
             self._step(s.DeactivateClaim(self._id("command"), self._full(name)))
 
-    def on_deactivated(self, name: str, found: re.Match[str]) -> None:
-        self._step(s.DeactivateClaim(self._id("command"), self._full(name), fast=bool(found[1])))
+    def on_deactivated(self, name: str, match: re.Match[str]) -> None:
+        self._step(s.DeactivateClaim(self._id("command"), self._full(name), fast=bool(match[1])))
 
-    def on_all(self, name: str, found: re.Match[str]) -> None:
-        for one in self.known:
-            what = s.VacateSlot(self._id(f"command-{one}"), ADMINISTRATOR, self._full(one), found[1] == "FAST")
-            self._step(what)
+    def on_all(self, name: str, match: re.Match[str]) -> None:
+        for slot_name in self.known:
+            stimulus = s.VacateSlot(
+                self._id(f"command-{slot_name}"), ADMINISTRATOR, self._full(slot_name), match[1] == "FAST"
+            )
+            self._step(stimulus)
 
-    def on_drain(self, name: str, found: re.Match[str]) -> None:
-        said = self.rest.get(self.line, {})
-        fast = int(said.get("HowFast", "0"))
-        schedule = next((words for least, words in SCHEDULES if fast >= least), "Graceful")
+    def on_drain(self, name: str, match: re.Match[str]) -> None:
+        attributes = self.rest.get(self.line, {})
+        fast = int(attributes.get("HowFast", "0"))
+        schedule = next((schedule_name for least, schedule_name in SCHEDULES if fast >= least), "Graceful")
         self._step(
             s.Drain(
                 self._id("drain"),
                 ADMINISTRATOR,
                 self.run.machine,
                 schedule,
-                unquoted(said.get("DrainReason", "")),
-                COMPLETION_NUMBERS.get(said.get("ResumeOnCompletion", ""), ""),
-                said.get("CheckExpr", ""),
-                said.get("StartExpr", ""),
+                unquoted(attributes.get("DrainReason", "")),
+                COMPLETION_NUMBERS.get(attributes.get("ResumeOnCompletion", ""), ""),
+                attributes.get("CheckExpr", ""),
+                attributes.get("StartExpr", ""),
             )
         )
 
-    def on_cancel(self, name: str, found: re.Match[str]) -> None:
+    def on_cancel(self, name: str, match: re.Match[str]) -> None:
         self._step(s.CancelDrain(self._id("cancel"), ADMINISTRATOR, self.run.machine))
 
-    def on_shutdown(self, name: str, found: re.Match[str]) -> None:
-        how = found[1].capitalize()
+    def on_shutdown(self, name: str, match: re.Match[str]) -> None:
+        how = match[1].capitalize()
         if how == "Graceful" and self.peaceful:
             how = "Peaceful"
         self._step(s.ShutDown(self._id("shutdown"), ADMINISTRATOR, self.run.machine, how))
 
-    def on_peaceful(self, name: str, found: re.Match[str]) -> None:
+    def on_peaceful(self, name: str, match: re.Match[str]) -> None:
         self.peaceful = True
 
-    def on_reconfigured(self, name: str, found: re.Match[str]) -> None:
+    def on_reconfigured(self, name: str, match: re.Match[str]) -> None:
         self.reconfigured += 1
         self._step(Reconfigured(self.reconfigured))
 
     # -- The machine
 
-    def on_benchmarking(self, name: str, found: re.Match[str]) -> None:
+    def on_benchmarking(self, name: str, match: re.Match[str]) -> None:
         self._slot(name).benchmarking = self.at
 
-    def on_benchmarked(self, name: str, found: re.Match[str]) -> None:
+    def on_benchmarked(self, name: str, match: re.Match[str]) -> None:
         """End benchmarks. A slot that stops in the second in which it began never ran them: another slot does."""
         if self._slot(name).benchmarking < self.at:
             self._step(s.BenchmarksDone(self._id("benchmarks"), self._full(name), 1, 1))
 
-    def on_sensor(self, name: str, found: re.Match[str]) -> None:
+    def on_sensor(self, name: str, match: re.Match[str]) -> None:
         self.sensor = self.at + self.within
-        self.running[found[1]] = self.sensor
+        self.running[match[1]] = self.sensor
 
-    def on_sensed(self, name: str, found: re.Match[str]) -> None:
+    def on_sensed(self, name: str, match: re.Match[str]) -> None:
         """End a run of the owner's sensor. It may have missed a change within the second in which it began."""
-        if found[1] in self.running:
-            self.seen = max(self.seen, self.running.pop(found[1]))
+        if match[1] in self.running:
+            self.seen = max(self.seen, self.running.pop(match[1]))
             self._publish(self.seen if self._dated() else self.seen - self.seen % SECOND - 1)
 
     def _dated(self) -> bool:
-        """Tell whether readings and runs of the sensor are dated within their seconds."""
+        """Return True if readings and runs of the sensor have times within their seconds."""
         return self.fine and bool(self.seen % SECOND)
 
     def _overdue(self) -> None:
-        """Assume a sensor's unlogged run within the next second, and its unlogged end at once."""
+        """Assume a sensor's unlogged run within the next second, and its unlogged end immediately."""
         if not self.sensor:
             self._publish(self.at - SECOND)
         elif self.running and not self.ends_told:
@@ -407,7 +410,7 @@ class StimulusExtraction:
 _OF_SLOT: Final = re.compile(r"([A-Za-z][^\s:\[]*\d)(?:\[[^\]\s]*\])?: (.*)", re.DOTALL)
 _REQUESTED: Final = ("Cpus", "Memory", "Disk")
 _LOOKED_AT_AGAIN: Final = ("Retiring", "Idle")
-"""The activities on entering which a startd evaluates the policy of that slot at once (ResState::enter_action)."""
+"""The activities on entering which a startd immediately evaluates that slot's policy (ResState::enter_action)."""
 _DYNAMIC: Final = re.compile(r"\d_\d+$")
 _AMOUNT: Final = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
 

@@ -1,4 +1,4 @@
-"""Hold a golden trace's data: the runs of its startds, each with its slots and stimuli."""
+"""The data of a golden trace: the runs of its startds, each with its slots and stimuli."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from poolbook.domain import events as e
 from .recording import VARIOUS, CountedClaim, RecordedAccounting, RecordedCycle
 
 SECOND: Final = 1_000_000
-DELAYS: Final = (2, 1, 0)  #: seconds that a cycle is usually behind the slots; the first is the default
+DELAYS: Final = (2, 1, 0)  #: seconds by which a cycle usually lags behind the slots; the first is the default
 OLDEST: Final = 6
-"""Seconds that it may be behind: UPDATE_INTERVAL (5 in the recorded pools) and one under way. It then matches slots
-that have been claimed since."""
+"""Seconds by which it may lag: UPDATE_INTERVAL (5 in the recorded pools) and one under way. It then matches slots that
+have been claimed since."""
 
 
 @frozen
@@ -42,7 +42,7 @@ class VisibleEvents:
 
 
 class Visibility:
-    """The views of a pool's cycles. ``weights`` are those of the slots that were ever claimed."""
+    """The views of a pool's cycles. ``weights`` are those of the slots that were claimed at any time."""
 
     def __init__(self, pool: Sequence[e.Event]) -> None:
         self._pool = pool
@@ -73,7 +73,7 @@ class Visibility:
         return bisect_right(self._instants, at)
 
     def _unclaimed(self, count: int, slots: Iterable[str]) -> bool:
-        """Tell whether these slots were Unclaimed after so many events."""
+        """Return True if these slots were Unclaimed after so many events."""
         waiting = set(slots)
         for event in reversed(self._pool[:count]) if waiting else ():
             if isinstance(event, e.SlotTransitioned) and event.slot in waiting:
@@ -88,10 +88,12 @@ class Visibility:
         self, instants: Iterable[int], cycles: Mapping[int, RecordedCycle], counted: Mapping[int, RecordedAccounting]
     ) -> dict[int, VisibleEvents]:
         """Return the view of each cycle, by its instant."""
-        found = {at: self._possible(at, cycles.get(at), counted.get(at)) for at in instants}
-        usual = Counter(one[0].delay for one in found.values() if len(one) == 1 and one[0].agrees)
-        order = sorted(DELAYS, key=lambda delay: (-usual[delay], DELAYS.index(delay)))
-        return {at: _best(possible, order) for at, possible in found.items()}
+        possible_views = {at: self._possible(at, cycles.get(at), counted.get(at)) for at in instants}
+        delay_counts = Counter(
+            views[0].delay for views in possible_views.values() if len(views) == 1 and views[0].agrees
+        )
+        order = sorted(DELAYS, key=lambda delay: (-delay_counts[delay], DELAYS.index(delay)))
+        return {at: _best(possible, order) for at, possible in possible_views.items()}
 
     def _possible(
         self, at: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None
@@ -101,37 +103,37 @@ class Visibility:
         candidates = [self._visible(at, self.until(at - delay * SECOND), delay) for delay in DELAYS]
         if candidates[0].count == candidates[-1].count:
             candidates = candidates[:1]
-        taken = [told.slot for told in cycle.matches if not told.preempting] if cycle is not None else []
-        for free in (taken, []):
-            agreeing = [one for one in candidates if self._agrees(one, cycle, counted, free)]
-            if agreeing:
-                return agreeing
+        unclaimed = [match.slot for match in cycle.matches if not match.preempting] if cycle is not None else []
+        for free in (unclaimed, []):
+            agreeing_views = [view for view in candidates if self._agrees(view, cycle, counted, free)]
+            if agreeing_views:
+                return agreeing_views
             # an ad may be of the middle of a second, or later than usual
             for count in range(self.until(at), self.until(at - OLDEST * SECOND) - 1, -1):
-                one = self._visible(at, count, DELAYS[0])
-                if self._agrees(one, cycle, counted, free):
-                    return [one]
-        return [evolve(one, agrees=False) for one in candidates]
+                view = self._visible(at, count, DELAYS[0])
+                if self._agrees(view, cycle, counted, free):
+                    return [view]
+        return [evolve(view, agrees=False) for view in candidates]
 
     def _agrees(
-        self, one: VisibleEvents, cycle: RecordedCycle | None, counted: RecordedAccounting | None, free: Iterable[str]
+        self, view: VisibleEvents, cycle: RecordedCycle | None, counted: RecordedAccounting | None, free: Iterable[str]
     ) -> bool:
-        return _agrees(one.claims, cycle, counted) and self._unclaimed(one.count, free)
+        return _agrees(view.claims, cycle, counted) and self._unclaimed(view.count, free)
 
     def _visible(self, at: int, count: int, delay: int) -> VisibleEvents:
         return VisibleEvents(at, count, delay, self.claims(count))
 
 
 def _best(possible: Sequence[VisibleEvents], order: Sequence[int]) -> VisibleEvents:
-    best = min(possible, key=lambda one: order.index(one.delay))
-    others = dict.fromkeys(one.count for one in possible if one.count != best.count)
-    return evolve(best, others=tuple(others), doubtful=_differing(possible))
+    best_view = min(possible, key=lambda one: order.index(one.delay))
+    others = dict.fromkeys(view.count for view in possible if view.count != best_view.count)
+    return evolve(best_view, others=tuple(others), doubtful=_differing(possible))
 
 
 def _differing(possible: Sequence[VisibleEvents]) -> frozenset[str]:
     """Return the submitters whose claims are not the same in all views."""
-    sets = [frozenset(one.claims) for one in possible]
-    return frozenset(one.submitter for one in frozenset.union(*sets) - frozenset.intersection(*sets))
+    sets = [frozenset(view.claims) for view in possible]
+    return frozenset(view.submitter for view in frozenset.union(*sets) - frozenset.intersection(*sets))
 
 
 def _agrees(claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> bool:
@@ -139,23 +141,23 @@ def _agrees(claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, count
         return False
     if cycle is None:
         return True
-    holders = {one.slot: one.submitter for one in claims}
-    for told in cycle.matches:
-        if told.preempting != VARIOUS and holders.get(told.slot, "") != told.preempting:
+    holders = {claim.slot: claim.submitter for claim in claims}
+    for match in cycle.matches:
+        if match.preempting != VARIOUS and holders.get(match.slot, "") != match.preempting:
             return False
     cores: Counter[str] = Counter()
-    for one in claims:
-        cores[one.submitter] += one.weight
+    for claim in claims:
+        cores[claim.submitter] += claim.weight
     return all(abs(cores[user] / 1000 - used) < 0.001 for user, used in cycle.usage.items())
 
 
 def _agrees_with_accounts(
     claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, counted: RecordedAccounting
 ) -> bool:
-    """Tell whether the accountant counted just these claims and the cycle's matches."""
-    books = Counter((one.slot, one.submitter) for one in counted.claims)
-    books.subtract((one.slot, one.submitter) for one in claims)
+    """Return True if the accountant counted exactly these claims and the cycle's matches."""
+    account_claims = Counter((claim.slot, claim.submitter) for claim in counted.claims)
+    account_claims.subtract((claim.slot, claim.submitter) for claim in claims)
     if cycle is None or not cycle.whole:
-        return all(count >= 0 for count in books.values())
-    books.subtract((told.slot, told.submitter) for told in cycle.matches)
-    return not any(books.values())
+        return all(count >= 0 for count in account_claims.values())
+    account_claims.subtract((match.slot, match.submitter) for match in cycle.matches)
+    return not any(account_claims.values())

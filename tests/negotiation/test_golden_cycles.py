@@ -296,7 +296,7 @@ def test_the_samples_that_differ_are_named_if_a_match_weighs_something_else(
     changed("consumption", tmp_path, "SLOT_TYPE_1_CONSUMPTION_MEMORY = 100")
     assert main([str(tmp_path), "--cycles"]) == 1
     told = capsys.readouterr().out
-    assert "different: 22:11:43, userprio-01.txt: really alice@localhost has 697.566; here " in told
+    assert "different: 22:11:43, userprio-01.txt: alice@localhost has 697.566; here " in told
 
 
 def test_nice_users_are_not_their_owners_even_where_the_queue_is_not_known(tmp_path: Path) -> None:
@@ -363,8 +363,8 @@ def test_the_command_tells_what_was_compared_and_every_exception(capsys: pytest.
 def test_the_command_tells_what_was_left_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(FOLDERS["05"]), "--cycles"]) == 0
     told = capsys.readouterr().out
-    assert "left out, 6 cycles: the negotiator's log of them is not whole" in told
-    assert "not compared, 2 samples: no cycle is known that brought it up to date" in told
+    assert "left out, 6 cycles: the negotiator's log of them is incomplete" in told
+    assert "not compared, 2 samples: no cycle is known that updated it" in told
 
 
 def test_the_command_ends_with_1_where_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,7 +376,7 @@ def test_the_command_ends_with_1_where_something_differs(tmp_path: Path, capsys:
 def test_the_command_names_the_priorities_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changed("20c", tmp_path, "DEFAULT_PRIO_FACTOR = 1001")
     assert main([str(tmp_path), "--cycles"]) == 1
-    assert "userprio-1.txt: really alice@localhost has 500" in capsys.readouterr().out
+    assert "userprio-1.txt: alice@localhost has 500" in capsys.readouterr().out
 
 
 def test_the_command_tells_it_as_json(capsys: pytest.CaptureFixture[str]) -> None:
