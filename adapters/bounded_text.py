@@ -23,8 +23,8 @@ _PIECE = 1 << 20
 class TooLongError(OSError):
     """A text is longer than is read, or takes too long to come; `strerror` says what the bound is, and the fix."""
 
-    def __init__(self, why: str, name: str) -> None:
-        super().__init__(errno.EFBIG, why, name)
+    def __init__(self, reason: str, name: str) -> None:
+        super().__init__(errno.EFBIG, reason, name)
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -33,12 +33,12 @@ class TooLongError(OSError):
 def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> str:
     """Return all that `stream` has, as UTF-8. Raise `TooLongError` if it is longer than `LONGEST`, or has more lines
     than `MOST_LINES`."""
-    parts: list[bytes] = []
+    chunks: list[bytes] = []
     size = lines = 0
-    while part := stream.read(_PIECE):
-        parts.append(part)
-        size += len(part)
-        lines += part.count(b"\n")
+    while chunk := stream.read(_PIECE):
+        chunks.append(chunk)
+        size += len(chunk)
+        lines += chunk.count(b"\n")
         if size > LONGEST:
             raise TooLongError(
                 f"it is longer than {LONGEST >> 20} MB, the most that is read of one text; split it", name
@@ -47,7 +47,7 @@ def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> st
             raise TooLongError(
                 f"it has more than {MOST_LINES:,} lines, the most that are read of one text; split it", name
             )
-    return b"".join(parts).decode("utf-8", errors)
+    return b"".join(chunks).decode("utf-8", errors)
 
 
 def read_text(path: str | Path, errors: str = "surrogateescape") -> str:
@@ -62,26 +62,26 @@ def read_input() -> str:
     return text_of(sys.stdin.buffer, "standard input")
 
 
-def output_of(words: Sequence[str], folder: Path, seconds: float) -> str:
+def output_of(argv: Sequence[str], folder: Path, seconds: float) -> str:
     """Return the output of a program, whatever its exit code. Raise `OSError` if it cannot be started, does not end in
     time, or writes more than `text_of` reads: then it and what it has started are killed."""
     until = monotonic() + seconds
     with subprocess.Popen(
-        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
-        late = Timer(seconds, _kill, (process,))
-        late.start()
+        timer = Timer(seconds, _kill, (process,))
+        timer.start()
         try:
             assert process.stdout is not None
-            text = text_of(process.stdout, words[0])
+            text = text_of(process.stdout, argv[0])
             process.wait()
         except BaseException:
             _kill(process)
             raise
         finally:
-            late.cancel()
+            timer.cancel()
     if process.returncode == -signal.SIGKILL and monotonic() >= until:
-        raise TooLongError(f"it did not end within {seconds:g} seconds", words[0])
+        raise TooLongError(f"it did not end within {seconds:g} seconds", argv[0])
     return text
 
 

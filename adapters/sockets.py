@@ -73,7 +73,7 @@ def process_of(connection: socket.socket) -> int:
     return int(_PEER.unpack(credentials)[0])
 
 
-def connect(path: Path, trusted: Collection[int], timeout: float | None = None) -> socket.socket:
+def connect(path: Path, trusted_uids: Collection[int], timeout: float | None = None) -> socket.socket:
     """Connect to the socket at `path`, if one of these users listens; `timeout` in seconds. Raise `PermissionError`
     if another does, `OSError` if nobody does."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -84,32 +84,32 @@ def connect(path: Path, trusted: Collection[int], timeout: float | None = None) 
             connection.connect(f"/proc/self/fd/{folder}/{path.name}")
         finally:
             os.close(folder)
-        if (other := peer_of(connection)) not in trusted:
-            raise PermissionError(f"{path} is served by the user with number {other}, who is not to be trusted with it")
+        if (peer := peer_of(connection)) not in trusted_uids:
+            raise PermissionError(f"{path} is served by the user with number {peer}, who is not to be trusted with it")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def listen(path: Path, waiting: int, mode: int) -> socket.socket:
+def listen(path: Path, backlog: int, mode: int) -> socket.socket:
     """Return a socket that listens at `path`, with these permissions, in the place of a dead server's; so many clients
     may be waiting to be accepted. Raise `OSError` if there can be none."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    unnamed = f"{path.name}.new"
+    new_name = f"{path.name}.new"
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with suppress(FileNotFoundError):
-                os.unlink(unnamed, dir_fd=folder)
+                os.unlink(new_name, dir_fd=folder)
             mask = os.umask(0o777 & ~mode)
             try:
-                listener.bind(f"/proc/self/fd/{folder}/{unnamed}")
+                listener.bind(f"/proc/self/fd/{folder}/{new_name}")
             finally:
                 os.umask(mask)
-            listener.listen(waiting)
+            listener.listen(backlog)
             # It is renamed once it listens, so that it can be connected to at once.
-            os.rename(unnamed, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(new_name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(folder)
     except BaseException:
@@ -126,13 +126,13 @@ def make_private(folder: Path) -> None:
         os.mkdir(folder, 0o700)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
-        if found.st_uid != os.geteuid():
+        info = os.fstat(handle)
+        if info.st_uid != os.geteuid():
             raise PermissionError(
-                f"{folder} belongs to the user with number {found.st_uid}: what it holds is done with your rights, so "
+                f"{folder} belongs to the user with number {info.st_uid}: what it holds is done with your rights, so "
                 "it must be your own; take it away, or use another log"
             )
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(info.st_mode) & 0o077:
             os.fchmod(handle, 0o700)
     finally:
         os.close(handle)

@@ -32,27 +32,27 @@ def of_json(text: str) -> Iterator[CutAd]:
     decoder = json.JSONDecoder()
     at = 0
     while True:
-        between = _BETWEEN.match(text, at)
-        begin = between.end() if between else at
+        separator = _BETWEEN.match(text, at)
+        begin = separator.end() if separator else at
         if begin > at:
             yield CutAd(at, begin, "", "")
         if begin == len(text):
             return
         try:
             value, end = decoder.raw_decode(text, begin)
-            wrong = "" if isinstance(value, dict) else "this is not an ad"
+            problem = "" if isinstance(value, dict) else "this is not an ad"
         except (ValueError, RecursionError) as error:
-            again = _AGAIN.search(text, begin + 1)
-            if again is None:
+            next_ad = _AGAIN.search(text, begin + 1)
+            if next_ad is None:
                 return
-            end, wrong = again.end(), f"this is no JSON: {error}"
+            end, problem = next_ad.end(), f"this is no JSON: {error}"
         ad = ""
-        if not wrong:
+        if not problem:
             try:
                 ad = _old(ClassAd.from_json(text[begin:end]))
             except (ClassAdSyntaxError, ValueError, RecursionError) as error:
-                wrong = f"this is not an ad: {error}"
-        yield CutAd(begin, end, ad, wrong)
+                problem = f"this is not an ad: {error}"
+        yield CutAd(begin, end, ad, problem)
         at = end
 
 
@@ -64,9 +64,9 @@ def of_xml(text: str) -> Iterator[CutAd]:
     """Yield the ads of an XML text, each from a line ``<c>`` to a line ``</c>``."""
     at = 0
     while True:
-        while passed := _PASSED.match(text, at):
-            yield CutAd(at, passed.end(), "", "")
-            at = passed.end()
+        while skipped := _PASSED.match(text, at):
+            yield CutAd(at, skipped.end(), "", "")
+            at = skipped.end()
         begin = _BEGIN.search(text, at)
         if begin is None:
             return
@@ -76,13 +76,13 @@ def of_xml(text: str) -> Iterator[CutAd]:
         if end < 0:
             return
         end += len("\n</c>")
-        ad, wrong = "", ""
+        ad, problem = "", ""
         try:
             ad = _ad_of(ElementTree.fromstring(text[begin.start() : end]))
             ad = _old(ClassAd.from_new(f"[{ad}]"))
         except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
-            wrong = f"this is not an ad: {error}"
-        yield CutAd(begin.start(), end, ad, wrong)
+            problem = f"this is not an ad: {error}"
+        yield CutAd(begin.start(), end, ad, problem)
         at = end
 
 

@@ -34,13 +34,13 @@ class HistoryBanners:
     """The lines that end the ads of one file, as far as they were read."""
 
     def __init__(self, source: SourceFile, state: State | None) -> None:
-        begins = state is None
+        is_new = state is None
         state = state or {}
         self._source = source
         self._read: int = state.get("read", 0)  #: the number of bytes before the next read
         self._above: int | None = state.get("above", 0)  #: where the last such line begins; None: it was trimmed
         self._by: int | None = state.get(
-            "by", 0 if begins else None
+            "by", 0 if is_new else None
         )  #: by how much it says more than that; None: anything fits
         self._line: int = state.get("line", 0)  #: its number in the file
         self._job: str = state.get("job", "")
@@ -51,11 +51,11 @@ class HistoryBanners:
     def doubts(self, data: bytes, line: int, events: Sequence[Event]) -> Iterator[DaemonReported]:
         """Yield the doubts about the bytes after a line; `events` are their events: an ad that could not be read may be
         one that the daemon did not finish. A doubt has the latest time of their records, if they have any."""
-        refused = [event.line for event in events if isinstance(event, SourceRefused)]
+        refused_lines = [event.line for event in events if isinstance(event, SourceRefused)]
         times = [event.at for event in events if not isinstance(event, SourceEvent)]
-        begun, at = 0, max(times, default=self._source.now)
+        begin_line, at = 0, max(times, default=self._source.now)
         for banner in _BANNER.finditer(data):
-            line, begun = line + data.count(b"\n", begun, banner.start()), banner.start()
+            line, begin_line = line + data.count(b"\n", begin_line, banner.start()), banner.start()
             if banner[1] is None:
                 self._above = self._by = None
                 continue
@@ -63,13 +63,13 @@ class HistoryBanners:
             job = f"{int(banner[2])}.{int(banner[3])}"
             if self._above is None:
                 pass  # it names the place of a line that was trimmed; the next one is the first that can be compared
-            elif self._by is None or any(self._line < number_read <= number for number_read in refused):
+            elif self._by is None or any(self._line < numbered_line <= number for numbered_line in refused_lines):
                 self._by = offset - self._above
-            elif moved := offset - self._above - self._by:
-                facts = {"bytes": str(moved), "job": job, "above": self._job}
+            elif shift := offset - self._above - self._by:
+                facts = {"bytes": str(shift), "job": job, "above": self._job}
                 yield self._source.doubted(at, number, "displaced", {k: v for k, v in facts.items() if v})
                 # Where a whole ad is missing, so is the line below it, of whatever length: the next one fits.
-                self._by = self._by + moved if abs(moved) < LEAST_AD else None
+                self._by = self._by + shift if abs(shift) < LEAST_AD else None
             self._above, self._line, self._job = self._read + banner.start(), number, job
         self._read += len(data)
 
@@ -119,7 +119,7 @@ class AdsReader:
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
         self._events = []
-        begun = self.line
+        begin_line = self.line
         end = data.rfind(b"\n") + 1
         text = data[:end].decode("utf-8", "replace")
         if "\r" in text:
@@ -133,23 +133,23 @@ class AdsReader:
         if not self._form and not _UNSURE.fullmatch(text):
             match = _OBJECTS.match(text)
             self._form = "lines" if match is None else "json" if match[1] else "xml"
-        rest = "" if text.isspace() else text
+        remainder = "" if text.isspace() else text
         if not self._form:
-            self.line += text.count("\n") - rest.count("\n")
+            self.line += text.count("\n") - remainder.count("\n")
         elif self._form == "lines":
-            rest = text[self._lines(text) :]
+            remainder = text[self._lines(text) :]
         else:
-            rest = text[self._objects(text) :]
+            remainder = text[self._objects(text) :]
         self._keep()
-        used = _without_lines(data, end, rest)
-        if not used and len(data) > LONGEST:
-            used = end or len(data)
+        used_length = _without_lines(data, end, remainder)
+        if not used_length and len(data) > LONGEST:
+            used_length = end or len(data)
             self._refuse(self.line + 1, "no ad ends in this much text", text)
             self._torn = True
             self.line += text.count("\n")
         if self._form == "lines" and self._source.kind in WITH_OFFSETS:
-            self._events += self._banners.doubts(data[:used], begun, self._events)
-        return self._events, used
+            self._events += self._banners.doubts(data[:used_length], begin_line, self._events)
+        return self._events, used_length
 
     def finish(self, data: bytes) -> list[Event]:
         """Take the rest of a file that a tool printed: its end also ends its last ad, as for ``condor_q -jobads``."""
@@ -173,13 +173,13 @@ class AdsReader:
                 self.line += 1
                 at = text.index("\n", at) + 1
                 continue
-            mark_line = _END.search(text, at)
-            if mark_line is None:
+            end_mark = _END.search(text, at)
+            if end_mark is None:
                 break
-            stop = text.find("\n", mark_line.end())
+            stop = text.find("\n", end_mark.end())
             if stop < 0:
                 break
-            ad, mark = text[at : mark_line.start()], text[mark_line.end() : stop]
+            ad, mark = text[at : end_mark.start()], text[end_mark.end() : stop]
             self._block(ad, mark)
             if not mark.startswith("***"):
                 self._between(mark)
@@ -192,8 +192,8 @@ class AdsReader:
         self.line += ad.count("\n") + 1
         if mark.startswith("*** "):
             self.line += 1
-        torn, self._torn = self._torn, False
-        if torn or _GAP.match(mark):
+        is_torn, self._torn = self._torn, False
+        if is_torn or _GAP.match(mark):
             return
         self._ads.append(KeptAd(line, ad, _head(mark) if mark.startswith("*** ") else {}))
         if len(self._ads) == CHUNK:
@@ -223,10 +223,10 @@ class AdsReader:
         """Take the ads in JSON or XML; return where the unfinished one begins."""
         from .ad_objects import FORMS
 
-        begun = self.line
+        begin_line = self.line
         at = 0
         for item in FORMS[self._form](text):
-            line = begun + text.count("\n", 0, item.begin) + 1
+            line = begin_line + text.count("\n", 0, item.begin) + 1
             if item.wrong:
                 self._refuse(line, item.wrong, text[item.begin : item.end])
             elif item.ad:
@@ -234,7 +234,7 @@ class AdsReader:
             if len(self._ads) == CHUNK:
                 self._keep()
             at = item.end
-        self.line = begun + text.count("\n", 0, at)
+        self.line = begin_line + text.count("\n", 0, at)
         return at
 
     # -- Packing ----------------------------------------------------------------------------------------------------
@@ -250,34 +250,34 @@ class AdsReader:
             groups = grouped(ads)
         if not ads:
             return
-        packed, index = pack(ads, groups)
+        packed_ads, index = pack(ads, groups)
         at = _latest(groups, TIMES[self._source.kind]) or int(self._source.modified) * 1_000_000
         place = self._source.place(ads[0].line)
-        self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed, index))
+        self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed_ads, index))
 
     def _sound(self, ads: list[KeptAd], groups: list[AdGroup]) -> list[KeptAd]:
         """Return the ads without private attributes; refuse those with an invalid line or an attribute twice."""
-        sound = dict(enumerate(ads))
+        sound_ads = dict(enumerate(ads))
         for group in filter(_odd, groups):
             names = [prefix[: -len(BETWEEN)] for prefix in group.prefixes[: group.own]]
             wrong = next((place for place in range(group.own) if not _ATTRIBUTE.fullmatch(group.prefixes[place])), None)
-            why = _NO_ATTRIBUTE
+            reason = _NO_ATTRIBUTE
             if wrong is None:
-                low = [name.lower() for name in names]
-                wrong = next((place for place in range(group.own) if low[place] in low[:place]), None)
-                why = "the attribute stands a second time: another ad has begun before this one ended"
+                lower = [name.lower() for name in names]
+                wrong = next((place for place in range(group.own) if lower[place] in lower[:place]), None)
+                reason = "the attribute stands a second time: another ad has begun before this one ended"
             for member in group.members:
-                ad = sound.pop(member)
+                ad = sound_ads.pop(member)
                 lines = ad.text.split("\n")
                 if wrong is None:
                     text = "\n".join(line for line, name in zip(lines, names, strict=True) if not is_private(name))
-                    sound[member] = KeptAd(ad.line, text, ad.head)
+                    sound_ads[member] = KeptAd(ad.line, text, ad.head)
                 else:
-                    self._refuse(ad.line + wrong, why, lines[wrong])
-        return [sound[number] for number in sorted(sound)]
+                    self._refuse(ad.line + wrong, reason, lines[wrong])
+        return [sound_ads[number] for number in sorted(sound_ads)]
 
-    def _refuse(self, line: int, why: str, text: str) -> None:
-        self._events.append(self._source.refused(line, why, text))
+    def _refuse(self, line: int, reason: str, text: str) -> None:
+        self._events.append(self._source.refused(line, reason, text))
 
 
 def _odd(group: AdGroup) -> bool:
@@ -296,14 +296,14 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
 
 def _head(mark: str) -> dict[str, str]:
     """Return the attributes of a line ``*** ...``. A word without a value is the type of an epoch ad."""
-    parts = mark.split(" ")
-    if len(parts) % 3 == 1 and set(parts[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
-        values = [plain(value) if value[:1] == '"' else value for value in parts[3::3]]
-        return dict(zip(parts[1::3], values, strict=True))
-    head = {name: plain(value) for name, value in _PAIR.findall(mark)}
-    if len(parts) > 1 and "=" not in parts[1] and parts[2:3] != ["="]:
-        head["EpochAdType"] = parts[1]
-    return head
+    words = mark.split(" ")
+    if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
+        values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
+        return dict(zip(words[1::3], values, strict=True))
+    head_facts = {name: plain(value) for name, value in _PAIR.findall(mark)}
+    if len(words) > 1 and "=" not in words[1] and words[2:3] != ["="]:
+        head_facts["EpochAdType"] = words[1]
+    return head_facts
 
 
 def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
@@ -312,9 +312,9 @@ def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
 
 
-def _without_lines(data: bytes, end: int, rest: str) -> int:
+def _without_lines(data: bytes, end: int, remainder: str) -> int:
     """Return where the lines `left`, the last ones before `end`, begin in `data`."""
-    count = rest.count("\n")
+    count = remainder.count("\n")
     if not count:
         return end
     at = end

@@ -64,8 +64,8 @@ def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
     for pattern, method in (row for group in rows for row in group):
         word = re.split(r" |\\\.", pattern, maxsplit=1)[0].replace("\\", "")
         word = re.sub(r"\(.*", "", word)
-        name, _, what = method.partition(":")
-        rules[word] = (*rules.get(word, ()), MessageRule(re.compile(pattern), name, what))
+        name, _, report_name = method.partition(":")
+        rules[word] = (*rules.get(word, ()), MessageRule(re.compile(pattern), name, report_name))
     return rules
 
 
@@ -103,10 +103,10 @@ class DaemonLog:
         return events, self._lines.consumed
 
     def _take(self, line: int, at: int, text: str, word: str) -> None:
-        for pattern, method, what in self.PATTERNS.get(word, ()):
+        for pattern, method, report_name in self.PATTERNS.get(word, ()):
             match = pattern.fullmatch(text)
             if match:
-                getattr(self, method)(LogMessage(line, at, match, what))
+                getattr(self, method)(LogMessage(line, at, match, report_name))
                 return
 
     def _before(self, line: int, at: int, text: str) -> None:
@@ -116,12 +116,12 @@ class DaemonLog:
         """Drop the remembered state, which missing lines may have changed."""
         self._remembered = {}
 
-    def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+    def job(self, message: LogMessage, report_name: str, facts: dict[str, str], job: str = "") -> None:
         """Report something of a job: the one that the message names, or `job`."""
         cluster, proc = JobId.parse(job or message["job"])
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
         place = self.source.place(message.line)
-        self._events.append(JobReported(message.at, "reported", place, cluster, proc, what, facts))
+        self._events.append(JobReported(message.at, "reported", place, cluster, proc, report_name, facts))
 
     def _note(self, message: LogMessage) -> None:
         """Report of the job what the message's row says."""
@@ -154,9 +154,9 @@ class DaemonLog:
         self._remembered |= message.facts()
 
     def _exiting(self, message: LogMessage) -> None:
-        how, orphaned = (self._remembered.get(name, "") for name in ("how", "parent"))
-        how = how or f"status {message['status']}"
-        facts = {"how": how, "status": message["status"], "pid": message["pid"], "orphaned": orphaned}
+        exit_reason, orphan_parent = (self._remembered.get(name, "") for name in ("how", "parent"))
+        exit_reason = exit_reason or f"status {message['status']}"
+        facts = {"how": exit_reason, "status": message["status"], "pid": message["pid"], "orphaned": orphan_parent}
         self._forget()
         self._daemon(message, "ended", {name: text for name, text in facts.items() if text})
 
@@ -188,5 +188,5 @@ class MasterLogReader(DaemonLog):
     DAEMON = "master"
 
     def _died(self, message: LogMessage) -> None:
-        how = message["how"] or message.what or f"status {message['status']}"
-        self._daemon(message, "died", {"pid": message["pid"], "how": how}, daemon=message["daemon"].lower())
+        exit_reason = message["how"] or message.what or f"status {message['status']}"
+        self._daemon(message, "died", {"pid": message["pid"], "how": exit_reason}, daemon=message["daemon"].lower())

@@ -54,9 +54,9 @@ def _shape(text: str) -> _LineFormat:
     return _LineFormat(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
 
 
-def _split_line(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
-    match = shape.lines.match(text + "\n")
-    return (shape, match[1], match[2] or "", match[3]) if match and match[1] else None
+def _split_line(line_format: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
+    match = line_format.lines.match(text + "\n")
+    return (line_format, match[1], match[2] or "", match[3]) if match and match[1] else None
 
 
 @define
@@ -74,11 +74,11 @@ class _Neighbours:
         0 if it may be right."""
         if not self.alone or not self.above:
             return 0
-        late, between = self.at - at, at - self.above
-        if late > ASIDE and 0 <= between <= max(CLOSE, late // 60):
-            return late
-        early = self.above - self.at
-        return -early if early > ASIDE and between >= 0 else 0
+        lateness, gap_above = self.at - at, at - self.above
+        if lateness > ASIDE and 0 <= gap_above <= max(CLOSE, lateness // 60):
+            return lateness
+        earliness = self.above - self.at
+        return -earliness if earliness > ASIDE and gap_above >= 0 else 0
 
 
 class LogLines:
@@ -91,8 +91,8 @@ class LogLines:
         self.source = source
         self.line = line
         self.consumed = 0
-        own = (source.time_format,) if source.time_format else ()
-        self._shapes = {name: _shape(name) for name in (*own, *KNOWN)}
+        own_formats = (source.time_format,) if source.time_format else ()
+        self._shapes = {name: _shape(name) for name in (*own_formats, *KNOWN)}
         self._clock = LogClock(source.zone, source.modified, int(state.get("at", 0)))
         self._using = self._shapes.get(str(state.get("format", "")))
         self._gap = bool(state.get("gap", False))
@@ -105,14 +105,14 @@ class LogLines:
 
     def state(self) -> State:
         """Return the state from which another ``LogLines`` continues."""
-        name = next((name for name, shape in self._shapes.items() if shape is self._using), "")
+        name = next((name for name, line_format in self._shapes.items() if line_format is self._using), "")
         state: State = {"at": self._clock.last, "format": name, "near": list(astuple(self._near))}
         return state | {key: value for key, value in self._rest().items() if value}
 
     def _rest(self) -> State:
-        saved = self._last.startswith(_SAVED)
-        rest: State = {"gap": self._gap, "long": self._long, "untimed": self._untimed, "saved": saved}
-        return rest | ({"follows": self._follows} if self.line else {})
+        is_saved = self._last.startswith(_SAVED)
+        rest_state: State = {"gap": self._gap, "long": self._long, "untimed": self._untimed, "saved": is_saved}
+        return rest_state | ({"follows": self._follows} if self.line else {})
 
     @property
     def at(self) -> int:
@@ -142,16 +142,16 @@ class LogLines:
 
     def _compare(self, at: int, line: int, text: str, events: list[Event]) -> None:
         """Take a line of another instant than the one above it; tell if that one alone does not fit."""
-        near = self._near
-        if at == near.at:
-            near.alone = False
+        neighbours = self._near
+        if at == neighbours.at:
+            neighbours.alone = False
             return
-        above = near.at
-        if doubt := near.doubt(at):
-            facts = {"seconds": f"{doubt / 1e6:g}", "text": near.text}
-            events.append(self.source.doubted(near.at, near.line, "aside", facts))
-            above = near.above
-        self._near = _Neighbours(above, at, line, text[:_SHOWN], True)
+        time_above = neighbours.at
+        if time_doubt := neighbours.doubt(at):
+            facts = {"seconds": f"{time_doubt / 1e6:g}", "text": neighbours.text}
+            events.append(self.source.doubted(neighbours.at, neighbours.line, "aside", facts))
+            time_above = neighbours.above
+        self._near = _Neighbours(time_above, at, line, text[:_SHOWN], True)
 
     def _piece(self, data: bytes, events: list[Event]) -> Iterator[Record]:
         text = data.decode("utf-8", "backslashreplace")
@@ -159,43 +159,50 @@ class LogLines:
             text = text.replace("\0", "")
         if "\r" in text:
             text = text.replace("\r\n", "\n")
-        lines, done, odd = text.split("\n"), 0, 0
+        lines, done_count, odd_count = text.split("\n"), 0, 0
         lines.pop()
-        while done < len(lines):
-            if self._using is None or self._gap or self._follows or odd > ODD:
-                yield from self._records_of(lines[done], events)
-                done += 1
+        while done_count < len(lines):
+            if self._using is None or self._gap or self._follows or odd_count > ODD:
+                yield from self._records_of(lines[done_count], events)
+                done_count += 1
                 continue
-            first = self.line
-            yield from self._quickly("\n".join(lines[done:]) + "\n" if done else text, self._using, events)
-            done += self.line - first
-            if done < len(lines):
-                yield from self._records_of(lines[done], events)
-                done, odd = done + 1, odd + 1
+            first_line = self.line
+            yield from self._quickly("\n".join(lines[done_count:]) + "\n" if done_count else text, self._using, events)
+            done_count += self.line - first_line
+            if done_count < len(lines):
+                yield from self._records_of(lines[done_count], events)
+                done_count, odd_count = done_count + 1, odd_count + 1
 
-    def _quickly(self, text: str, shape: _LineFormat, events: list[Event]) -> Iterator[Record]:
+    def _quickly(self, text: str, line_format: _LineFormat, events: list[Event]) -> Iterator[Record]:
         """Yield the records of lines in one time format, up to the first line that needs `_records_of`."""
-        instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
-        again = False
-        for stamp, fraction, message, other in shape.lines.findall(text):
-            if stamp:
-                if stamp != before:
+        instant, form, line, previous_text, at, last_text = (
+            self._clock.instant,
+            line_format.form,
+            self.line,
+            "",
+            0,
+            self._last,
+        )
+        is_repeated = False
+        for time_stamp, fraction, message, unmatched in line_format.lines.findall(text):
+            if time_stamp:
+                if time_stamp != previous_text:
                     try:
-                        at = instant(form, stamp)
+                        at = instant(form, time_stamp)
                     except ValueError:
                         break
-                    before, again = stamp, False
+                    previous_text, is_repeated = time_stamp, False
                     self._compare(at, line + 1, message, events)
-                elif not again:
-                    again, self._near.alone = True, False
+                elif not is_repeated:
+                    is_repeated, self._near.alone = True, False
                 line += 1
-                last = message
+                last_text = message
                 yield line, (at + int(fraction.ljust(6, "0")) if fraction else at), message
-            elif _MARKER.match(other) or self._recognized(other):
+            elif _MARKER.match(unmatched) or self._recognized(unmatched):
                 break
             else:
                 line += 1
-        self.line, self._last = line, last
+        self.line, self._last = line, last_text
 
     def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
         """Return the format, time, fraction and message of a line, or None. The format in use goes first. Another one
@@ -204,12 +211,12 @@ class LogLines:
             return cut
         if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
             return None
-        cuts = (_split_line(shape, text) for shape in self._shapes.values())
+        cuts = (_split_line(line_format, text) for line_format in self._shapes.values())
         return next((cut for cut in cuts if cut and self._makes_sense(cut[0].form, cut[1])), None)
 
-    def _makes_sense(self, form: TimeFormat, stamp: str) -> bool:
+    def _makes_sense(self, form: TimeFormat, time_stamp: str) -> bool:
         try:
-            at = LogClock(self.source.zone, self.source.modified, self.at).instant(form, stamp)
+            at = LogClock(self.source.zone, self.source.modified, self.at).instant(form, time_stamp)
         except ValueError:
             return False
         day = 86_400_000_000
@@ -218,31 +225,31 @@ class LogLines:
     def _records_of(self, text: str, events: list[Event]) -> Iterator[Record]:
         """Yield the record of a line in an unknown format."""
         self.line += 1
-        recognized = self._recognized(text)
-        if recognized is None:
+        split_line = self._recognized(text)
+        if split_line is None:
             self._without_time(text, events)
             return
-        self._using, stamp, fraction, message = recognized
+        self._using, time_stamp, fraction, message = split_line
         since = self.at
         try:
-            at = self._clock.instant(self._using.form, stamp)
+            at = self._clock.instant(self._using.form, time_stamp)
         except ValueError as error:
             events.append(self.source.refused(self.line, str(error), text, since))
             return
-        lost = self._follows and message.startswith(_BEGINS) and not self._is_next(at - since)
+        is_part_lost = self._follows and message.startswith(_BEGINS) and not self._is_next(at - since)
         self._follows, self._last = False, message
-        if self._gap or lost:
-            why = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
+        if self._gap or is_part_lost:
+            reason = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
             self._gap = False
             self._near = _Neighbours()
-            events.append(self.source.gap(since or at, self.line, why, since, at))
+            events.append(self.source.gap(since or at, self.line, reason, since, at))
             yield self.line, at, GAP
         self._compare(at, self.line, message, events)
         yield self.line, at + int(fraction.ljust(6, "0")), message
 
-    def _is_next(self, later: int) -> bool:
-        """Check whether a part that begins so much `later` (microseconds) directly follows the last one."""
-        return self._last.startswith(_SAVED) and 0 <= later <= _MOMENT
+    def _is_next(self, time_later: int) -> bool:
+        """Check whether a part that begins so much `time_later` (microseconds) directly follows the last one."""
+        return self._last.startswith(_SAVED) and 0 <= time_later <= _MOMENT
 
     def _without_time(self, text: str, events: list[Event]) -> None:
         """Take a line without a time: a marker, part of the message before, or one to refuse."""
@@ -250,6 +257,8 @@ class LogLines:
             self._gap = True
         elif self._using is None and text.strip():
             self._untimed += 1
-            cut = text[0].isspace() and self._untimed < PATIENCE  # the rest of a message whose beginning is missing
-            if not self._gap and not cut and self._untimed in (1, PATIENCE):
+            is_continuation = (
+                text[0].isspace() and self._untimed < PATIENCE
+            )  # the rest of a message whose beginning is missing
+            if not self._gap and not is_continuation and self._untimed in (1, PATIENCE):
                 events.append(self.source.refused(self.line, "it does not begin with a time that is known", text))

@@ -131,7 +131,7 @@ class TableReader:
         """Read the transaction that begins with the 105 in `begin`; return where it ends, or None if it is not
         complete."""
         match = _ENDS.search(data, begin.end)
-        if match is None or (last := data.find(b"\n", match.start())) < 0:
+        if match is None or (last_break := data.find(b"\n", match.start())) < 0:
             return None
         self._cut = False
         if match[0].strip() != b"106":
@@ -141,7 +141,7 @@ class TableReader:
             self.line = begin.number + data.count(b"\n", begin.end, match.start())
             return match.start()
         operations: list[Operation] = []
-        lines = data[begin.begin : last].split(b"\n")
+        lines = data[begin.begin : last_break].split(b"\n")
         for number, text in enumerate(lines, begin.number):
             line = _TableLine(number, 0, 0, text.rstrip(b"\r"))
             operation = self._operation(line)
@@ -151,17 +151,17 @@ class TableReader:
                 events.append(self._refused(line, "no operation of a table"))
         events.append(self._written(begin.number, operations))
         self.line = begin.number + len(lines) - 1
-        return last + 1
+        return last_break + 1
 
     def _operation(self, line: _TableLine) -> Operation | None:
         match = _NUMBER.match(line.text)
         if match is None:
             return None
         number = int(match[1])
-        parts = _FORMS[number].fullmatch(line.text, match.end())
-        if parts is None:
+        fields = _FORMS[number].fullmatch(line.text, match.end())
+        if fields is None:
             return None
-        key, name, text = parts.groups()
+        key, name, text = fields.groups()
         return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
 
     def _name(self, text: bytes) -> str:
@@ -174,16 +174,16 @@ class TableReader:
         return name
 
     def _written(self, line: int, operations: list[Operation]) -> TableWritten:
-        cleaned: list[Operation] = []
+        cleaned_operations: list[Operation] = []
         for number, key, name, text in operations:
             if name and is_private(name):
                 continue
             if (name and name.lower() in DATES) or number == LOG_SEQUENCE:
                 self._date(text)
-            cleaned.append((number, key, name, without_secrets(text)))
+            cleaned_operations.append((number, key, name, without_secrets(text)))
         self._number += 1
         place = self._source.place(line)
-        return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(cleaned))
+        return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(cleaned_operations))
 
     def _date(self, text: str) -> None:
         """Advance the table's instant to a date, unless `text` is none."""
@@ -194,5 +194,5 @@ class TableReader:
         if not self._source.now or seconds <= self._source.now // 1_000_000 + LATER:
             self._at = max(self._at, seconds * 1_000_000)
 
-    def _refused(self, line: _TableLine, why: str) -> Event:
-        return self._source.refused(line.number, why, line.text.decode("utf-8", "backslashreplace"), self._at)
+    def _refused(self, line: _TableLine, reason: str) -> Event:
+        return self._source.refused(line.number, reason, line.text.decode("utf-8", "backslashreplace"), self._at)

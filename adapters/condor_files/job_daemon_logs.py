@@ -56,10 +56,10 @@ class SchedLogReader(DaemonLog):
             self._remembered.setdefault("claims", {})[claim] = slot
         return {"slot": slot, "user": message["user"], "claim": claim}
 
-    def _began(self, message: LogMessage, held: Held, before: str = "") -> None:
-        """Report a job's shadow; `before`: the former job of this shadow."""
-        self._shadows()[message["shadow"]] = (message["job"], held)
-        self.job(message, "shadow_began", held | {"shadow": message["shadow"], "before": before})
+    def _began(self, message: LogMessage, claim_facts: Held, shadow_before: str = "") -> None:
+        """Report a job's shadow; `shadow_before`: the former job of this shadow."""
+        self._shadows()[message["shadow"]] = (message["job"], claim_facts)
+        self.job(message, "shadow_began", claim_facts | {"shadow": message["shadow"], "before": shadow_before})
 
     def _started(self, message: LogMessage) -> None:
         self._began(message, self._held(message))
@@ -68,9 +68,9 @@ class SchedLogReader(DaemonLog):
         self._remembered["switching"] = (message["job"], self._held(message))
 
     def _switched(self, message: LogMessage) -> None:
-        job, held = self._remembered.pop("switching", ("", {}))
-        before, its_claim = self._shadows().get(message["shadow"], ("", {}))
-        self._began(message, held if job == message["job"] else its_claim, before)
+        job, claim_facts = self._remembered.pop("switching", ("", {}))
+        shadow_before, shadow_claim = self._shadows().get(message["shadow"], ("", {}))
+        self._began(message, claim_facts if job == message["job"] else shadow_claim, shadow_before)
 
     def _exited(self, message: LogMessage) -> None:
         self._shadows().pop(message["shadow"], None)
@@ -90,10 +90,10 @@ class SchedLogReader(DaemonLog):
             self.job(message, "match_gone", self._held(message))
 
     def _released(self, message: LogMessage) -> None:
-        held = self._held(message)
-        self._claims().pop(held["claim"], None)
-        if slot := held.pop("slot"):
-            facts, place = {name: text for name, text in held.items() if text}, self.source.place(message.line)
+        claim_facts = self._held(message)
+        self._claims().pop(claim_facts["claim"], None)
+        if slot := claim_facts.pop("slot"):
+            facts, place = {name: text for name, text in claim_facts.items() if text}, self.source.place(message.line)
             self._events.append(SlotReported(message.at, "reported", place, slot, "released", facts))
 
 
@@ -120,10 +120,10 @@ class ShadowLogReader(DaemonLog):
     _shadow = ""  #: the shadow that wrote the line, by its pid
 
     def _take(self, line: int, at: int, text: str, word: str) -> None:
-        written = _OF_SHADOW.match(text)
-        if written is not None:
-            self._shadow = written[1]
-            text = text[written.end() :]
+        shadow_match = _OF_SHADOW.match(text)
+        if shadow_match is not None:
+            self._shadow = shadow_match[1]
+            text = text[shadow_match.end() :]
             super()._take(line, at, text, text.partition(" ")[0])
 
     def _facts(self, message: LogMessage) -> dict[str, str]:
@@ -170,20 +170,20 @@ class StarterLogReader(DaemonLog):
     def _began(self, message: LogMessage) -> None:
         if not self._remembered.pop("ready", False):
             return
-        again = {"again": "true"} if "pid" in self._remembered else {}
+        again_facts = {"again": "true"} if "pid" in self._remembered else {}
         self._remembered["pid"] = message["pid"]
-        self._process(message, "process_began", again)
+        self._process(message, "process_began", again_facts)
 
     def _exited(self, message: LogMessage) -> None:
         if self._remembered.get("pid") != message["pid"]:
             return
-        how = {name: message[name] for name in ("code", "signal") if message[name]}
-        self._process(message, "process_ended", how | ({"told": "true"} if "told" in self._remembered else {}))
+        exit_facts = {name: message[name] for name in ("code", "signal") if message[name]}
+        self._process(message, "process_ended", exit_facts | ({"told": "true"} if "told" in self._remembered else {}))
 
     def _evicted(self, message: LogMessage) -> None:
         self._remembered["told"] = True
 
-    def _process(self, message: LogMessage, what: str, facts: dict[str, str]) -> None:
+    def _process(self, message: LogMessage, report_name: str, facts: dict[str, str]) -> None:
         slot = _SLOT.search(os.path.basename(self.source.path))
         where = {"slot": f"{slot[1].lower()}@{self.source.machine}"} if slot else {}
-        self.job(message, what, where | {"pid": message["pid"]} | facts, str(self._remembered["job"]))
+        self.job(message, report_name, where | {"pid": message["pid"]} | facts, str(self._remembered["job"]))

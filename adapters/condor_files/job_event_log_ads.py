@@ -58,16 +58,16 @@ def entry_of_xml(text: str) -> Entry:
 def _plain(value: Any) -> Any:
     """Return a JSON value with its expressions as ``ExpressionText``."""
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        return [_plain(member) for member in value]
     if isinstance(value, str) and value.startswith("/Expr(") and value.endswith(")/"):
         return ExpressionText(value[6:-2])
     return value
 
 
 def _xml_ad(tree: ElementTree.Element) -> Values:
-    return {part.get("n", ""): _xml_value(part[0]) for part in tree if part.tag == "a" and len(part)}
+    return {element.get("n", ""): _xml_value(element[0]) for element in tree if element.tag == "a" and len(element)}
 
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -79,14 +79,14 @@ _XML_VALUES: Final[dict[str, Callable[[str], Any]]] = {
 }
 
 
-def _xml_value(part: ElementTree.Element) -> Any:
-    if part.tag == "b":
-        return part.get("v") == "t"
-    if part.tag == "c":
-        return _xml_ad(part)
-    if part.tag == "l":
-        return [_xml_value(inner) for inner in part]
-    return _XML_VALUES[part.tag](part.text or "") if part.tag in _XML_VALUES else None
+def _xml_value(element: ElementTree.Element) -> Any:
+    if element.tag == "b":
+        return element.get("v") == "t"
+    if element.tag == "c":
+        return _xml_ad(element)
+    if element.tag == "l":
+        return [_xml_value(inner_element) for inner_element in element]
+    return _XML_VALUES[element.tag](element.text or "") if element.tag in _XML_VALUES else None
 
 
 def _entry(ad: Values) -> Entry:
@@ -96,11 +96,11 @@ def _entry(ad: Values) -> Entry:
         raise Unreadable("it does not say what kind of entry it is")
     if not isinstance(when, str):
         raise Unreadable("it does not say when it was written")
-    if not all(_is_number(part) and abs(part) < 10**9 for part in ids):
+    if not all(_is_number(id_part) and abs(id_part) < 10**9 for id_part in ids):
         raise Unreadable("it does not name its job")
     try:
-        requeued = number == 4 and ad.get("TerminatedAndRequeued") in (True, 1)
-        text = _texts().get("requeued" if requeued else str(number), "{=other}").format_map(_Fields(ad))
+        was_requeued = number == 4 and ad.get("TerminatedAndRequeued") in (True, 1)
+        text = _texts().get("requeued" if was_requeued else str(number), "{=other}").format_map(_Fields(ad))
     except (ValueError, OverflowError, TypeError) as error:
         raise Unreadable(f"it makes no sense: {error}") from None
     return number, ids[0], ids[1], ids[2], when, text
@@ -113,11 +113,11 @@ def _is_number(value: Any) -> TypeGuard[int]:
 class _Piece:
     """The text that replaces a placeholder; its form is written after the placeholder's colon."""
 
-    def __init__(self, written: Callable[[str], str]) -> None:
-        self._written = written
+    def __init__(self, write_text: Callable[[str], str]) -> None:
+        self._written = write_text
 
-    def __format__(self, about: str) -> str:
-        return self._written(about)
+    def __format__(self, format_spec: str) -> str:
+        return self._written(format_spec)
 
 
 class _Fields:
@@ -132,12 +132,12 @@ class _Fields:
         return _Piece(partial(_amount if name.startswith("#") else _text, self._ad, name.lstrip("#")))
 
 
-def _text(ad: Values, name: str, before: str = "\n\t") -> str:
-    """Return a text, after ``before`` on a separate line, or "". Its line ends become ``|`` then, as in HTCondor."""
-    value = ad.get(name, "" if before else _MISSING.get(name, ""))
-    if not before:
+def _text(ad: Values, name: str, separator: str = "\n\t") -> str:
+    """Return a text, after ``separator`` on a separate line, or "". Its line ends become ``|`` then, as in HTCondor."""
+    value = ad.get(name, "" if separator else _MISSING.get(name, ""))
+    if not separator:
         return str(value)
-    return "" if value in (None, "") else before + str(value).replace("\n", "|").replace("\r", " ")
+    return "" if value in (None, "") else separator + str(value).replace("\n", "|").replace("\r", " ")
 
 
 def _amount(ad: Values, name: str, label: str) -> str:
@@ -156,14 +156,14 @@ def _unparsed(value: Any) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     if isinstance(value, dict):
-        return "[ " + "; ".join(f"{name} = {_unparsed(part)}" for name, part in value.items()) + " ]"
+        return "[ " + "; ".join(f"{name} = {_unparsed(member)}" for name, member in value.items()) + " ]"
     if isinstance(value, list):
         return "{ " + ", ".join(map(_unparsed, value)) + " }"
     return _WORDS[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def _attributes(ad: Values, before: str = "\n\t") -> str:
-    return "".join(f"{before}{name} = {_unparsed(ad[name])}" for name in sorted(ad, key=str.lower))
+def _attributes(ad: Values, separator: str = "\n\t") -> str:
+    return "".join(f"{separator}{name} = {_unparsed(ad[name])}" for name in sorted(ad, key=str.lower))
 
 
 def _notes(ad: Values, _: str) -> str:
@@ -193,9 +193,9 @@ def _resources(ad: Values, _: str) -> str:
     """Return the table of resources, from the attributes that HTCondor makes of it."""
     table: dict[str, list[str]] = {}
     for name in sorted(ad.keys() - _NOT_RESOURCES, key=str.lower):
-        for column, (head, tail) in enumerate((("", "Usage"), ("Request", ""), ("", ""), ("Assigned", ""))):
-            if name.startswith(head) and name.endswith(tail) and (head or tail or column == 2):
-                resource = name[len(head) : len(name) - len(tail)].removesuffix("Average")
+        for column, (head, heading_end) in enumerate((("", "Usage"), ("Request", ""), ("", ""), ("Assigned", ""))):
+            if name.startswith(head) and name.endswith(heading_end) and (head or heading_end or column == 2):
+                resource = name[len(head) : len(name) - len(heading_end)].removesuffix("Average")
                 table.setdefault(resource, [""] * 4)[column] = _cell(ad[name])
                 break
     if not table:
@@ -203,9 +203,9 @@ def _resources(ad: Values, _: str) -> str:
     width = max(10, *(len(cell) for cells in table.values() for cell in cells[:3]))
     heading = " ".join(f"{word:>{width}}" for word in ("Usage", "Request", "Allocated"))
     rows = [f"\n\tPartitionable Resources : {heading} Assigned"]
-    for resource, (used, requested, allocated, assigned) in table.items():
+    for resource, (used, request, allocated, assigned) in table.items():
         label = f"{resource} {_UNITS.get(resource, '')}".strip()
-        rows.append(f"\n\t   {label:<20} : {used:>{width}} {requested:>{width}} {allocated:>{width}} {assigned}")
+        rows.append(f"\n\t   {label:<20} : {used:>{width}} {request:>{width}} {allocated:>{width}} {assigned}")
     return "".join(rows).rstrip()
 
 
@@ -243,8 +243,8 @@ def _changed(ad: Values, _: str) -> str:
 
 def _other(ad: Values, _: str) -> str:
     """Return the text and attributes of an entry whose type has no special form here."""
-    head = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
-    return head + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
+    head_text = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
+    return head_text + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
 
 _PIECES: Final[dict[str, Callable[[Values, str], str]]] = {

@@ -54,14 +54,14 @@ _Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc,
 class _Segment:
     """Lines that belong together: an entry (``whole`` if its end was seen), a marker, or something else."""
 
-    def __init__(self, index: int, kind: str, first: str) -> None:
-        self.index, self.kind, self.lines, self.whole = index, kind, [first], False
+    def __init__(self, index: int, kind: str, first_line: str) -> None:
+        self.index, self.kind, self.lines, self.whole = index, kind, [first_line], False
 
 
 def _may_be_xml(data: bytes, at: int) -> bool:
     """Check whether XML begins at `at`, or may begin there when more bytes follow."""
     begin = data[at : at + 11]
-    return any(begin.startswith(sign) or sign.startswith(begin) for sign in (b"<c>", *_PROLOGUE))
+    return any(begin.startswith(opening) or opening.startswith(begin) for opening in (b"<c>", *_PROLOGUE))
 
 
 class JobEventLogReader:
@@ -83,28 +83,28 @@ class JobEventLogReader:
         events: list[Event] = []
         at, size = 0, len(data)
         while at < size:
-            blank = _BLANK.match(data, at)
-            if blank is not None:
-                self.line += data.count(b"\n", at, blank.end())
-                at = blank.end()
+            blank_match = _BLANK.match(data, at)
+            if blank_match is not None:
+                self.line += data.count(b"\n", at, blank_match.end())
+                at = blank_match.end()
                 continue
-            first = data[at : at + 1]
-            if first == b"<" and _may_be_xml(data, at):
-                taken = self._prologue(data, at) or self._ad(data, at, b"</c>", entry_of_xml, events)
-            elif first == b"{":
-                taken = self._ad(data, at, b"}", entry_of_json, events)
+            first_byte = data[at : at + 1]
+            if first_byte == b"<" and _may_be_xml(data, at):
+                taken_length = self._prologue(data, at) or self._ad(data, at, b"</c>", entry_of_xml, events)
+            elif first_byte == b"{":
+                taken_length = self._ad(data, at, b"}", entry_of_json, events)
             else:
-                taken = self._marker(data, at) or self._classic(data, at, events)
-            if not taken:
+                taken_length = self._marker(data, at) or self._classic(data, at, events)
+            if not taken_length:
                 if size - at < LONGEST:
                     break
-                taken = self._refuse(data, at, at + LONGEST, "an entry without an end", events)
-            at += taken
+                taken_length = self._refuse(data, at, at + LONGEST, "an entry without an end", events)
+            at += taken_length
         return events, at
 
-    def _refuse(self, data: bytes, begin: int, end: int, why: str, events: list[Event]) -> int:
+    def _refuse(self, data: bytes, begin: int, end: int, reason: str, events: list[Event]) -> int:
         text = data[begin : min(end, begin + 1000)].decode("utf-8", "backslashreplace")
-        events.append(self._source.refused(self.line + 1, why, text, self._clock.last))
+        events.append(self._source.refused(self.line + 1, reason, text, self._clock.last))
         self.line += data.count(b"\n", begin, end)
         return end - begin
 
@@ -136,13 +136,13 @@ class JobEventLogReader:
         except ValueError:
             return "its time is not valid"
         if self._gap is not None:
-            missing, why, since = self._gap
-            events.append(self._source.gap(since or at, missing, why, since, at))
+            missing, reason, since = self._gap
+            events.append(self._source.gap(since or at, missing, reason, since, at))
             self._gap = None
         if header is None:
-            taken: Taken = (at, line, proc, subproc, number, without_secrets(text))
+            taken_entry: Taken = (at, line, proc, subproc, number, without_secrets(text))
             place = self._source.place(line)
-            events.append(JobsLogged(at, "reported", place, cluster, self._source.number, (taken,)))
+            events.append(JobsLogged(at, "reported", place, cluster, self._source.number, (taken_entry,)))
         return ""
 
     def _instant(self, when: str) -> int:
@@ -150,10 +150,10 @@ class JobEventLogReader:
         match = _TIME.fullmatch(when)
         if match is None:
             raise ValueError(f"no time: {when!r}")
-        stamp = when[:14] if match["old"] else when[:19]
+        time_stamp = when[:14] if match["old"] else when[:19]
         day = "%m/%d" if match["old"] else "%Y-%m-%d"
         form = f"{day}{match['t']}%H:%M:%S" + ("%z" if match["offset"] else "")
-        at = self._clock.instant(compiled(form), stamp + (match["offset"] or ""))
+        at = self._clock.instant(compiled(form), time_stamp + (match["offset"] or ""))
         return at + int((match["fraction"] or "").ljust(6, "0"))
 
     # The classic form
@@ -161,43 +161,43 @@ class JobEventLogReader:
     def _classic(self, data: bytes, at: int, events: list[Event]) -> int:
         """Take the entries up to the last complete one, or all if XML or JSON follows; return their bytes."""
         window = min(len(data), at + LONGEST)
-        starts = (start for start, sign in _OTHERS if data.find(sign, at, window) >= 0)
-        others = [place for start in starts if (place := data.find(start, at, window)) >= 0]
-        limit = min(others) + 1 if others else window
+        starts = (start for start, opening in _OTHERS if data.find(opening, at, window) >= 0)
+        other_starts = [place for start in starts if (place := data.find(start, at, window)) >= 0]
+        limit = min(other_starts) + 1 if other_starts else window
         end = _last_end(data, at, limit)
         if not end:
-            if others:
+            if other_starts:
                 self._walk(_lines(data[at : limit - 1]), False, events)
                 return limit - at
             return 0
         text = _lines(data[at:end])
         pieces = text.split("\n...\n")
-        dots = pieces.pop()  # a line of them behind another, whose newline went with that one
+        dots_line = pieces.pop()  # a line of them behind another, whose newline went with that one
         headers = text.count(_WITHIN)
         if not self._clock.last:  # the first time of a log, or its header, needs the slow path
             headers -= pieces[0].count(_WITHIN)
             self._walk_to_dots(pieces.pop(0), events)
-        plain = headers == len(pieces) and self._gap is None and _MARKED not in text
-        if not plain or not self._fast(pieces, events):
-            for piece in pieces:
-                self._walk_to_dots(piece, events)
-        self.line += dots.count("\n")
+        is_plain = headers == len(pieces) and self._gap is None and _MARKED not in text
+        if not is_plain or not self._fast(pieces, events):
+            for entry_text in pieces:
+                self._walk_to_dots(entry_text, events)
+        self.line += dots_line.count("\n")
         return end - at
 
     def _fast(self, pieces: list[str], events: list[Event]) -> bool:
         """Take all pieces if each is just one entry; return whether they are. There are as many headers as pieces, so
         if each piece begins with one, none has a second."""
-        line, before, match, known = self.line + 1, self._clock.last, _HEADER.match, self._known
-        at, runs, taken, last = before, list[tuple[str, list[Taken]]](), list[Taken](), ""
-        add = taken.append
-        for piece in pieces:
-            header = match(piece)
+        line, time_before, match, known_times = self.line + 1, self._clock.last, _HEADER.match, self._known
+        at, runs, taken_entries, last_stamp = time_before, list[tuple[str, list[Taken]]](), list[Taken](), ""
+        add_entry = taken_entries.append
+        for entry_text in pieces:
+            header = match(entry_text)
             if header is None:
                 break
             number, cluster, proc, subproc, when = header.groups()
             if subproc != "000":
                 break
-            instant = known.get(when)
+            instant = known_times.get(when)
             if instant is None:
                 self._clock.last = at
                 try:
@@ -205,17 +205,17 @@ class JobEventLogReader:
                 except ValueError:
                     break
             at = instant
-            text = piece[header.end() :]
+            text = entry_text[header.end() :]
             if "#" in text:
                 text = without_secrets(text)
-            if cluster != last:
-                taken, last = [], cluster
-                runs.append((cluster, taken))
-                add = taken.append
-            add((at, line, int(proc), 0, int(number), text))
+            if cluster != last_stamp:
+                taken_entries, last_stamp = [], cluster
+                runs.append((cluster, taken_entries))
+                add_entry = taken_entries.append
+            add_entry((at, line, int(proc), 0, int(number), text))
             line += text.count("\n") + 2
         if sum(len(entries) for _, entries in runs) != len(pieces):
-            self._clock.last = before
+            self._clock.last = time_before
             return False
         self._clock.last, self.line = at, line - 1
         source = self._source.number
@@ -239,8 +239,8 @@ class JobEventLogReader:
         local = datetime.fromtimestamp(at // 1_000_000, self._source.zone)
         return local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
 
-    def _walk_to_dots(self, piece: str, events: list[Event]) -> None:
-        self._walk(piece, True, events)
+    def _walk_to_dots(self, entry_text: str, events: list[Event]) -> None:
+        self._walk(entry_text, True, events)
         self.line += 1
 
     def _walk(self, text: str, ended: bool, events: list[Event]) -> None:
@@ -252,18 +252,18 @@ class JobEventLogReader:
         for segment in segments:
             line, text = self.line + segment.index + 1, "\n".join(segment.lines)
             header = _HEADER.match(text)
-            why = "it does not begin as an entry does"
+            reason = "it does not begin as an entry does"
             if segment.kind == "marker":
                 self._missing(line, text)
                 continue
             if header is not None:
-                why = "the entry was torn: something else begins before its end"
+                reason = "the entry was torn: something else begins before its end"
                 if segment.whole:
                     cluster, proc, subproc = map(int, header.group(2, 3, 4))
                     entry = (int(header[1]), cluster, proc, subproc, header[5], text[header.end() :])
-                    why = self._add(entry, line, events)
-            if why:
-                events.append(self._source.refused(line, why, text, self._clock.last))
+                    reason = self._add(entry, line, events)
+            if reason:
+                events.append(self._source.refused(line, reason, text, self._clock.last))
         self.line += len(lines)
 
     # Ads
@@ -277,34 +277,34 @@ class JobEventLogReader:
         return end + 1 - at
 
     def _ad(self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]) -> int:
-        """Take an ad: one line, or the lines up to one that begins with `close`; return its bytes, 0 if it is
+        """Take an ad: one line, or the lines up to one that begins with `close_tag`; return its bytes, 0 if it is
         unfinished."""
         window = min(len(data), at + LONGEST)
         end = data.find(b"\n", at, window) + 1
         if end and not data[at:end].rstrip().endswith(close):
-            last = data.find(b"\n" + close, at, window)
-            end = data.find(b"\n", last + 1, window) + 1 if last >= 0 else 0
-        other = _NEXT.search(data, at, window)
-        if other is not None and (not end or other.start() + 1 < end):
+            last_close = data.find(b"\n" + close, at, window)
+            end = data.find(b"\n", last_close + 1, window) + 1 if last_close >= 0 else 0
+        other_begin = _NEXT.search(data, at, window)
+        if other_begin is not None and (not end or other_begin.start() + 1 < end):
             return self._refuse(
-                data, at, other.start() + 1, "the entry was torn: another begins before its end", events
+                data, at, other_begin.start() + 1, "the entry was torn: another begins before its end", events
             )
         if not end:
             return 0
         try:
-            why = self._add(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
+            reason = self._add(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
         except Unreadable as error:
-            why = str(error)
-        if why:
-            return self._refuse(data, at, end, why, events)
+            reason = str(error)
+        if reason:
+            return self._refuse(data, at, end, reason, events)
         self.line += data.count(b"\n", at, end)
         return end - at
 
 
 def _last_end(data: bytes, at: int, limit: int) -> int:
     """Return where the last line of dots ends, or 0."""
-    dots, returned = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
-    return max(dots + 5 if dots >= 0 else 0, returned + 6 if returned >= 0 else 0)
+    dots_at, crlf_dots_at = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
+    return max(dots_at + 5 if dots_at >= 0 else 0, crlf_dots_at + 6 if crlf_dots_at >= 0 else 0)
 
 
 def _lines(data: bytes) -> str:

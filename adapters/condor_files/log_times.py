@@ -86,27 +86,27 @@ class TimeFormat(NamedTuple):
 def compiled(text: str) -> TimeFormat:
     """Compile a strftime format. Raise ``ValueError`` if it cannot be read, or lacks the day or the hour."""
     form = text.strip('"')
-    while any(short in form for short in (f"%{name}" for name in _SHORT)):
+    while any(short_directive in form for short_directive in (f"%{name}" for name in _SHORT)):
         form = re.sub(r"%([cDFRrTxX+])", lambda match: _SHORT[match[1]], form)
-    shape, fields, names = "", "", set[str]()
-    for directive, literal, lone in _PART.findall(form):
+    shape_pattern, fields, names = "", "", set[str]()
+    for directive, literal, lone_char in _PART.findall(form):
         directive = _LIKE.get(directive, directive)
-        if lone or (directive and directive not in _DIRECTIVES):
+        if lone_char or (directive and directive not in _DIRECTIVES):
             raise ValueError(f"a time format cannot be read: %{directive} in {text!r}")
         if literal:
-            shape += re.escape(literal)
+            shape_pattern += re.escape(literal)
             fields += re.escape(literal)
             continue
-        look, name = _DIRECTIVES[directive]
-        shape += f"(?:{look})"
-        fields += f"(?P<{name}>{look})" if name and name not in names else f"(?:{look})"
+        look_pattern, name = _DIRECTIVES[directive]
+        shape_pattern += f"(?:{look_pattern})"
+        fields += f"(?P<{name}>{look_pattern})" if name and name not in names else f"(?:{look_pattern})"
         names.add(name)
     if "epoch" not in names:
         if not any(days <= names for days in _DAYS):
             raise ValueError(f"a time format cannot be read: {text!r} has no day")
         if not (names & {"hour", "half_hour"} and "minute" in names):
             raise ValueError(f"a time format cannot be read: {text!r} has no time of day")
-    return TimeFormat(form, shape, re.compile(fields, re.ASCII), form.endswith("%S"))
+    return TimeFormat(form, shape_pattern, re.compile(fields, re.ASCII), form.endswith("%S"))
 
 
 class LogClock:
@@ -114,65 +114,65 @@ class LogClock:
     is the instant of the last one (0: none yet). ``limit`` is when the file was modified (seconds): a time without a
     year is at most a day later."""
 
-    def __init__(self, zone: tzinfo, limit: float, last: int) -> None:
+    def __init__(self, zone: tzinfo, limit: float, last_time: int) -> None:
         self.zone = zone
         self.limit = limit
-        self.last = last
+        self.last = last_time
         self._base = ("", "", 0)
 
-    def instant(self, form: TimeFormat, stamp: str) -> int:
+    def instant(self, form: TimeFormat, time_stamp: str) -> int:
         """Return the instant of a time of the format's shape. Raise ``ValueError`` for an invalid time."""
         if not form.seconds_last:
-            at = self._read(form, stamp)
+            at = self._read(form, time_stamp)
         else:  # add the seconds to the minute: zones change at whole minutes
             text, minute, at = self._base
-            if minute != stamp[:-2] or text != form.text:
-                at = self._read(form, stamp[:-2] + "00")
-                self._base = (form.text, stamp[:-2], at)
-            at += int(stamp[-2:]) * 1_000_000
+            if minute != time_stamp[:-2] or text != form.text:
+                at = self._read(form, time_stamp[:-2] + "00")
+                self._base = (form.text, time_stamp[:-2], at)
+            at += int(time_stamp[-2:]) * 1_000_000
         self.last = at
         return at
 
-    def _read(self, form: TimeFormat, stamp: str) -> int:
-        match = form.fields.fullmatch(stamp)
+    def _read(self, form: TimeFormat, time_stamp: str) -> int:
+        match = form.fields.fullmatch(time_stamp)
         if match is None:
-            raise ValueError(f"no time: {stamp!r}")
+            raise ValueError(f"no time: {time_stamp!r}")
         fields = {name: value for name, value in match.groupdict().items() if value is not None}
         if "epoch" in fields:
             return int(fields["epoch"]) * 1_000_000
-        found_ones: list[int] = []
+        found_times: list[int] = []
         for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._years():
             try:
-                found_ones.append(self._local(_date(fields, year) + _time(fields), fields))
+                found_times.append(self._local(_date(fields, year) + _time(fields), fields))
             except (ValueError, OverflowError):  # 29 February of another year
                 continue
-        if not found_ones:
-            raise ValueError(f"no such time: {stamp!r}")
-        latest, earliest = (self.limit + DAY) * 1_000_000, self.last - DAY * 1_000_000
-        possible = [at for at in found_ones if at <= latest] or found_ones
-        return next((at for at in possible if at >= earliest), possible[0])
+        if not found_times:
+            raise ValueError(f"no such time: {time_stamp!r}")
+        latest_time, earliest_time = (self.limit + DAY) * 1_000_000, self.last - DAY * 1_000_000
+        possible_times = [at for at in found_times if at <= latest_time] or found_times
+        return next((at for at in possible_times if at >= earliest_time), possible_times[0])
 
     def _years(self) -> list[int]:
         """Return the possible years of a time that lacks one, most likely first. That is the first one not before the
         time before; without that, the last one not after the file's modification."""
-        latest = datetime.fromtimestamp(max(self.limit, 0) + DAY, self.zone).year
+        latest_year = datetime.fromtimestamp(max(self.limit, 0) + DAY, self.zone).year
         if not self.last:
-            return [latest, *range(latest - 1, latest - 9, -1)]
+            return [latest_year, *range(latest_year - 1, latest_year - 9, -1)]
         year = (datetime.fromtimestamp(self.last // 1_000_000, self.zone)).year
-        return [*range(year - 1, latest + 1), *range(year - 2, year - 9, -1)]
+        return [*range(year - 1, latest_year + 1), *range(year - 2, year - 9, -1)]
 
     def _local(self, when: datetime, fields: dict[str, str]) -> int:
         offset = fields.get("offset", "")
         zone = fields.get("zone", "")
         if offset or zone in ("UTC", "GMT", "Z"):
             return _micros(when.replace(tzinfo=datetime.strptime(offset, "%z").tzinfo if offset else UTC))
-        first, second = (when.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
-        at = _micros(first)
-        if second.utcoffset() == first.utcoffset() or _micros(second) < at:  # <: a time that no clock showed
+        first_fold, second = (when.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
+        at = _micros(first_fold)
+        if second.utcoffset() == first_fold.utcoffset() or _micros(second) < at:  # <: a time that no clock showed
             return at
-        if zone and second.tzname() == zone != first.tzname():
+        if zone and second.tzname() == zone != first_fold.tzname():
             return _micros(second)
-        return _micros(second) if at < self.last - _BACK and zone != first.tzname() else at
+        return _micros(second) if at < self.last - _BACK and zone != first_fold.tzname() else at
 
 
 def _micros(when: datetime) -> int:
@@ -182,8 +182,8 @@ def _micros(when: datetime) -> int:
 def _year(fields: dict[str, str]) -> int:
     if "year" in fields:
         return int(fields["year"])
-    short = int(fields["short_year"])
-    return short + (1900 if short >= 69 else 2000)
+    short_year = int(fields["short_year"])
+    return short_year + (1900 if short_year >= 69 else 2000)
 
 
 def _date(fields: dict[str, str], year: int) -> datetime:

@@ -90,12 +90,12 @@ class NegotiatorLogReader(MatchLogReader):
         if "cycle" in self._remembered:
             self._remembered["cycle"] |= {"slots": message["slots"], "submitters": message["submitters"]}
 
-    def _cycle(self, at: int, line: int, what: str, facts: dict[str, str]) -> None:
-        self._events.append(CycleReported(at, "reported", self.source.place(line), what, facts))
+    def _cycle(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> None:
+        self._events.append(CycleReported(at, "reported", self.source.place(line), report_name, facts))
 
-    def _count(self, what: str) -> None:
+    def _count(self, report_name: str) -> None:
         if "cycle" in self._remembered:
-            self._remembered["cycle"][what] += 1
+            self._remembered["cycle"][report_name] += 1
 
     # -- matches
 
@@ -142,10 +142,10 @@ class NegotiatorLogReader(MatchLogReader):
 
     def _number(self, message: LogMessage) -> None:
         name = message.found[0].partition("=")[0].strip()
-        of, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
-        if of == "slice" and "user" not in self._remembered:
+        group, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
+        if group == "slice" and "user" not in self._remembered:
             return
-        block = self._remembered.setdefault("block", {"of": of, "at": message.at, "line": message.line, "facts": {}})
+        block = self._remembered.setdefault("block", {"of": group, "at": message.at, "line": message.line, "facts": {}})
         block["facts"][name] = message["value"]
         if message["more"]:
             block["facts"][message["more"]] = message["other"]
@@ -161,13 +161,13 @@ class NegotiatorLogReader(MatchLogReader):
 
     # -- what is set
 
-    def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
-        self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, what, facts))
+    def _submitter(self, at: int, line: int, user: str, report_name: str, facts: dict[str, str]) -> None:
+        self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, report_name, facts))
 
     def _set(self, message: LogMessage) -> None:
-        what, _, value = message.what.partition(" ")
+        report_name, _, value = message.what.partition(" ")
         user = EVERYONE if message["user"] == "all users" else message["user"]
-        facts = {"what": message["what"] or what, "value": message["value"] or value}
+        facts = {"what": message["what"] or report_name, "value": message["value"] or value}
         self._submitter(message.at, message.line, user, "set", facts)
 
 

@@ -44,20 +44,20 @@ class SourceFile:
         """Return a line's place, as events name it."""
         return f"{self.number}:{line}"
 
-    def refused(self, line: int, why: str, text: str, at: int = 0) -> SourceRefused:
+    def refused(self, line: int, reason: str, text: str, at: int = 0) -> SourceRefused:
         """Return the event of a record that could not be read."""
         text = without_secrets(text[:KEPT])
-        return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, why, text)
+        return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, reason, text)
 
-    def gap(self, at: int, line: int, why: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
+    def gap(self, at: int, line: int, reason: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
         """Return the event of records that are missing before a line."""
-        return SourceGap(at, cause, self.place(line), self.number, line, why, since, until)
+        return SourceGap(at, cause, self.place(line), self.number, line, reason, since, until)
 
-    def doubted(self, at: int, line: int, what: str, facts: dict[str, str]) -> DaemonReported:
+    def doubted(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> DaemonReported:
         """Return the event of a record that does not fit with what surrounds it (`said`: of ``OF_DAEMONS``)."""
         facts = {name: without_secrets(text) for name, text in facts.items()}
         daemon = _DAEMONS[self.kind]
-        return DaemonReported(at, "reported", self.place(line), self.machine, daemon, what, facts)
+        return DaemonReported(at, "reported", self.place(line), self.machine, daemon, report_name, facts)
 
 
 class SourceReader(Protocol):

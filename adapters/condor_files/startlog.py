@@ -120,13 +120,13 @@ class StartLogReader(DaemonLog):
         self.machine = str(state.get("machine", source.machine))
         self._fresh = bool(state.get("fresh", False))  #: true if everything that this startd's slots did was read
         self._slots = {
-            name: _LoggedSlot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
-            for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()
+            name: _LoggedSlot(full_name, pair, [tuple(reason) for reason in reasons], job, schedd)
+            for name, (full_name, pair, reasons, job, schedd) in state.get("slots", {}).items()
         }
         self._starters: dict[str, str] = dict(state.get("starters", {}))
         self._general: tuple[int, str] = tuple(state.get("general", (0, "")))
-        ending = {"how": state.get("how"), "parent": state.get("orphaned")}
-        self._remembered = {name: text for name, text in ending.items() if text}
+        exit_facts = {"how": state.get("how"), "parent": state.get("orphaned")}
+        self._remembered = {name: text for name, text in exit_facts.items() if text}
         self._begun = _StartdBanner(**state["begun"]) if "begun" in state else None
         self._birth = _NewSlot(**state["birth"]) if "birth" in state else None
         self._moves: dict[str, tuple[str, str, str]] = {}
@@ -156,7 +156,7 @@ class StartLogReader(DaemonLog):
     def read(self, data: bytes) -> tuple[list[Event], int]:
         events: list[Event] = []
         self._events = events
-        slots, moves = self._slots, self._moves
+        slots, slot_moves = self._slots, self._moves
         for line, at, text in self._lines.split(data, events):
             name, _, message = text.partition(": ")
             slot = slots.get(name)
@@ -165,8 +165,8 @@ class StartLogReader(DaemonLog):
                 self._dispatch(text)
                 continue
             # A line of a known slot, as most are; most messages were seen before.
-            move = moves.get(message)
-            if move is None:
+            move_words = slot_moves.get(message)
+            if move_words is None:
                 handler = _ON_SLOT.get(message.partition(" ")[0])
                 if handler is not None:
                     self._line, self._at = line, at
@@ -176,7 +176,7 @@ class StartLogReader(DaemonLog):
                         handler(self, name, "", message)
                 continue
             self._line, self._at = line, at
-            self._transition(slot, move, text)
+            self._transition(slot, move_words, text)
         self.line = self._lines.line
         return events, self._lines.consumed
 
@@ -219,18 +219,18 @@ class StartLogReader(DaemonLog):
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
         """Return the reason of a transition: what was said before it, of the slot and then of the whole machine."""
-        last = max((at for _, at, _ in slot.reasons), default=0)
-        reasons, slot.reasons = [general for _, _, general in slot.reasons], []
-        since, general = self._general
+        last_at = max((at for _, at, _ in slot.reasons), default=0)
+        reasons, slot.reasons = [general_reason for _, _, general_reason in slot.reasons], []
+        since, general_reason = self._general
         if not 0 <= at - since <= GENERAL:
             self._general = (0, "")
-        elif last < since and (target.startswith(LEAVING) or general.startswith("command_coalesce_slots")):
-            reasons.append(general)
+        elif last_at < since and (target.startswith(LEAVING) or general_reason.startswith("command_coalesce_slots")):
+            reasons.append(general_reason)
         return " / ".join(reasons)
 
-    def _report(self, slot: _LoggedSlot, what: str, facts: dict[str, str]) -> None:
-        cleaned = {name: without_secrets(value) for name, value in facts.items() if value}
-        self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, what, cleaned))
+    def _report(self, slot: _LoggedSlot, report_name: str, facts: dict[str, str]) -> None:
+        cleaned_facts = {name: without_secrets(value) for name, value in facts.items() if value}
+        self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, report_name, cleaned_facts))
 
     def _forget(self) -> None:
         """Drop the slots, which may have changed. Report reasons that no transition followed."""
@@ -251,14 +251,14 @@ class StartLogReader(DaemonLog):
             if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
                 self._refuse(f"{name}: {text}")
             return
-        slot, move = self._slot(name), (step[1], step[2], step[3])
+        slot, move_words = self._slot(name), (step[1], step[2], step[3])
         pair = slot.pair
-        self._transition(slot, move, f"{name}: {text}")
-        if (pair, *move) in TRANSITIONS:
-            self._moves[text] = move
+        self._transition(slot, move_words, f"{name}: {text}")
+        if (pair, *move_words) in TRANSITIONS:
+            self._moves[text] = move_words
 
-    def _transition(self, slot: _LoggedSlot, move: tuple[str, str, str], text: str) -> None:
-        steps = TRANSITIONS.get((slot.pair, *move)) or transition_of(slot.pair, *move)
+    def _transition(self, slot: _LoggedSlot, move_words: tuple[str, str, str], text: str) -> None:
+        steps = TRANSITIONS.get((slot.pair, *move_words)) or transition_of(slot.pair, *move_words)
         if steps is None:
             self._refuse(text)
             return

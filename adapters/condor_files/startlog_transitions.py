@@ -28,29 +28,31 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
     unreadable."""
     if not CHANGES[what].fullmatch(f"{old} {new}"):
         return None
-    likely = [
+    likely_ends = [
         (source, DELETED if target.startswith("Delete/") else target) for source, target in _ends(pair, what, old, new)
     ]
-    possible = [end for end in likely if classify(HTCONDOR_25, *end)]
-    if not possible:
-        source, target = likely[0]
+    possible_ends = [end for end in likely_ends if classify(HTCONDOR_25, *end)]
+    if not possible_ends:
+        source, target = likely_ends[0]
         return source, target, "", target if pair else ""
-    source, target = possible[0]
-    certain = source == pair or len(possible) == 1
+    source, target = possible_ends[0]
+    is_certain = source == pair or len(possible_ends) == 1
     row = classify(HTCONDOR_25, source, target)[0].number
-    transition = TRANSITIONS[pair, what, old, new] = (source, target, row, target if certain else "")
+    transition = TRANSITIONS[pair, what, old, new] = (source, target, row, target if is_certain else "")
     return transition
 
 
-def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
+def _ends(pair: str, report_name: str, old: str, new: str) -> list[tuple[str, str]]:
     """Return the possible sources and targets, most likely first. What the line does not name stays as it was."""
-    if what == "state and activity":
+    if report_name == "state and activity":
         return [(old, new)]
     state, _, activity = pair.partition("/")
     pairs = [p.partition("/") for p in HTCONDOR_25.state_activities]
-    if what == "activity":
+    if report_name == "activity":
         states = [state, *_LIKELY] if state else _LIKELY
         return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
     activities = [activity] if activity else []
-    activities += [its for name, _, its in pairs if name == old]
-    return [(f"{old}/{its}", f"{new}/{its}") for its in dict.fromkeys(activities or ["Idle"])]
+    activities += [state_of_pair for name, _, state_of_pair in pairs if name == old]
+    return [
+        (f"{old}/{state_of_pair}", f"{new}/{state_of_pair}") for state_of_pair in dict.fromkeys(activities or ["Idle"])
+    ]

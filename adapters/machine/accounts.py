@@ -38,9 +38,9 @@ _AT_THE_ACCESS_POINT = frozenset({"7", "12"})  #: the universes scheduler and lo
 class NoAccount(Exception):
     """No account can run a job; the text says why. ``of_job``: the cause is the job, not the machine."""
 
-    def __init__(self, reason: str, of_job: bool = False) -> None:
+    def __init__(self, reason: str, is_of_job: bool = False) -> None:
         super().__init__(reason)
-        self.of_job = of_job
+        self.of_job = is_of_job
 
 
 @frozen
@@ -59,21 +59,23 @@ class JobAccountSettings:
     def configured(cls, configuration: Configuration) -> JobAccountSettings:
         """Read a configuration. Raise `ConfigError` if a value is invalid, or needs root's rights that this process
         lacks."""
-        get, slots = configuration.get, {}
+        get_setting, slots = configuration.get, {}
         for name in configuration.names():
-            if _SLOT_USER.fullmatch(name) and get(name):
-                slots[name.upper().removesuffix("_USER")] = get(name)
-        nobodys = configuration.raw(_NOBODYS) or ""
-        _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_NOBODYS] if nobodys else [])])
-        believed = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True) or configuration.boolean(
+            if _SLOT_USER.fullmatch(name) and get_setting(name):
+                slots[name.upper().removesuffix("_USER")] = get_setting(name)
+        nobody_text = configuration.raw(_NOBODYS) or ""
+        _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_NOBODYS] if nobody_text else [])])
+        is_domain_trusted = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True) or configuration.boolean(
             "TRUST_UID_DOMAIN", False
         )
         return cls(
             **configuration.values_of(cls),
             allow=configuration.expression(ALLOW) if configuration.defined(ALLOW) else None,
-            trusted=believed or _is_within(host_name(), get("UID_DOMAIN")),
+            trusted=is_domain_trusted or _is_within(host_name(), get_setting("UID_DOMAIN")),
             slots=slots,
-            nobodys=tuple(configuration.expanded(part) for part in _SLOT_NAME.split(nobodys)) if nobodys else (),
+            nobodys=tuple(configuration.expanded(nobody_user) for nobody_user in _SLOT_NAME.split(nobody_text))
+            if nobody_text
+            else (),
             dedicated=_dedicated(configuration),
         )
 
@@ -87,9 +89,9 @@ class JobAccountSettings:
         """Return the account of a job's owner, who owns the job's files. Raise `NoAccount`."""
         try:
             return account_named(owner)
-        except NoAccount as none:
+        except NoAccount as no_account:
             if not (self.soft and owner.isdecimal() and int(owner)):
-                raise NoAccount(str(none), of_job=True) from None
+                raise NoAccount(str(no_account), is_of_job=True) from None
             return UnixAccount(owner, int(owner), account_named(NOBODY).gid)
 
     def runs_as_owner(self, job: Ad, owner: str) -> bool:
@@ -98,8 +100,8 @@ class JobAccountSettings:
             return True
         if not self._allows(job) or job.get("RunAsOwner", "true").lower() == "false":
             return False
-        of = unquoted(job.get("User", "")).partition("@")[2]
-        return not self.domain or (of.lower() == self.domain.lower() and self.trusted)
+        user_domain = unquoted(job.get("User", "")).partition("@")[2]
+        return not self.domain or (user_domain.lower() == self.domain.lower() and self.trusted)
 
     def _allows(self, job: Ad) -> bool:
         if self.allow is None:
@@ -109,7 +111,7 @@ class JobAccountSettings:
         except EvaluationError:
             value = None
         if not isinstance(value, bool | int | float):
-            raise NoAccount(f"{ALLOW} is neither true nor false for this job", of_job=True)
+            raise NoAccount(f"{ALLOW} is neither true nor false for this job", is_of_job=True)
         return bool(value)
 
     def slot_user(self, slot: str) -> str:

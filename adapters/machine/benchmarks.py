@@ -20,14 +20,14 @@ _RANK = 200
 def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
     """Return the operations per second of ``work``, which returns how many it did. Repeat it for ``seconds`` and take
     the fastest repetition, since other processes may use the machine."""
-    best, end = 0.0, time.perf_counter() + seconds
+    best_rate, end = 0.0, time.perf_counter() + seconds
     while True:
         began = time.perf_counter()
-        done = work()
+        work_done = work()
         now = time.perf_counter()
-        best = max(best, done / max(now - began, 1e-9))
+        best_rate = max(best_rate, work_done / max(now - began, 1e-9))
         if now >= end:
-            return best
+            return best_rate
 
 
 def integers() -> int:
@@ -63,9 +63,9 @@ def command() -> tuple[list[str], dict[str, str]]:
     return [sys.executable, "-m", __name__], {**os.environ, **threads}
 
 
-def result(printed: str) -> tuple[int, int]:
+def result(printed_text: str) -> tuple[int, int]:
     """Return the MIPS and KFLOPS that the benchmarks printed; zeros if they did not finish."""
-    numbers = printed.split()
+    numbers = printed_text.split()
     return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 and all(map(str.isdigit, numbers)) else (0, 0)
 
 

@@ -24,7 +24,7 @@ class Child:
         command: Sequence[str],
         watch: Watch,
         unwatch: Unwatch,
-        heard: Callable[[str], None],
+        take_line: Callable[[str], None],
         ended: Callable[[], None],
         *,
         environment: Mapping[str, str] | None = None,
@@ -43,7 +43,7 @@ class Child:
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
         self._end = os.pidfd_open(self._process.pid)
-        self._unwatch, self._heard, self._ended = unwatch, heard, ended
+        self._unwatch, self._heard, self._ended = unwatch, take_line, ended
         self._rest = bytearray()
         self._listening, self._gone = True, False
         watch(self._output, self._read)
@@ -53,18 +53,18 @@ class Child:
         if not self._listening:
             return
         try:
-            piece = os.read(self._output, _PIPE)
+            chunk = os.read(self._output, _PIPE)
         except BlockingIOError:
             return
-        if not piece:
+        if not chunk:
             self._deaf()
             return
-        self._rest += piece
-        *lines, rest = bytes(self._rest).split(b"\n")
-        if len(rest) > LONGEST:
-            lines.append(rest)
-            rest = b""
-        self._rest = bytearray(rest)
+        self._rest += chunk
+        *lines, unfinished = bytes(self._rest).split(b"\n")
+        if len(unfinished) > LONGEST:
+            lines.append(unfinished)
+            unfinished = b""
+        self._rest = bytearray(unfinished)
         for line in lines:
             self._heard(line.decode(errors="replace"))
 

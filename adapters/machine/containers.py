@@ -147,20 +147,20 @@ def advertised(configuration: Configuration) -> Ad:
 def _run(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
     """Return a program's exit code (-1: it could not be run, or took too long) and its output."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
             check=False, text=True, errors="replace",
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return -1, str(error)
-    return done.returncode, done.stdout
+    return completed.returncode, completed.stdout
 
 
 def _docker_trial(configuration: Configuration) -> tuple[str, str] | None:
     """Return the file and the name of the image that tests docker; None: there is no test."""
     path, name = configuration.get("DOCKER_TEST_IMAGE_PATH"), configuration.get("DOCKER_TEST_IMAGE_NAME")
-    enabled = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
-    return (path, name) if enabled else None
+    is_enabled = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
+    return (path, name) if is_enabled else None
 
 
 def _docker_ad(command: tuple[str, ...], trial: tuple[str, str] | None) -> Ad:
@@ -187,7 +187,7 @@ def _docker_runs(command: tuple[str, ...], trial: tuple[str, str] | None) -> boo
 
 
 @cache
-def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif: str, namespaces: str, seconds: int) -> Ad:
+def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif_path: str, namespaces: str, seconds: int) -> Ad:
     """Test the runtime; test it again only after it has changed."""
     code, output = _run([program, "--version"])
     version = output.partition("\n")[0]
@@ -195,24 +195,26 @@ def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif: str, name
         return {}
     attempts = {"true": [True], "false": [False]}.get(namespaces, [True, False])
     with tempfile.TemporaryDirectory(prefix="poolbook-") as folder:
-        here = sandbox if os.path.exists(f"{sandbox}/exit_37") else _make_image(folder)
-        packed = sif if os.path.exists(sif) else f"{folder}/exit_37.sif"
-        if here and packed != sif:
-            _run([program, "-q", "build", packed, here], seconds)
-        last, works = "", {}
-        for kind, image in (("HasSandboxImage", here), ("HasSIF", packed)):
-            for own in list(attempts) if image and os.path.exists(image) else []:
-                code, output = _run([program, "exec", *containment(own), image, "/exit_37"], seconds)
+        sandbox_image = sandbox if os.path.exists(f"{sandbox}/exit_37") else _make_image(folder)
+        packed_image = sif_path if os.path.exists(sif_path) else f"{folder}/exit_37.sif"
+        if sandbox_image and packed_image != sif_path:
+            _run([program, "-q", "build", packed_image, sandbox_image], seconds)
+        last_output, working = "", {}
+        for kind, image in (("HasSandboxImage", sandbox_image), ("HasSIF", packed_image)):
+            for flag in list(attempts) if image and os.path.exists(image) else []:
+                code, output = _run([program, "exec", *containment(flag), image, "/exit_37"], seconds)
                 if code == _TRIAL_CODE:
-                    works[kind] = "true"
-                    attempts = [own]
+                    working[kind] = "true"
+                    attempts = [flag]
                     break
-                last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), last)
+                last_output = next(
+                    (line.strip() for line in reversed(output.splitlines()) if line.strip()), last_output
+                )
     ad = {"SingularityVersion": quoted(version)}
-    if works:
-        able = dict.fromkeys(("HasSingularity", "HasContainer", "HasDockerURL"), "true")
-        return {**ad, **able, **works, "HasPidNamespaces": str(attempts[0]).lower()}
-    reason = "Both SIF and Sandbox tests on startup failed" + (f" : {last}" if last else "")
+    if working:
+        abilities = dict.fromkeys(("HasSingularity", "HasContainer", "HasDockerURL"), "true")
+        return {**ad, **abilities, **working, "HasPidNamespaces": str(attempts[0]).lower()}
+    reason = "Both SIF and Sandbox tests on startup failed" + (f" : {last_output}" if last_output else "")
     return {**ad, "HasSingularity": "false", "SingularityOfflineReason": quoted(re.sub(r"\x1b\[[0-9;]*m", "", reason))}
 
 
@@ -237,13 +239,15 @@ def _make_image(folder: str) -> str:
     if platform.machine() not in _CODE:
         return ""
     machine, code = _CODE[platform.machine()]
-    root, base, head = Path(folder, "image"), 0x400000, 64 + 56
+    root, base, header_size = Path(folder, "image"), 0x400000, 64 + 56
     for name in ("proc", "sys", "dev", "tmp", "etc", "bin"):
         (root / name).mkdir(parents=True)
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-    header = ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + head, 8) + _number(64, 8)
+    header = (
+        ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + header_size, 8) + _number(64, 8)
+    )
     header += _number(0, 8) + _number(0, 4) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
-    size = head + len(code)
+    size = header_size + len(code)
     segment = (
         _number(1, 4) + _number(5, 4) + _number(0, 8) + 2 * _number(base, 8) + 2 * _number(size, 8) + _number(0x1000, 8)
     )

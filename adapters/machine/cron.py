@@ -55,8 +55,8 @@ def cron_jobs(configuration: Configuration) -> list[CronJob]:
 
 
 def _job(configuration: Configuration, name: str) -> CronJob:
-    def get(what: str) -> str:
-        return configuration.get(f"STARTD_CRON_{name}_{what}")
+    def get(suffix: str) -> str:
+        return configuration.get(f"STARTD_CRON_{name}_{suffix}")
 
     mode = MODES.get((get("MODE") or "Periodic").lower())
     if mode is None:
@@ -116,22 +116,22 @@ class Cron:
     """Runs programs and keeps what they published. ``watch`` and ``unwatch`` are the loop's; ``tell`` receives messages
     for the machine's administrator."""
 
-    def __init__(self, watch: Watch, unwatch: Unwatch, tell: Callable[[str], None]) -> None:
-        self._watch, self._unwatch, self._tell = watch, unwatch, tell
+    def __init__(self, watch: Watch, unwatch: Unwatch, report_text: Callable[[str], None]) -> None:
+        self._watch, self._unwatch, self._tell = watch, unwatch, report_text
         self._states: dict[str, _ProgramState] = {}
         self._reported: set[tuple[str, str]] = set()  #: (program, kind) of the errors already reported
 
     def configure(self, jobs: list[CronJob], now: int) -> None:
         """Run these programs from now on. Unchanged ones continue; the output of the others is dropped."""
-        before, self._states = self._states, {}
+        previous_states, self._states = self._states, {}
         self._reported.clear()
         for job in jobs:
-            known = before.get(job.name)
-            if known is not None and known.job == job:
-                self._states[job.name] = before.pop(job.name)
+            previous_state = previous_states.get(job.name)
+            if previous_state is not None and previous_state.job == job:
+                self._states[job.name] = previous_states.pop(job.name)
             else:
                 self._states[job.name] = _ProgramState(job, None if job.mode == "OnDemand" else now)
-        for state in before.values():
+        for state in previous_states.values():
             if state.child is not None:
                 state.child.kill()
 
@@ -149,8 +149,8 @@ class Cron:
     def turn(self, now: int) -> None:
         for state in list(self._states.values()):
             if state.due is not None and state.due <= now:
-                periodic = state.job.mode == "Periodic"
-                state.due = now + state.job.period * SECOND if periodic else None
+                is_periodic = state.job.mode == "Periodic"
+                state.due = now + state.job.period * SECOND if is_periodic else None
                 if state.child is None:
                     self._start(state, now)
                 elif state.job.kill:
@@ -204,10 +204,10 @@ class Cron:
             try:
                 ad = ClassAd.from_old(line, strict=True)
             except ClassAdSyntaxError as error:
-                wrong = line.strip()
-                shown = repr(wrong[:_QUOTED]) + (" ..." if len(wrong) > _QUOTED else "")
-                why = str(error).partition("\n")[0]
-                problem = f"printed an invalid line {shown}; this and any other such line is ignored: {why}"
+                bad_line = line.strip()
+                shown_line = repr(bad_line[:_QUOTED]) + (" ..." if len(bad_line) > _QUOTED else "")
+                reason = str(error).partition("\n")[0]
+                problem = f"printed an invalid line {shown_line}; this and any other such line is ignored: {reason}"
                 self._say_once(state.job, problem, "line")
                 continue
             record |= {state.job.prefix + name: unparse(ad[name]) for name in ad}

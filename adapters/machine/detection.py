@@ -99,9 +99,9 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
 
     resources = detected(execute)
     memory = psutil.virtual_memory().total
-    named = execute_directories(configuration)
-    volumes = {directory: volume(Path(directory)) for directory in named.values()}
-    if 0 not in named:
+    named_folders = execute_directories(configuration)
+    volumes = {directory: volume(Path(directory)) for directory in named_folders.values()}
+    if 0 not in named_folders:
         volumes = {"": volume(execute), **volumes}
     inventory = {name: _run_inventory(name, command) for name, command in inventories(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
@@ -118,14 +118,14 @@ def _run_inventory(name: str, command: str) -> str:
     import shlex
 
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             shlex.split(command), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=True
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         if isinstance(error, FileNotFoundError) and command.split()[0].endswith(f"/{_GPU_DISCOVERY}"):
             return "DetectedGPUs = 0\n"
         raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: fix or remove it") from None
-    return done.stdout
+    return completed.stdout
 
 
 def missing_inventories(configuration: Configuration) -> list[str]:
@@ -144,15 +144,15 @@ def _distribution() -> Ad:
     except OSError:
         return {}
     name = release.get("NAME", "").split()[0] if release.get("NAME") else release["ID"].capitalize()
-    major = release.get("VERSION_ID", "").partition(".")[0]
+    major_version = release.get("VERSION_ID", "").partition(".")[0]
     ad = {
-        "OpSysAndVer": quoted(name + major),
+        "OpSysAndVer": quoted(name + major_version),
         "OpSysName": quoted(name),
         "OpSysShortName": quoted(name),
         "OpSysLongName": quoted(release.get("PRETTY_NAME", name)),
     }
-    if major.isdigit():
-        ad |= {"OpSysMajorVer": major, "OpSysVer": str(int(major) * 100)}
+    if major_version.isdigit():
+        ad |= {"OpSysMajorVer": major_version, "OpSysVer": str(int(major_version) * 100)}
     return ad
 
 
@@ -177,8 +177,8 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
 def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
     """Return the default configuration: HTCondor's defaults, with one partitionable slot or `static` equal ones.
     `benchmarks`: measure the machine's speed once, as by default; that takes a second of one core."""
-    equal = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
-    return read(("" if benchmarks else _UNMEASURED) + equal)
+    static_text = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
+    return read(("" if benchmarks else _UNMEASURED) + static_text)
 
 
 def _describe(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
@@ -205,9 +205,9 @@ def machine(
     """Return the command that adds a machine under a configuration. Without one, it has one partitionable slot, or
     `static` equal slots (there may be more slots than cores). `attributes` override those of its slots' ads; for
     ``domains`` see ``system_ad``. Raise `ValueError` if the resources do not suffice for these slots."""
-    here = _describe(resources, domains, max(resources["Cpus"], static))
-    joins = offer(id, name, plain(static) if configuration is None else configuration, here)
+    described = _describe(resources, domains, max(resources["Cpus"], static))
+    joining = offer(id, name, plain(static) if configuration is None else configuration, described)
     if not attributes:
-        return joins
-    slots = tuple(SlotPlan(plan.name, plan.kind, with_attributes(plan.ad, attributes)) for plan in joins.slots)
-    return AddMachine(id, name, joins.ad, slots, joins.settings)
+        return joining
+    slots = tuple(SlotPlan(plan.name, plan.kind, with_attributes(plan.ad, attributes)) for plan in joining.slots)
+    return AddMachine(id, name, joining.ad, slots, joining.settings)

@@ -55,7 +55,7 @@ class JobVariables:
             counts=tuple(get(COUNTS).replace(",", " ").split()),
             inherits=_inherited(get(INHERITS), os.environ),
             assigned={
-                each.lower(): (get(_NAMES + each), get(_NONE + each)) for each in resources if get(_NAMES + each)
+                kind.lower(): (get(_NAMES + kind), get(_NONE + kind)) for kind in resources if get(_NAMES + kind)
             },
         )
 
@@ -63,13 +63,13 @@ class JobVariables:
         """Return the variables that override a job's own on a slot: the assigned devices of each custom resource."""
         variables = {"_CHIRP_DELAYED_UPDATE_PREFIX": self.chirps}
         resources = unquoted(slot.get("MachineResources", "")).split()
-        folded = {name.lower(): text for name, text in slot.items()} if len(resources) > _STANDARD else {}
+        lower_ad = {name.lower(): text for name, text in slot.items()} if len(resources) > _STANDARD else {}
         for name in resources:
-            things = folded.get(f"assigned{name.lower()}")
-            names, nothing = self.assigned.get(name.lower(), ("", ""))
-            if things is None and not (names and name.lower() in folded):
+            assigned_things = lower_ad.get(f"assigned{name.lower()}")
+            names, no_devices = self.assigned.get(name.lower(), ("", ""))
+            if assigned_things is None and not (names and name.lower() in lower_ad):
                 continue
-            ids = unquoted(things) if things is not None else nothing
+            ids = unquoted(assigned_things) if assigned_things is not None else no_devices
             variables |= dict(variables_of(names, ids))
             variables[f"_CONDOR_Assigned{name}"] = ids
         if self.nvidia and "gpus" in (name.lower() for name in resources):
@@ -83,8 +83,8 @@ _STANDARD: Final = 3  #: the resources that every machine has, and at most one m
 def _devices(slot: Ad) -> dict[str, str]:
     if "availablegpus" not in map(str.lower, slot):
         return _NO_DEVICES
-    first = _text(slot, "AvailableGPUs[0].Id")
-    names = _text(slot, _UUIDS.format("DeviceUuid" if first.startswith("MIG-") else 'strcat("GPU-", DeviceUuid)'))
+    first_id = _text(slot, "AvailableGPUs[0].Id")
+    names = _text(slot, _UUIDS.format("DeviceUuid" if first_id.startswith("MIG-") else 'strcat("GPU-", DeviceUuid)'))
     return dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"), names) if names else _NO_DEVICES
 
 
@@ -103,26 +103,26 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
     """Yield the variables that ENVIRONMENT_FOR_Assigned<name> computes from ids: ``NAME=/PATTERN/REPLACEMENT/`` for
     each, or a name alone, which is the last. Like HTCondor, stop at any other text."""
     while text := text.lstrip():
-        name, equals, rest = text.partition("=")
+        name, equals, rest_text = text.partition("=")
         if not equals:
             yield name, _digits(ids) if name in _DIGITS else ids
             return
-        rest = rest.lstrip()
-        parts = rest[1:].split(rest[:1], 2) if rest else []
+        rest_text = rest_text.lstrip()
+        parts = rest_text[1:].split(rest_text[:1], 2) if rest_text else []
         if len(parts) != 3:
             return
         pattern, replacement, text = parts
         text = text.removeprefix(",")
         try:
-            compiled = re.compile(pattern)
+            regex = re.compile(pattern)
         except re.error:
             return
-        plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
+        is_plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
         yield (
             name,
             _digits(ids)
-            if plain
-            else ",".join(_replaced(compiled, replacement, each) for each in ids.replace(",", " ").split()),
+            if is_plain
+            else ",".join(_replaced(regex, replacement, device_id) for device_id in ids.replace(",", " ").split()),
         )
 
 
@@ -146,12 +146,12 @@ def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
     if text.strip().lower() in _BOOLEANS:
         return dict(variables) if _BOOLEANS[text.strip().lower()] else {}
     patterns = re.split(r"[,;\s]+", text.lower())
-    refused = [each[1:] for each in patterns if each.startswith("!")]
-    allowed = [each for each in patterns if each and not each.startswith("!")] or ["*"]
+    refused_patterns = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    allowed_patterns = [pattern for pattern in patterns if pattern and not pattern.startswith("!")] or ["*"]
     return {
         name: value
         for name, value in variables.items()
-        if _is_one(name, allowed) and not _is_one(name, refused) and "\n" not in value
+        if _is_one(name, allowed_patterns) and not _is_one(name, refused_patterns) and "\n" not in value
     }
 
 

@@ -23,8 +23,10 @@ class LocalTime(tzinfo):
     def _instant(self, local: datetime | None) -> int:
         """Return the instant of a local time: of two, the one its fold selects; in a gap, by the offset before."""
         wall = _wall(local or _EPOCH)
-        before, behind = (time.localtime(wall + side).tm_gmtoff for side in (-DAY, DAY))
-        instants = sorted({wall - east for east in (before, behind) if time.localtime(wall - east).tm_gmtoff == east})
+        before, offset_after = (time.localtime(wall + day_shift).tm_gmtoff for day_shift in (-DAY, DAY))
+        instants = sorted(
+            {wall - offset for offset in (before, offset_after) if time.localtime(wall - offset).tm_gmtoff == offset}
+        )
         if not instants:
             return wall - before
         return instants[-1] if local is not None and local.fold else instants[0]

@@ -43,8 +43,8 @@ class MailSettings(Struct, frozen=True):
 
     @classmethod
     def configured(cls, configuration: Configuration) -> MailSettings:
-        given = (configuration.get(name).strip() for name in ("SMTP_SERVER", "SENDMAIL", "MAIL", "MAIL_FROM"))
-        server, sendmail, mail, sender = given
+        setting_texts = (configuration.get(name).strip() for name in ("SMTP_SERVER", "SENDMAIL", "MAIL", "MAIL_FROM"))
+        server, sendmail, mail, sender = setting_texts
         return cls(server, _installed(sendmail), _installed(mail), sender)
 
     @classmethod
@@ -65,9 +65,9 @@ class MailSettings(Struct, frozen=True):
         """Return the program's standard input."""
         if self.mail and not (self.smtp or self.sendmail):
             return _ESCAPE.sub(" ~", mail.text).encode()
-        heads = [("From", self.sender), ("Subject", mail.subject), ("To", ", ".join(mail.to))]
+        header_pairs = [("From", self.sender), ("Subject", mail.subject), ("To", ", ".join(mail.to))]
         kind = "" if mail.text.isascii() and mail.subject.isascii() else "Content-Type: text/plain; charset=utf-8\n"
-        lines = "".join(f"{name}: {_on_one_line(value)}\n" for name, value in heads if value)
+        lines = "".join(f"{name}: {_on_one_line(value)}\n" for name, value in header_pairs if value)
         return f"{lines}{kind}\n{mail.text}".encode()
 
 

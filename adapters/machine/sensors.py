@@ -32,15 +32,15 @@ class _CpuTimes(Struct):
     slot: str
     samples: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def add(self, at: int, used: int) -> None:
-        self.samples.append((at, used))
+    def add(self, at: int, used_us: int) -> None:
+        self.samples.append((at, used_us))
         while len(self.samples) > 2 and self.samples[1][0] <= at - WINDOW:
             self.samples.popleft()
 
     def cores(self, now: int) -> float:
         """Return the mean over the window; the time before the first measurement counts as idle."""
-        first, last = self.samples[0], self.samples[-1]
-        return max(0, last[1] - first[1]) / max(WINDOW, now - first[0], 1)
+        first_sample, last_sample = self.samples[0], self.samples[-1]
+        return max(0, last_sample[1] - first_sample[1]) / max(WINDOW, now - first_sample[0], 1)
 
 
 class CondorLoad(Struct):
@@ -53,10 +53,10 @@ class CondorLoad(Struct):
         self._jobs[key] = _CpuTimes(slot)
         self._jobs[key].add(at, 0)
 
-    def measured(self, key: str, at: int, used: int) -> None:
+    def measured(self, key: str, at: int, used_us: int) -> None:
         """Record the total CPU time of an activation, in microseconds."""
         if key in self._jobs:
-            self._jobs[key].add(at, used)
+            self._jobs[key].add(at, used_us)
 
     def ended(self, key: str) -> None:
         self._jobs.pop(key, None)
@@ -80,8 +80,8 @@ class Sensors(Struct, frozen=True):
 
     def read(self, now: int, condor_load: Mapping[str, float]) -> Readings:
         """Return the readings at the instant ``now``."""
-        last_input, last_console = self._idle.read(now)
-        return Readings(last_input, last_console, machine_load(), condor_load)
+        any_input, console_input = self._idle.read(now)
+        return Readings(any_input, console_input, machine_load(), condor_load)
 
     def close(self) -> None:
         self._idle.close()
@@ -106,8 +106,8 @@ def logged_in(utmp: Path) -> list[str] | None:
         data = utmp.read_bytes()
     except OSError:
         return None
-    complete = len(data) - len(data) % _UTMP.size
-    lines = [record[2] for record in _UTMP.iter_unpack(data[:complete]) if record[0] == _USER_PROCESS]
+    complete_size = len(data) - len(data) % _UTMP.size
+    lines = [record[2] for record in _UTMP.iter_unpack(data[:complete_size]) if record[0] == _USER_PROCESS]
     return [line.partition(b"\0")[0].decode(errors="replace") for line in lines]
 
 
@@ -119,16 +119,16 @@ def terminals(devices: Path) -> Iterator[str]:
 def last_access(devices: Path, names: Iterable[str]) -> int | None:
     """Return the latest access time of these devices, in microseconds. Skip files that are not devices, and
     /dev/null."""
-    nothing = _major(devices / "null")
-    latest = 0
+    null_major = _major(devices / "null")
+    latest_time = 0
     for name in names:
         if not name or name.startswith("unix:"):
             continue
         with suppress(OSError):
             info = os.stat(os.path.join(devices, name))
-            if nothing is None or os.major(info.st_rdev) != nothing:
-                latest = max(latest, info.st_atime_ns // 1000)
-    return latest or None
+            if null_major is None or os.major(info.st_rdev) != null_major:
+                latest_time = max(latest_time, info.st_atime_ns // 1000)
+    return latest_time or None
 
 
 def _major(path: Path) -> int | None:
@@ -149,10 +149,10 @@ class InputDevices:
     def had_input(self) -> bool:
         """Return True if any of them had input since the last call."""
         had_input = False
-        present = {path.name for path in self._folder.glob("event*")}
-        for name in [name for name in self._open if name not in present]:
+        present_names = {path.name for path in self._folder.glob("event*")}
+        for name in [name for name in self._open if name not in present_names]:
             os.close(self._open.pop(name))
-        for name in sorted(present):
+        for name in sorted(present_names):
             if name not in self._open:
                 with suppress(OSError):
                     self._open[name] = os.open(self._folder / name, os.O_RDONLY | os.O_NONBLOCK)
@@ -183,11 +183,11 @@ class Idle:
         """Return the instants, in microseconds, of the last use anywhere and at the console; None: unknown. An access
         time in the future counts as now."""
         lines = None if self._bad_utmp else logged_in(self._utmp)
-        typed = last_access(self._devices, terminals(self._devices) if lines is None else lines)
+        terminal_input = last_access(self._devices, terminals(self._devices) if lines is None else lines)
         if self._input.had_input():
             self._touched = now
         console = _latest(last_access(self._devices, self._console), self._touched)
-        self._seen = _latest(self._seen, typed, console)
+        self._seen = _latest(self._seen, terminal_input, console)
         return _past(self._seen, now), _past(console, now)
 
     def close(self) -> None:

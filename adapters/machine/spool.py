@@ -49,15 +49,15 @@ class Spool:
             return
         named = configuration.get(SPOOL)
         try:
-            own = make_own_directory(named, self.root.parent)
-            self._place(own)
+            own_folder = make_own_directory(named, self.root.parent)
+            self._place(own_folder)
         except OSError as error:
             problem = f"{SPOOL} = {named}: {error.strerror}: it must exist for jobs' files; create it or name another"
             raise configuration.error(SPOOL, problem) from None
 
-    def _place(self, own: str) -> None:
+    def _place(self, own_folder: str) -> None:
         """Make the spool a link to this directory, unless it already is. Raise `OSError`."""
-        if os.path.realpath(self.root) == os.path.realpath(own):
+        if os.path.realpath(self.root) == os.path.realpath(own_folder):
             return
         if self.root.is_symlink():
             if any(self.jobs()):
@@ -67,7 +67,7 @@ class Spool:
             if any(self.jobs()):
                 raise OSError(0, f"files of jobs are kept in {self.root} until these leave the queue")
             shutil.rmtree(self.root)
-        self.root.symlink_to(own)
+        self.root.symlink_to(own_folder)
 
     def path(self, cluster: int, proc: int, user: UnixAccount | None = None) -> str:
         """Return a job's directory, which need not exist. ``user``: the owner of its files, if not this process's user;
@@ -77,17 +77,17 @@ class Spool:
         return str(root / str(cluster % _WIDTH) / str(proc % _WIDTH) / name)
 
     def _of_user(self, user: UnixAccount) -> Path:
-        own = self.of_users / str(user.uid)
+        user_folder = self.of_users / str(user.uid)
         if user.uid not in self._users:
             try:
                 make_private_directory(str(self.of_users), passable=True)
-                if not own.is_dir():
-                    os.mkdir(own, 0o700)
-                    os.chown(own, user.uid, user.gid)
+                if not user_folder.is_dir():
+                    os.mkdir(user_folder, 0o700)
+                    os.chown(user_folder, user.uid, user.gid)
             except OSError as error:
-                raise ValueError(f"{own} cannot be used: {error.strerror}") from None
+                raise ValueError(f"{user_folder} cannot be used: {error.strerror}") from None
             self._users.add(user.uid)
-        return own
+        return user_folder
 
     def _roots(self) -> list[str]:
         return [str(self.root), *_entries(self.of_users)]
@@ -140,16 +140,16 @@ class Spool:
         put links into its path."""
         with suppress(OSError), acting(self._rights_for(path)):
             remove_now(path)
-            for above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-                os.rmdir(above)  # fails if it has another job's directory
+            for folder_above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
+                os.rmdir(folder_above)  # fails if it has another job's directory
 
     def _rights_for(self, path: str) -> UserIds | None:
         """Return the user whose rights remove a directory; None: this process's."""
         try:
-            own = self.of_users / Path(path).relative_to(self.of_users).parts[0]
+            user_folder = self.of_users / Path(path).relative_to(self.of_users).parts[0]
         except ValueError:
             return None
-        info = own.stat(follow_symlinks=False)
+        info = user_folder.stat(follow_symlinks=False)
         return UserIds(info.st_uid, info.st_gid) if info.st_uid != os.geteuid() else None
 
 

@@ -37,11 +37,11 @@ _PLAIN_CHIRP: Final = Chirp(True, ("Chirp*",), 100, tuple(sorted(unsettable({}))
 def _chirp(configuration: Configuration) -> Chirp | None:
     if not (configuration.boolean("ENABLE_CHIRP", True) and configuration.boolean("ENABLE_CHIRP_IO", True)):
         return None
-    delayed = configuration.boolean("ENABLE_CHIRP_DELAYED", True)
+    has_delayed = configuration.boolean("ENABLE_CHIRP_DELAYED", True)
     prefixes = configuration.get("CHIRP_DELAYED_UPDATE_PREFIX", "Chirp*").replace(",", " ").split()
     return Chirp(
         updates=configuration.boolean("ENABLE_CHIRP_UPDATES", True),
-        delayed=tuple(prefixes) if delayed else (),
+        delayed=tuple(prefixes) if has_delayed else (),
         most=configuration.integer("CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
         refused=tuple(sorted(unsettable({name: configuration.get(name, text) for name, text in GUARDED.items()}))),
     )
@@ -69,18 +69,18 @@ class Starter:
         """Read the configuration of a pool whose supervisor uses ``folder``, and create the directories. Raise
         `ConfigError` if an expression cannot be parsed, or a directory is missing or not writable."""
         renice = configuration.expression(RENICE) if configuration.source(RENICE).kind != "default" else None
-        execute = {}
+        execute_folders = {}
         for number, directory in execute_directories(configuration).items():
             name = f"SLOT{number}_{EXECUTE}" if number else EXECUTE
             try:
-                execute[number] = make_own_directory(directory, folder)
+                execute_folders[number] = make_own_directory(directory, folder)
             except OSError as error:
                 problem = f"{name} = {directory}: {error.strerror}: jobs run below it; create it, or name another"
                 raise configuration.error(name, problem) from None
         return cls(
             **configuration.values_of(cls),
             renice=renice,
-            execute=execute,
+            execute=execute_folders,
             plugins=plugins_by_method(configuration),
             accounts=JobAccountSettings.configured(configuration),
             containers=Containers.configured(configuration),
@@ -110,21 +110,21 @@ def make_own_directory(directory: str, folder: Path) -> str:
         raise OSError(0, "the path is not absolute")
     os.stat(directory)
     digest = hashlib.blake2b(os.fsencode(folder.absolute()), digest_size=8).hexdigest()
-    own = f"{directory.rstrip('/')}/poolbook-{digest}"
-    make_private_directory(own)
-    return own
+    own_folder = f"{directory.rstrip('/')}/poolbook-{digest}"
+    make_private_directory(own_folder)
+    return own_folder
 
 
-def make_private_directory(own: str, passable: bool = False) -> None:
+def make_private_directory(own_folder: str, passable: bool = False) -> None:
     """Create a directory for jobs that no other user may read or write. ``passable``: others may enter it, to reach
     their own files. Raise `OSError` if that fails, or it belongs to another user."""
     try:
-        os.mkdir(own, _PASSABLE if passable else _CLOSED)
+        os.mkdir(own_folder, _PASSABLE if passable else _CLOSED)
     except FileExistsError:
-        info = os.lstat(own)
+        info = os.lstat(own_folder)
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077 & ~_PASSABLE:
-            raise OSError(0, f"{own} is not a private directory of this user") from None
-        if not os.access(own, os.W_OK | os.X_OK):
-            raise OSError(0, f"{own} cannot be written") from None
+            raise OSError(0, f"{own_folder} is not a private directory of this user") from None
+        if not os.access(own_folder, os.W_OK | os.X_OK):
+            raise OSError(0, f"{own_folder} cannot be written") from None
     if passable:
-        os.chmod(own, _PASSABLE)
+        os.chmod(own_folder, _PASSABLE)

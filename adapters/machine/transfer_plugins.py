@@ -66,9 +66,9 @@ def faults(configuration: Configuration) -> list[str]:
 
 def _installed(configuration: Configuration | None) -> Iterator[tuple[tuple[str, ...], Plugin]]:
     """Yield the commands of all plugins, with their reports."""
-    own = (sys.executable, "-I", "-S", str(PROGRAM), "url_plugin")
+    own_command = (sys.executable, "-I", "-S", str(PROGRAM), "url_plugin")
     if configuration is None:
-        yield own, Plugin(tuple(SCHEMES))
+        yield own_command, Plugin(tuple(SCHEMES))
         return
     if not configuration.boolean(ENABLED, True):
         return
@@ -79,7 +79,7 @@ def _installed(configuration: Configuration | None) -> Iterator[tuple[tuple[str,
             info = os.stat(path)
         except OSError as error:
             if name in _OWN:
-                yield own, Plugin(_OWN[name])
+                yield own_command, Plugin(_OWN[name])
             elif path:
                 yield (path,), Plugin(fault=f"{error.strerror}: it is ignored")
             continue
@@ -90,12 +90,12 @@ def _installed(configuration: Configuration | None) -> Iterator[tuple[tuple[str,
 def _query(path: str, _changed_ns: int, seconds: int) -> Plugin:
     """Ask a plugin what it supports; ask again only after its file has changed."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [path, "-classad"], capture_output=True, text=True, errors="replace", timeout=seconds, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
         return Plugin(fault=f"{path} -classad failed ({error}): it is ignored")
-    pairs = (line.partition("=") for line in done.stdout.splitlines())
+    pairs = (line.partition("=") for line in completed.stdout.splitlines())
     lines = {name.strip().lower(): (name.strip(), text.strip()) for name, equals, text in pairs if equals}
     texts = {key: text for key, (_, text) in lines.items()}
     methods = tuple(name for each in unquoted(texts.get("supportedmethods", "")).split(",") if (name := each.strip()))

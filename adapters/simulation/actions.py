@@ -69,18 +69,18 @@ def submission(
 def remote_ad(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str], warn: Callable[[str], None]) -> Ad:
     """Return the ad of a job of a schedd outside the pool."""
     ad = submission(evolve(step, thing=user), "", 1, now, settings, warn).ad
-    given = {name.lower() for name in (*step.attributes, *step.commands)}
-    if "lease" in step.options and given.isdisjoint(("jobleaseduration", "job_lease_duration")):
+    given_names = {name.lower() for name in (*step.attributes, *step.commands)}
+    if "lease" in step.options and given_names.isdisjoint(("jobleaseduration", "job_lease_duration")):
         ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease counts
     return {**ad, "Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes}
 
 
 def behaviour(options: Mapping[str, str]) -> Behaviour:
     """Return the behaviour of a job's processes, from the options of its line."""
-    soft = options.get("on-soft", "ends")
-    grace: float | None = {"ends": 0.0, "ignores": None}.get(soft, 0.0)
-    if soft not in ("ends", "ignores"):
-        grace = length(soft.removeprefix("ends-after:")) / SECOND
+    soft_action = options.get("on-soft", "ends")
+    grace: float | None = {"ends": 0.0, "ignores": None}.get(soft_action, 0.0)
+    if soft_action not in ("ends", "ignores"):
+        grace = length(soft_action.removeprefix("ends-after:")) / SECOND
     signal = options.get("signal")
     return Behaviour(
         seconds=length(options["run"]) / SECOND if "run" in options else RUN,
@@ -127,9 +127,9 @@ def _is_queued(simulation: Simulation, step: ScenarioStep) -> bool:
 def _act(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if not _is_queued(simulation, step):
         return
-    more: dict[str, Any] = {"fast": True} if "fast" in step.flags else {}
+    more_fields: dict[str, Any] = {"fast": True} if "fast" in step.flags else {}
     kind = s.JOB_COMMANDS[step.verb]
-    yield kind(simulation.engine.id(step.verb), simulation.owner(step.thing), _selection(step), **more)
+    yield kind(simulation.engine.id(step.verb), simulation.owner(step.thing), _selection(step), **more_fields)
 
 
 def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -163,8 +163,8 @@ def _of_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -> Scena
 
 def _of_job_or_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -> ScenarioAction:
     """Return an action on the job that the line names, or on its slots."""
-    of_slots = _of_slots(stimulus)
-    return lambda simulation, step: (_act if step.thing[:1].isdigit() else of_slots)(simulation, step)
+    act_on_slots = _of_slots(stimulus)
+    return lambda simulation, step: (_act if step.thing[:1].isdigit() else act_on_slots)(simulation, step)
 
 
 # Machines
@@ -193,34 +193,34 @@ def _cancel(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
 
 
 def _off(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    how = next(iter(step.flags), "graceful").capitalize()
-    yield s.ShutDown(simulation.engine.id("off"), ROOT, _machine(simulation, step), how)
+    shutdown_kind = next(iter(step.flags), "graceful").capitalize()
+    yield s.ShutDown(simulation.engine.id("off"), ROOT, _machine(simulation, step), shutdown_kind)
 
 
 def _on(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if step.machine in simulation.engine.state.machines:
-        ending = simulation.engine.state.machines[step.machine].shutdown
-        why = "is still shutting down and waits for its jobs" if ending else "is already in the pool"
-        raise PlayError(f"{step.machine} {why}, at {simulation.transcript.time(step.at)}", step.line)
+        is_ending = simulation.engine.state.machines[step.machine].shutdown
+        reason = "is still shutting down and waits for its jobs" if is_ending else "is already in the pool"
+        raise PlayError(f"{step.machine} {reason}, at {simulation.transcript.time(step.at)}", step.line)
     simulation.join(step.machine)
     yield from ()
 
 
 def _benchmarks(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    takes = length(_option(step, "takes")) / SECOND
-    simulation.world.speeds[step.machine] = Speed(int(_option(step, "mips")), int(_option(step, "kflops")), takes)
+    seconds = length(_option(step, "takes")) / SECOND
+    simulation.world.speeds[step.machine] = Speed(int(_option(step, "mips")), int(_option(step, "kflops")), seconds)
     yield from ()
 
 
 def _backfill(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    does = behaviour(step.options)
-    simulation.world.clients[step.machine] = does if "run" in step.options else evolve(does, seconds=CLIENT.seconds)
+    client = behaviour(step.options)
+    simulation.world.clients[step.machine] = client if "run" in step.options else evolve(client, seconds=CLIENT.seconds)
     yield from ()
 
 
 def _backfill_exits(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    does = behaviour(step.options)
-    if not simulation.world.client_exits(_machine(simulation, step), does.code, does.signal):
+    client_behaviour = behaviour(step.options)
+    if not simulation.world.client_exits(_machine(simulation, step), client_behaviour.code, client_behaviour.signal):
         time = simulation.transcript.time(step.at)
         raise PlayError(f"no backfill client runs on {step.machine} at {time}: START_BACKFILL starts one", step.line)
     yield from ()
@@ -247,17 +247,17 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
 
 
 def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    user, holder = _option(step, "by") or "somebody", _option(step, "from")
-    slots = [step.thing] if not any(sign in step.thing for sign in "*?") else simulation.slots(step)
+    user, holder_address = _option(step, "by") or "somebody", _option(step, "from")
+    slots = [step.thing] if not any(wildcard in step.thing for wildcard in "*?") else simulation.slots(step)
     for slot in slots:
         number = simulation.remote_schedds.number()
         ad = _outside(simulation, step, user)
-        job, claim = f"{number}.0", f"{holder}#{number}"
+        job, claim = f"{number}.0", f"{holder_address}#{number}"
         if "run" in step.options:
             simulation.remote_schedds.add_job(claim, RemoteJob(job, ad, behaviour(step.options)))
         lease = length(_option(step, "lease")) // SECOND
         id = simulation.engine.id("claim")
-        yield s.RequestClaim(id, slot, claim, holder, f"{user}@{holder}", job, ad, lease)
+        yield s.RequestClaim(id, slot, claim, holder_address, f"{user}@{holder_address}", job, ad, lease)
 
 
 def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

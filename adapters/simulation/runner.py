@@ -47,7 +47,7 @@ def play(simulation: Simulation) -> bool:
     """Play the scenario to its end; return True if all expectations were met. Raise PlayError if a line requests
     something impossible."""
     simulation.begin()
-    good = True
+    is_good = True
     for since_start, steps in groupby(simulation.scenario.steps, lambda step: step.at):
         at = simulation.start + since_start
         lines = list(steps)
@@ -56,22 +56,22 @@ def play(simulation: Simulation) -> bool:
         for step in lines:
             if step.verb == "expect":
                 _advance(simulation, at)
-                good = _check_expectation(simulation, step) and good
+                is_good = _check_expectation(simulation, step) and is_good
     _advance(simulation, simulation.start + simulation.scenario.end)
     simulation.transcript.end()
-    return good
+    return is_good
 
 
 def _advance(simulation: Simulation, until: int) -> None:
     """Advance to an instant and process all events up to then."""
-    turns, last = 0, simulation.world.clock
-    if last > until:  # a line has just run at that instant
+    turns, last_time = 0, simulation.world.clock
+    if last_time > until:  # a line has just run at that instant
         return
     while simulation.engine.step(until) or simulation.world.clock < until:
-        turns = turns + 1 if simulation.world.clock == last else 0
-        last = simulation.world.clock
+        turns = turns + 1 if simulation.world.clock == last_time else 0
+        last_time = simulation.world.clock
         if turns > MOST_AT_ONCE:
-            when = simulation.transcript.time(last - simulation.start)
+            when = simulation.transcript.time(last_time - simulation.start)
             raise PlayError(f"at {when} the policy grants and revokes the same forever")
 
 
@@ -99,8 +99,8 @@ def _read(simulation: Simulation, step: ScenarioStep) -> None:
     slots = tuple(simulation.slots(step)) if step.thing else ()
     for machine in {SlotName.parse(slot).machine: None for slot in slots} if slots else simulation.named(step):
         sensors = simulation.sensors.setdefault(machine, ScenarioSensors())
-        own = tuple(slot for slot in slots if slot.endswith(f"@{machine}"))
-        sensors.apply(step, simulation.start + step.at, own, simulation.start)
+        machine_slots = tuple(slot for slot in slots if slot.endswith(f"@{machine}"))
+        sensors.apply(step, simulation.start + step.at, machine_slots, simulation.start)
         simulation.world.set_readings(machine, sensors.readings())
 
 
@@ -112,26 +112,26 @@ def _check_expectation(simulation: Simulation, step: ScenarioStep) -> bool:
     expected, *row = step.expected
     if step.thing[:1].isdigit():
         status = _status(simulation, step.thing)
-        failed = [] if status == expected else [FailedExpectation(step, f"it is {status}")]
+        failures = [] if status == expected else [FailedExpectation(step, f"it is {status}")]
     else:
-        failed = _failed_slots(simulation, step, expected, row)
-    for failure in failed:
+        failures = _failed_slots(simulation, step, expected, row)
+    for failure in failures:
         simulation.hear(failure)
-    return not failed
+    return not failures
 
 
 def _failed_slots(simulation: Simulation, step: ScenarioStep, expected: str, row: list[str]) -> list[FailedExpectation]:
-    known, transcript = simulation.engine.state.slots, simulation.transcript
-    names = [name for name in known if fnmatchcase(name, step.thing)]
+    known_slots, transcript = simulation.engine.state.slots, simulation.transcript
+    names = [name for name in known_slots if fnmatchcase(name, step.thing)]
     if not names and expected != GONE:
         return [FailedExpectation(step, f"there is no slot {step.thing}", transcript.of(step.thing))]
-    failed = []
+    failures = []
     for name in names:
-        actual, by = known[name].state_activity, transcript.last_row.get(name, "")
-        if actual != expected or (row and row != [by]):
-            message = f"{name} is {actual}{f' by {by}' if by else ''}"
-            failed.append(FailedExpectation(step, message, transcript.of(name)))
-    return failed
+        actual_state, last_row = known_slots[name].state_activity, transcript.last_row.get(name, "")
+        if actual_state != expected or (row and row != [last_row]):
+            message = f"{name} is {actual_state}{f' by {last_row}' if last_row else ''}"
+            failures.append(FailedExpectation(step, message, transcript.of(name)))
+    return failures
 
 
 def _status(simulation: Simulation, job: str) -> str:

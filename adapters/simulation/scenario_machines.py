@@ -70,10 +70,10 @@ class ScenarioMachines:
     _read: dict[tuple[object, ...], Configuration] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        before = [self._file(str(path.absolute()), 0) for path in self.before]
+        sources_before = [self._file(str(path.absolute()), 0) for path in self.before]
         for machine in self.scenario.machines:
-            mine = [source for source in self.scenario.sources if source.machine in ("", machine.name)]
-            self._texts[machine.name] = (*before, *map(self._text, mine))
+            machine_sources = [source for source in self.scenario.sources if source.machine in ("", machine.name)]
+            self._texts[machine.name] = (*sources_before, *map(self._text, machine_sources))
 
     def _text(self, source: ConfigurationSource) -> Text:
         if source.file:
@@ -93,11 +93,11 @@ class ScenarioMachines:
     def configuration(self, machine: ScenarioMachine, daemon: str = "STARTD") -> Configuration:
         """Return the machine's current configuration. Equal machines share one, unless it refers to their names."""
         texts = self._texts[machine.name]
-        named = any("HOSTNAME" in text.upper() for _, text in texts)
-        key = (texts, machine.cores, machine.memory, machine.name if named else "", daemon)
+        names_host = any("HOSTNAME" in text.upper() for _, text in texts)
+        key = (texts, machine.cores, machine.memory, machine.name if names_host else "", daemon)
         if key not in self._read:
             counts = ("DETECTED_CORES", "DETECTED_CPUS", "DETECTED_PHYSICAL_CPUS", "DETECTED_CPUS_LIMIT")
-            detected = {
+            detected_settings = {
                 "ARCH": ARCH,
                 "OPSYS": OPSYS,
                 **dict.fromkeys(counts, str(machine.cores)),
@@ -110,7 +110,7 @@ class ScenarioMachines:
                 texts,
                 files=self.disk,
                 environment=dict(os.environ),
-                detected=detected,
+                detected=detected_settings,
                 subsystem=daemon,
                 seed=self.seed,
             )
@@ -119,10 +119,10 @@ class ScenarioMachines:
     def new_warnings(self) -> list[str]:
         """Return the warnings of all current configurations that were not returned before."""
         warnings = [self.configuration(machine).warnings for machine in self.scenario.machines]
-        of_pool: list[str] = []
+        pool_warnings: list[str] = []
         with suppress(ConfigError):  # the pool raises it when it reads its configuration
-            self._followed(of_pool.append)
-        warnings.append(of_pool)
+            self._followed(pool_warnings.append)
+        warnings.append(pool_warnings)
         new = [warning for warning in dict.fromkeys(chain(*warnings)) if warning not in self._warned]
         self._warned.update(new)
         return new
@@ -137,10 +137,10 @@ class ScenarioMachines:
     def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
         """Return the stimulus that makes the machine read its configuration again. Raise PlayError if that is
         invalid."""
-        machine, present = self.machine(name), state.machines[name]
+        machine, present_machine = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
-            return reconfigured(id, present, present.slots.values(), configuration, _equipment(machine))
+            return reconfigured(id, present_machine, present_machine.slots.values(), configuration, _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
 
@@ -150,8 +150,8 @@ class ScenarioMachines:
         return self.scenario.machines[0].name
 
     def _followed(self, warn: Callable[[str], None]) -> Ad:
-        first = self.machine(self.first)
-        return followed(lambda daemon: self.configuration(first, daemon), warn)
+        first_machine = self.machine(self.first)
+        return followed(lambda daemon: self.configuration(first_machine, daemon), warn)
 
     def configured(self, id: str, line: int) -> ConfigurePool:
         """Return the stimulus that makes the pool read its configuration. Raise PlayError if that is invalid."""
@@ -162,8 +162,8 @@ class ScenarioMachines:
 
     def replace(self, name: str, sources: Sequence[ConfigurationSource]) -> None:
         """Replace the scenario's part of the machine's configuration."""
-        before = self._texts[name][: len(self.before)]
-        self._texts[name] = (*before, *map(self._text, sources))
+        texts_before = self._texts[name][: len(self.before)]
+        self._texts[name] = (*texts_before, *map(self._text, sources))
 
     def add(self, name: str, setting: str, value: str, line: int) -> None:
         """Add a line at the end of the machine's configuration."""
@@ -188,8 +188,8 @@ class ScenarioSensors:
         """Apply a line of readings to these slots or to the machine."""
         if step.verb == "unread":
             self.passing.pop(step.line, None)
-            idle = {name: value for name, value in step.attributes.items() if name in _IDLE}
-            self.lasting = _merge(self.lasting, idle, slots, now)  # the last key was pressed now
+            idle_values = {name: value for name, value in step.attributes.items() if name in _IDLE}
+            self.lasting = _merge(self.lasting, idle_values, slots, now)  # the last key was pressed now
         elif step.until:
             until = start + step.until
             self._names[step.line] = frozenset(step.attributes)
@@ -200,17 +200,17 @@ class ScenarioSensors:
     def readings(self) -> Readings:
         """Return all current readings."""
         readings = self.lasting
-        for line, over in self.passing.items():
-            load = "LoadAvg" in self._names[line] and not over.slots
+        for line, line_readings in self.passing.items():
+            load = "LoadAvg" in self._names[line] and not line_readings.slots
             readings = Readings(
-                readings.last_input if over.last_input is None else over.last_input,
-                readings.last_console if over.last_console is None else over.last_console,
-                over.load if load else readings.load,
+                readings.last_input if line_readings.last_input is None else line_readings.last_input,
+                readings.last_console if line_readings.last_console is None else line_readings.last_console,
+                line_readings.load if load else readings.load,
                 readings.condor_load,
-                {**readings.attributes, **over.attributes},
+                {**readings.attributes, **line_readings.attributes},
                 {
-                    name: {**readings.slots.get(name, {}), **over.slots.get(name, {})}
-                    for name in {**readings.slots, **over.slots}
+                    name: {**readings.slots.get(name, {}), **line_readings.slots.get(name, {})}
+                    for name in {**readings.slots, **line_readings.slots}
                 },
             )
         # A touch of the console is a touch of the machine.
@@ -227,11 +227,11 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
             readings, slots={**readings.slots, **{slot: {**readings.slots.get(slot, {}), **own} for slot in slots}}
         )
     for name, value in values.items():
-        last = _last(value, now, until) if name in _IDLE else None
+        last_input = _last(value, now, until) if name in _IDLE else None
         if name == "KeyboardIdle":
-            readings = evolve(readings, last_input=last)
+            readings = evolve(readings, last_input=last_input)
         elif name == "ConsoleIdle":
-            readings = evolve(readings, last_console=last)
+            readings = evolve(readings, last_console=last_input)
         elif name == "LoadAvg":
             readings = evolve(readings, load=float(value))
         else:

@@ -88,16 +88,16 @@ class Simulation:
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
         self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}, new_log_id()))
         line = self.scenario.machines[0].line
-        refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
-        if refused:
-            raise PlayError(refused, line)
+        refusals = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
+        if refusals:
+            raise PlayError(refusals, line)
         for machine in self.scenario.machines:
             self.join(machine.name)
 
     def join(self, name: str) -> None:
-        refused = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))
-        if refused:
-            raise PlayError(refused, self.machines.machine(name).line)
+        refusals = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))
+        if refusals:
+            raise PlayError(refusals, self.machines.machine(name).line)
 
     def handle(self, stimulus: s.Stimulus) -> str:
         """Handle a stimulus; return the reason of a refusal, or ""."""
@@ -115,14 +115,14 @@ class Simulation:
 
     def slots(self, step: ScenarioStep) -> list[str]:
         """Return the slots that a line names. Raise PlayError if there are none."""
-        known = self.engine.state.slots
-        if step.thing in known:
+        known_slots = self.engine.state.slots
+        if step.thing in known_slots:
             return [step.thing]
-        names = [name for name in known if fnmatchcase(name, step.thing)]
+        names = [name for name in known_slots if fnmatchcase(name, step.thing)]
         if not names:
-            some = ", ".join(list(known)[:8]) or "none"
+            some_names = ", ".join(list(known_slots)[:8]) or "none"
             raise PlayError(
-                f"unknown slot {step.thing} at {self.transcript.time(step.at)}; the slots are {some}", step.line
+                f"unknown slot {step.thing} at {self.transcript.time(step.at)}; the slots are {some_names}", step.line
             )
         return names
 
@@ -131,8 +131,8 @@ class Simulation:
     def _behave(self, launch: Launch) -> Behaviour:
         return self.behaviours.get(launch.cluster) or sleeps(launch)
 
-    def _take_events(self, first: int, events: Sequence[Event]) -> None:
-        for entry in self.transcript.hear(first, events):
+    def _take_events(self, first_position: int, events: Sequence[Event]) -> None:
+        for entry in self.transcript.hear(first_position, events):
             self.hear(entry)
         self.remote_schedds.hear(events)
 
@@ -184,7 +184,7 @@ class RemoteSchedds:
 
     def hear(self, events: Sequence[e.Event]) -> None:
         """Plan the schedds' reactions to the pool's events."""
-        released: dict[str, int] = {}
+        released_slots: dict[str, int] = {}
         for event in events:
             match event:
                 case e.ClaimMade() if event.claim in self._jobs:
@@ -200,20 +200,20 @@ class RemoteSchedds:
                 case e.ClaimDeactivated():
                     self._running.pop(event.slot, None)
                     if self._ending.get(event.slot) == event.claim:
-                        released[event.slot] = event.at
+                        released_slots[event.slot] = event.at
                 case e.ClaimEnded() if self._ending.get(event.slot) == event.claim:
                     del self._ending[event.slot]
-                    released.pop(event.slot, None)
-        for slot, at in released.items():
+                    released_slots.pop(event.slot, None)
+        for slot, at in released_slots.items():
             self.world.plan(at, s.ReleaseClaim(f"release-{self._ending.pop(slot)}", slot))
 
-    def _activate(self, made: e.ClaimMade, job: RemoteJob) -> None:
-        self._next[made.slot] = job.behaviour
-        self._ending[made.slot] = made.claim
-        self.world.plan(made.at, s.ActivateClaim(f"activate-{made.claim}", made.slot, job.id, job.ad))
+    def _activate(self, claim_made: e.ClaimMade, job: RemoteJob) -> None:
+        self._next[claim_made.slot] = job.behaviour
+        self._ending[claim_made.slot] = claim_made.claim
+        self.world.plan(claim_made.at, s.ActivateClaim(f"activate-{claim_made.claim}", claim_made.slot, job.id, job.ad))
 
     def _start(self, slot: str) -> None:
         number = self.number()
         key = self._running[slot] = f"outside-{number}"
-        ends = (s.StarterReported(f"report-{number}", slot), s.StarterGone(f"gone-{number}", slot))
-        self.world.occupy(key, slot, self._next.pop(slot, Behaviour()), ends)
+        end_stimuli = (s.StarterReported(f"report-{number}", slot), s.StarterGone(f"gone-{number}", slot))
+        self.world.occupy(key, slot, self._next.pop(slot, Behaviour()), end_stimuli)

@@ -62,7 +62,7 @@ UPCASTS: dict[str, Upcast] = {
 
 def topics_of(kind: type[Event]) -> frozenset[str]:
     """Return the topics that events of this kind may have in logs: today's and the retired ones."""
-    topics = {topic for topic, other in TOPICS.items() if other is kind}
+    topics = {topic for topic, other_kind in TOPICS.items() if other_kind is kind}
     for topic, (target, _) in reversed(UPCASTS.items()):
         if target in topics:
             topics.add(topic)
@@ -90,9 +90,9 @@ class _FieldOrders(dict[type[Event], Callable[[Event], msgspec.Struct]]):
         for base in reversed(kind.__mro__):
             if issubclass(base, Event):
                 names = [*sorted(set(base.__struct_fields__) - set(names)), *names]
-        made, values = msgspec.defstruct(kind.__name__, names), attrgetter(*names)
-        self[kind] = ordered = lambda event: made(*values(event))
-        return ordered
+        struct_type, values = msgspec.defstruct(kind.__name__, names), attrgetter(*names)
+        self[kind] = ordered_values = lambda event: struct_type(*values(event))
+        return ordered_values
 
 
 class Codec:
@@ -113,14 +113,14 @@ class Codec:
             topics = [self._topics[type(event)] for event in events]
         except KeyError as error:
             raise LogError(f"{error.args[0].__name__} is not an event kind: docs/events.md lists them") from None
-        encode, ordered = self._encode, self._ordered
+        encode, order_fields = self._encode, self._ordered
         try:
             for kind, check in _CHECKS.items():
                 if self._topics.get(kind) in topics:
                     for event in events:
                         if type(event) is kind:
                             check(event)
-            return topics, [encode(ordered[type(event)](event)) for event in events]
+            return topics, [encode(order_fields[type(event)](event)) for event in events]
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise LogError(f"{self._culprit(events)} cannot be stored in a log: {error}") from error
 

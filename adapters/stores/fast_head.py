@@ -13,9 +13,9 @@ def head_of(url: str) -> tuple[int, int, str] | None:
     """Return epoch, position and digest of the log at `url` (the fields of `Head`), or None if there is none. Load
     neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` like opening the log for reading."""
     location = locate(url)
-    found = _of_file(location.place) if location.kind == "sqlite" else None
-    if found is not None:
-        return found
+    file_head = _of_file(location.place) if location.kind == "sqlite" else None
+    if file_head is not None:
+        return file_head
     from .opening import stored_head
 
     head = stored_head(location)
@@ -26,11 +26,11 @@ def _of_file(path: str) -> tuple[int, int, str] | None:
     import sqlite3
 
     try:
-        before = state_of(path)
-        at_rest = is_at_rest(path)
+        state_before = state_of(path)
+        is_resting = is_at_rest(path)
         with closing(sqlite3.connect(reading_uri(path), uri=True)) as connection:
             rows = connection.execute("SELECT format, epoch, position, digest FROM head").fetchall()
-        if at_rest and before != state_of(path):
+        if is_resting and state_before != state_of(path):
             return None
     except (OSError, sqlite3.Error, UnicodeDecodeError):  # opening the log reports what is wrong with it
         return None

@@ -60,18 +60,18 @@ def show_to_all(url: str) -> None:
     """Let all users read an SQLite log and the files next to it, like `share_with_group`. Raise `LogError` if the log
     is not a file, belongs to another user, or is in a folder that some users cannot enter."""
     place = Path(os.path.realpath(locate(url).place))
-    closed = next((folder for folder in place.parents if not folder.stat().st_mode & 0o001), None)
-    if locate(url).kind == "sqlite" and closed is not None:
+    parent = next((folder for folder in place.parents if not folder.stat().st_mode & 0o001), None)
+    if locate(url).kind == "sqlite" and parent is not None:
         from ...domain.ports.log import LogError
 
         raise LogError(
-            f"{place} cannot serve all users: others cannot enter {closed} to reach it and the scratch directories "
+            f"{place} cannot serve all users: others cannot enter {parent} to reach it and the scratch directories "
             "next to it; keep the log elsewhere (-log /var/lib/poolbook/pool.db), or chmod o+x that folder"
         )
     _share(url, sqlite_files.show_to_all, "so it has no file mode", "made readable for all users")
 
 
-def _share(url: str, change: Callable[[str], None], reason: str, done: str) -> None:
+def _share(url: str, change: Callable[[str], None], reason: str, done_text: str) -> None:
     location = locate(url)
     from ...domain.ports.log import LogError
 
@@ -82,7 +82,7 @@ def _share(url: str, change: Callable[[str], None], reason: str, done: str) -> N
         for suffix in _SUFFIXES:
             change(path + suffix)
     except OSError as error:
-        raise LogError(f"{path}{suffix} cannot be {done}: {error.strerror}; only its owner may do that") from None
+        raise LogError(f"{path}{suffix} cannot be {done_text}: {error.strerror}; only its owner may do that") from None
 
 
 def _digest(text: str, size: int) -> bytes:
@@ -108,8 +108,8 @@ _QUEUE = 1 << 32
 """The offset of the queue in the lock's file: its bytes are locked, but never written."""
 
 
-def _range(kind: int, first: int, length: int) -> bytes:
-    return _FLOCK.pack(kind, os.SEEK_SET, first, length, 0)
+def _range(kind: int, first_byte: int, length: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, first_byte, length, 0)
 
 
 class WriterLock:
@@ -162,10 +162,10 @@ class WriterLock:
             self._place = place
             return
 
-    def _has_earlier(self, before: int) -> bool:
+    def _has_earlier(self, before_place: int) -> bool:
         """Return True if another process has an earlier place in the queue."""
         assert self._queue is not None
-        query = _range(fcntl.F_WRLCK, _QUEUE, before - _QUEUE)
+        query = _range(fcntl.F_WRLCK, _QUEUE, before_place - _QUEUE)
         kind = _FLOCK.unpack(fcntl.fcntl(self._queue, fcntl.F_OFD_GETLK, query))[0]
         return bool(kind != fcntl.F_UNLCK)
 
@@ -203,11 +203,11 @@ class WriterLock:
             row = self._session.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
             if row is not None and row[0]:
                 return True
-            holder = self._session.execute(_HOLDER, (number >> 32, number & 0xFFFFFFFF)).fetchone()
+            holder_row = self._session.execute(_HOLDER, (number >> 32, number & 0xFFFFFFFF)).fetchone()
         except psycopg.Error as error:
             self._session = None
             raise LogUnavailable(f"the log's server does not answer: {error}".strip()) from None
-        self._on_server = holder[0].removeprefix("poolbook, process ") if holder else ""
+        self._on_server = holder_row[0].removeprefix("poolbook, process ") if holder_row else ""
         return False
 
     def holder(self) -> str:

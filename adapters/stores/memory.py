@@ -44,25 +44,25 @@ class MemoryRecorder(LogRecorder):
     def heads(self) -> list[tuple[int, Head]]:
         return [(FORMAT, self._head)]
 
-    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
+    def chunk(self, after: int, upto: int, limit: int) -> list[Row]:
         after = max(after, 0)
         with self._lock:
-            return self._rows[after : max(after, min(upto, after + most))]
+            return self._rows[after : max(after, min(upto, after + limit))]
 
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
+    def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         with self._lock:
-            return [row for row in self._streams.get(stream, ()) if after < row[0] <= upto][:most]
+            return [row for row in self._streams.get(stream, ()) if after < row[0] <= upto][:limit]
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
         with self._lock:
             return {stream: self._streams[stream][-1][2] for stream in streams if stream in self._streams}
 
     def sealed(self, position: int) -> tuple[int, str] | None:
-        seals = [(epoch, digest) for last, _, epoch, digest in self._appends if last == position]
+        seals = [(epoch, digest) for last_position, _, epoch, digest in self._appends if last_position == position]
         return seals[0] if seals else None
 
-    def appends(self, after: int, most: int) -> list[Appended]:
-        return [append for append in self._appends if append[0] > after][:most]
+    def appends(self, after: int, limit: int) -> list[Appended]:
+        return [append for append in self._appends if append[0] > after][:limit]
 
     def last_append(self, upto: int) -> Appended | None:
         return next((append for append in reversed(self._appends) if append[0] <= upto), None)

@@ -90,9 +90,9 @@ class PostgresRecorder(SqlRecorder):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        with self._transaction() as c:
-            c.execute(self._sql("SELECT 1 FROM {head} FOR UPDATE"))
-            self._of_thread.writer = c
+        with self._transaction() as cursor:
+            cursor.execute(self._sql("SELECT 1 FROM {head} FOR UPDATE"))
+            self._of_thread.writer = cursor
             try:
                 yield
             finally:
@@ -100,27 +100,27 @@ class PostgresRecorder(SqlRecorder):
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Cursor[Any]]:
-        inside = getattr(self._of_thread, "writer", None)
-        if inside is not None:
-            yield inside
+        writer = getattr(self._of_thread, "writer", None)
+        if writer is not None:
+            yield writer
             return
-        with _translate_errors(self.name), self._datastore.transaction(commit=True) as c:
-            yield c
+        with _translate_errors(self.name), self._datastore.transaction(commit=True) as cursor:
+            yield cursor
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        with self._transaction() as c:
+        with self._transaction() as cursor:
             # First, because this locks the head: another append waits here, and then its own head no longer matches.
-            c.execute(
+            cursor.execute(
                 self._sql(
                     "UPDATE {schema}.head SET format=%s, epoch=%s, position=%s, digest=%s "
                     "WHERE epoch=%s AND position=%s AND digest=%s"
                 ),
                 (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
             )
-            if c.rowcount != 1:
+            if cursor.rowcount != 1:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
-            c.execute(self._insert, [list(range(batch.first, batch.last + 1)), *batch[1:]])
-            c.execute(
+            cursor.execute(self._insert, [list(range(batch.first, batch.last + 1)), *batch[1:]])
+            cursor.execute(
                 self._sql("INSERT INTO {schema}.appends VALUES (%s, %s, %s, %s)"),
                 (new.position, FORMAT, new.epoch, new.digest),
             )
@@ -148,13 +148,13 @@ class PostgresRecorder(SqlRecorder):
         return SQL(text.replace("?", "%s")).format(format=FORMAT, genesis=GENESIS, **self._names)
 
     def _select(self, text: str, *parameters: object) -> list[Any]:
-        inside = getattr(self._of_thread, "writer", None)
+        writer = getattr(self._of_thread, "writer", None)
         with (
             _translate_errors(self.name),
-            nullcontext(inside.connection) if inside else self._datastore.get_connection() as connection,
-            connection.cursor(binary=True, row_factory=tuple_row) as c,
+            nullcontext(writer.connection) if writer else self._datastore.get_connection() as connection,
+            connection.cursor(binary=True, row_factory=tuple_row) as cursor,
         ):
-            return c.execute(self._sql(text), parameters).fetchall()
+            return cursor.execute(self._sql(text), parameters).fetchall()
 
 
 def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresRecorder | None:
@@ -162,16 +162,16 @@ def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> Po
     `create`. Raise `LogError` if PostgreSQL rejects the URL, `LogUnavailable` if the server cannot be used."""
     options, name = _options(url), name_of(url, schema)
     # The URL's options may change how long to wait for another writer, but not that appends are durable.
-    waiting, durable = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"
-    options["options"] = " ".join(filter(None, [waiting, options.get("options"), durable]))
+    timeout_option, durable_option = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"
+    options["options"] = " ".join(filter(None, [timeout_option, options.get("options"), durable_option]))
     options.setdefault("application_name", "poolbook")
     options.setdefault("connect_timeout", str(CONNECT_TIMEOUT))
     with _translate_errors(name), psycopg.connect(**options) as connection:  # type: ignore[arg-type]  # values are texts
-        exists = _is_log(connection, schema)
-        if not exists and not (create and not read_only):
+        is_present = _is_log(connection, schema)
+        if not is_present and not (create and not read_only):
             return None
         tables = _tables(options, schema, name, read_only)
-        if not exists:
+        if not is_present:
             _make(connection, tables, schema)
     return tables
 
@@ -192,11 +192,11 @@ def _options(url: str) -> dict[str, str]:
 
 
 def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) -> PostgresRecorder:
-    named = {key: options.get(key, "") for key in ("dbname", "host", "port", "user", "password")}
+    given = {key: options.get(key, "") for key in ("dbname", "host", "port", "user", "password")}
     datastore = PostgresDatastore(
-        *named.values(), schema=schema, max_overflow=3, connect_timeout=CONNECT_TIMEOUT, originator_id_type="text"
+        *given.values(), schema=schema, max_overflow=3, connect_timeout=CONNECT_TIMEOUT, originator_id_type="text"
     )
-    extra = {key: value for key, value in options.items() if key not in named}
+    extra = {key: value for key, value in options.items() if key not in given}
     if read_only:
         extra["options"] += " -c default_transaction_read_only=on"
     datastore.pool.kwargs = {**datastore.pool.kwargs, **extra}  # type: ignore[dict-item]  # opened on first use

@@ -46,11 +46,11 @@ class LogRecorder(ApplicationRecorder, ABC):
         not `old`."""
 
     @abstractmethod
-    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
-        """Return the first `most` events after position `after`, up to position `upto`."""
+    def chunk(self, after: int, upto: int, limit: int) -> list[Row]:
+        """Return the first `limit` events after position `after`, up to position `upto`."""
 
     @abstractmethod
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
+    def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         """Return the same for one stream."""
 
     @abstractmethod
@@ -62,8 +62,8 @@ class LogRecorder(ApplicationRecorder, ABC):
         """Return epoch and digest of the append whose last event is at `position`."""
 
     @abstractmethod
-    def appends(self, after: int, most: int) -> list[Appended]:
-        """Return the first `most` appends that end after position `after`."""
+    def appends(self, after: int, limit: int) -> list[Appended]:
+        """Return the first `limit` appends that end after position `after`."""
 
     @abstractmethod
     def last_append(self, upto: int) -> Appended | None:
@@ -94,12 +94,12 @@ class LogRecorder(ApplicationRecorder, ABC):
         versions = self.versions({str(event.originator_id) for event in events})
         for event in events:
             stream, version = str(event.originator_id), event.originator_version
-            last = versions.get(stream)
+            last_version = versions.get(stream)
             # Another application may number a stream from 0.
-            if version != (min(max(version, 0), 1) if last is None else last + 1):
+            if version != (min(max(version, 0), 1) if last_version is None else last_version + 1):
                 raise IntegrityError(
                     f"{self.name}: version {version} of stream {stream} cannot be stored: "
-                    f"its next version is {(last or 0) + 1}"
+                    f"its next version is {(last_version or 0) + 1}"
                 )
             batch.streams.append(stream)
             batch.versions.append(version)
@@ -118,9 +118,9 @@ class LogRecorder(ApplicationRecorder, ABC):
         limit: int | None = None,
     ) -> Sequence[StoredEvent]:
         events = [StoredEvent(*row[1:]) for row in self.chunk_of(str(originator_id), 0, LAST, LAST)]
-        first, last = -1 if gt is None else gt, LAST if lte is None else lte
-        chosen = [event for event in events if first < event.originator_version <= last]
-        return (chosen[::-1] if desc else chosen)[:limit]
+        after_version, last_version = -1 if gt is None else gt, LAST if lte is None else lte
+        chosen_events = [event for event in events if after_version < event.originator_version <= last_version]
+        return (chosen_events[::-1] if desc else chosen_events)[:limit]
 
     def select_notifications(
         self,
@@ -176,10 +176,10 @@ class _Polling(Subscription[ApplicationRecorder]):
 
 def head_in(recorder: LogRecorder) -> Head:
     """Return the head of a log. Raise `LogNewer` if it has a later format, `LogDamaged` if there is not exactly one."""
-    heads = recorder.heads()
-    if len(heads) != 1:
-        raise LogDamaged(f"{recorder.name} has {len(heads)} heads instead of one; restore it from a copy")
-    version, head = heads[0]
+    stored_heads = recorder.heads()
+    if len(stored_heads) != 1:
+        raise LogDamaged(f"{recorder.name} has {len(stored_heads)} heads instead of one; restore it from a copy")
+    version, head = stored_heads[0]
     if type(version) is int and version > FORMAT:
         raise LogNewer(
             f"{recorder.name} has format {version}, but this version of Poolbook supports formats up to {FORMAT}: "
@@ -208,20 +208,20 @@ class SqlRecorder(LogRecorder):
         rows = self._select("SELECT format, epoch, position, digest FROM {head}")
         return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in rows]
 
-    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
+    def chunk(self, after: int, upto: int, limit: int) -> list[Row]:
         where = "{position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
-        return self._select(f"SELECT {_ROW} FROM {{events}} WHERE {where}", after, upto, most)
+        return self._select(f"SELECT {_ROW} FROM {{events}} WHERE {where}", after, upto, limit)
 
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
+    def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         where = "originator_id=? AND {position}>? AND {position}<=? ORDER BY originator_version LIMIT ?"
-        return self._select(f"SELECT {_ROW} FROM {{by_stream}} WHERE {where}", stream, after, upto, most)
+        return self._select(f"SELECT {_ROW} FROM {{by_stream}} WHERE {where}", stream, after, upto, limit)
 
     def sealed(self, position: int) -> tuple[int, str] | None:
         rows: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)
         return rows[0] if rows else None
 
-    def appends(self, after: int, most: int) -> list[Appended]:
-        return self._select(f"{_APPEND} WHERE position>? ORDER BY position LIMIT ?", after, most)
+    def appends(self, after: int, limit: int) -> list[Appended]:
+        return self._select(f"{_APPEND} WHERE position>? ORDER BY position LIMIT ?", after, limit)
 
     def last_append(self, upto: int) -> Appended | None:
         rows: list[Appended] = self._select(f"{_APPEND} WHERE position<=? ORDER BY position DESC LIMIT 1", upto)

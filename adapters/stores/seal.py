@@ -37,16 +37,16 @@ class AppendBatch(NamedTuple):
         return self.first + len(self.states) - 1
 
 
-def seal(before: str, format: int, epoch: int, batch: AppendBatch) -> str:
+def seal(digest_before: str, format: int, epoch: int, batch: AppendBatch) -> str:
     """Return the digest of an append. Raise `UnicodeEncodeError` if a text is not Unicode."""
-    return blake2b(_pack((before, format, epoch, *batch)), digest_size=32).hexdigest()
+    return blake2b(_pack((digest_before, format, epoch, *batch)), digest_size=32).hexdigest()
 
 
-def recomputed_seal(before: str, format: int, epoch: int, first: int, rows: Sequence[Row]) -> str:
+def recomputed_seal(digest_before: str, format: int, epoch: int, first_position: int, rows: Sequence[Row]) -> str:
     """Return the digest of an append of these rows, as they are now; "" if no append can have stored them."""
     columns = list(zip(*rows, strict=True)) or [()] * 5
     try:
-        return blake2b(_pack((before, format, epoch, first, *columns[1:])), digest_size=32).hexdigest()
+        return blake2b(_pack((digest_before, format, epoch, first_position, *columns[1:])), digest_size=32).hexdigest()
     except (UnicodeEncodeError, TypeError, OverflowError):
         return ""
 

@@ -82,8 +82,8 @@ def _translate_errors(name: str) -> Iterator[None]:
         raise kind(f"{name}: {reason} (SQLite: {error})") from error
 
 
-def _any_text(stored: bytes) -> str:
-    return str(stored, "utf-8", "surrogateescape")
+def _any_text(stored_bytes: bytes) -> str:
+    return str(stored_bytes, "utf-8", "surrogateescape")
 
 
 class SQLiteRecorder(SqlRecorder):
@@ -101,23 +101,23 @@ class SQLiteRecorder(SqlRecorder):
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Cursor]:
         """Borrow a connection; within ``writing``, the one that writes."""
-        inside = getattr(self._of_thread, "writer", None)
-        if inside is not None:
-            yield inside
+        writer = getattr(self._of_thread, "writer", None)
+        if writer is not None:
+            yield writer
             return
         with _translate_errors(self.name):
             if self._closed:
                 raise LogUnavailable(f"{self.name} was closed; open it again")
             try:
-                taken = self._idle.pop()
+                idle_connection = self._idle.pop()
             except IndexError:
-                taken = self._connect()
+                idle_connection = self._connect()
             try:
-                yield taken.cursor()
+                yield idle_connection.cursor()
             finally:
-                if taken.in_transaction:
-                    taken.rollback()
-                self._idle.append(taken)
+                if idle_connection.in_transaction:
+                    idle_connection.rollback()
+                self._idle.append(idle_connection)
                 if self._closed:
                     self.close()
 
@@ -126,13 +126,13 @@ class SQLiteRecorder(SqlRecorder):
             self._uri, uri=True, check_same_thread=False, isolation_level=None, timeout=LOCK_TIMEOUT
         )
         # Two processes that create a log at once both set its mode, and SQLite does not wait for that lock.
-        begun = monotonic()
+        begun_at = monotonic()
         while not self._read_only:
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
                 break
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() - begun > LOCK_TIMEOUT:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() - begun_at > LOCK_TIMEOUT:
                     raise
             sleep(0.01)
         connection.execute("PRAGMA synchronous=FULL")
@@ -155,26 +155,28 @@ class SQLiteRecorder(SqlRecorder):
             cursor.connection.commit()
 
     def make_tables(self) -> None:
-        with self.writing() as c:
+        with self.writing() as cursor:
             for statement in TABLES:
-                c.execute(statement)
+                cursor.execute(statement)
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        with self.writing() as c:
-            c.execute(
+        with self.writing() as cursor:
+            cursor.execute(
                 "UPDATE head SET format=?, epoch=?, position=?, digest=? WHERE epoch=? AND position=? AND digest=?",
                 (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
             )
-            if c.rowcount != 1:
+            if cursor.rowcount != 1:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
-            first, *columns = batch
-            c.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first), *columns, strict=False))
-            c.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
+            first_position, *columns = batch
+            cursor.executemany(
+                "INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first_position), *columns, strict=False)
+            )
+            cursor.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
         query = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?"
-        with self.connection() as c:
-            versions = {stream: c.execute(query, (stream,)).fetchone()[0] for stream in streams}
+        with self.connection() as cursor:
+            versions = {stream: cursor.execute(query, (stream,)).fetchone()[0] for stream in streams}
         return {stream: version for stream, version in versions.items() if version is not None}
 
     def faults(self) -> list[str]:
@@ -188,8 +190,8 @@ class SQLiteRecorder(SqlRecorder):
             self._idle.pop().close()
 
     def _select(self, statement: str, *parameters: object) -> list[Any]:
-        with self.connection() as c:
-            return c.execute(statement.format(**_NAMES), parameters).fetchall()
+        with self.connection() as cursor:
+            return cursor.execute(statement.format(**_NAMES), parameters).fetchall()
 
 
 def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteRecorder | None:
@@ -207,13 +209,13 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
         advice = "check the permissions of the file and its folder"
         raise LogUnavailable(f"{path} cannot be opened: {error.strerror}; {advice}") from error
     try:
-        tables_found = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
-        if not tables_found and not create:
+        table_rows = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
+        if not table_rows and not create:
             tables.close()
             return None
-        if not tables_found:
+        if not table_rows:
             tables.make_tables()
-        elif ("head",) not in tables_found:
+        elif ("head",) not in table_rows:
             raise LogError(f"{path} is an SQLite database, but not a Poolbook log; name another file")
     except BaseException:
         tables.close()
@@ -241,8 +243,8 @@ def _is_cut(path: str, size: int) -> bool:
     The header: page size at byte 16, number of pages at byte 28 (SQLite's page "Database File Format", section 1.3).
     SQLite itself only notices this when it reads a missing page, which an append may never do.
     """
-    wal = f"{path}-wal"
-    if os.path.exists(wal) and os.path.getsize(wal):
+    wal_path = f"{path}-wal"
+    if os.path.exists(wal_path) and os.path.getsize(wal_path):
         return False
     try:
         with open(path, "rb") as file:
@@ -253,10 +255,10 @@ def _is_cut(path: str, size: int) -> bool:
     return header.startswith(b"SQLite format 3\0") and size < (65536 if page == 1 else page) * pages
 
 
-def _tables(path: str, read_only: bool, lenient: bool, exists: bool) -> SQLiteRecorder:
+def _tables(path: str, read_only: bool, lenient: bool, does_exist: bool) -> SQLiteRecorder:
     if read_only:
         return _Reader(path, lenient)
-    if not exists:
+    if not does_exist:
         make_private(path)
     return SQLiteRecorder(uri_of(path, "rw"), path, lenient=lenient)
 

@@ -51,8 +51,8 @@ def reading_uri(path: str) -> str:
 def state_of(path: str) -> State:
     """Return the state of a file that is read at rest. Raise `OSError` if it is gone."""
     info = os.stat(path)
-    shared = os.path.exists(f"{path}-shm") and os.path.exists(f"{path}-wal")
-    return info.st_ino, info.st_size, info.st_mtime_ns, shared
+    is_shared = os.path.exists(f"{path}-shm") and os.path.exists(f"{path}-wal")
+    return info.st_ino, info.st_size, info.st_mtime_ns, is_shared
 
 
 def make_private(path: str, log: str = "") -> None:
@@ -60,12 +60,12 @@ def make_private(path: str, log: str = "") -> None:
     fails."""
     mode = mode_like(log)
     with suppress(FileExistsError):
-        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE)
         try:
             if mode != PRIVATE:
-                os.fchmod(made, mode)
+                os.fchmod(handle, mode)
         finally:
-            os.close(made)
+            os.close(handle)
 
 
 def is_trusted(path: str, log: str = "") -> bool:
@@ -77,15 +77,15 @@ def is_trusted(path: str, log: str = "") -> bool:
         return True
     except OSError:
         return False
-    allowed, of_log = {0, os.geteuid()}, 0
+    trusted_uids, log_uid = {0, os.geteuid()}, 0
     if log:
         try:
-            of_log_file = os.stat(log)
+            log_info = os.stat(log)
         except OSError:
             return False
-        allowed.add(of_log_file.st_uid)
-        of_log = of_log_file.st_mode & (0o022 if of_log_file.st_gid == status.st_gid else 0o002)
-    return status.st_uid in allowed and not status.st_mode & 0o022 & ~of_log
+        trusted_uids.add(log_info.st_uid)
+        log_uid = log_info.st_mode & (0o022 if log_info.st_gid == status.st_gid else 0o002)
+    return status.st_uid in trusted_uids and not status.st_mode & 0o022 & ~log_uid
 
 
 def mode_like(log: str) -> int:

@@ -115,8 +115,8 @@ class StoredLog:
         return self._read_stream(stream, max(after, 0), self._head.position)
 
     def digest_at(self, position: int) -> str | None:
-        sealed = self._recorder.sealed(position)
-        return None if sealed is None else sealed[1]
+        sealed_digest = self._recorder.sealed(position)
+        return None if sealed_digest is None else sealed_digest[1]
 
     def close(self) -> None:
         self._recorder.close()
@@ -130,8 +130,8 @@ class StoredLog:
         if after >= upto:
             return
         for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
-            part = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
-            yield from zip([row[0] for row in part], self._codec.decode(part, self.name), strict=True)
+            part_rows = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
+            yield from zip([row[0] for row in part_rows], self._codec.decode(part_rows, self.name), strict=True)
 
     def _rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         count = _CHUNK // 8
@@ -148,25 +148,25 @@ class StoredLog:
         `LogDamaged` at the first whose seal is broken."""
         start, _, _, digest = self._recorder.last_append(after) or (0, 0, 0, GENESIS)
         rows: list[Row] = []  # fetched, but not yet checked
-        for fetched in self._rows(start, self._head.position):
-            rows += fetched
-            checked = 0
+        for fetched_rows in self._rows(start, self._head.position):
+            rows += fetched_rows
+            checked_count = 0
             for end, version, epoch, expected in self._recorder.appends(start, len(rows)):
                 if end > rows[-1][0] or start >= upto:
                     break
-                part = rows[checked : end - rows[0][0] + 1]
-                if recomputed_seal(digest, version, epoch, start + 1, part) != expected:
-                    if checked:
-                        yield rows[:checked]
+                part_rows = rows[checked_count : end - rows[0][0] + 1]
+                if recomputed_seal(digest, version, epoch, start + 1, part_rows) != expected:
+                    if checked_count:
+                        yield rows[:checked_count]
                     raise LogDamaged(
                         f"{self.name} is damaged between positions {start + 1} and {end}: these events were altered "
                         "after they were written (their seal is broken) and cannot be used; `poolbook verify` lists "
                         "the problems. Restore the log from a copy"
                     )
-                start, digest, checked = end, expected, checked + len(part)
-            if checked:
-                yield rows[:checked]
-                del rows[:checked]
+                start, digest, checked_count = end, expected, checked_count + len(part_rows)
+            if checked_count:
+                yield rows[:checked_count]
+                del rows[:checked_count]
             if start >= upto:
                 return
         raise LogDamaged(f"{self.name} has events without an append after position {start}; restore it from a copy")
@@ -219,8 +219,8 @@ class StoredLog:
             numbers.append(number)
         return AppendBatch(first, streams, numbers, topics, states)
 
-    def _load_versions(self, needed: set[str]) -> None:
-        streams = needed.difference(self._versions)
+    def _load_versions(self, needed_streams: set[str]) -> None:
+        streams = needed_streams.difference(self._versions)
         if not streams:
             return
         for stream in streams:
@@ -228,7 +228,7 @@ class StoredLog:
                 raise LogError(f"{self.name}: a stream's name cannot contain the character NUL: {stream!r}")
         if len(self._versions) > _STREAMS_KEPT:
             self._versions.clear()
-            streams = needed
+            streams = needed_streams
         self._versions.update({**dict.fromkeys(streams, 0), **self._recorder.versions(streams)})
 
     def _is_head(self, new: Head) -> bool:
@@ -258,16 +258,16 @@ def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
     `head_in`, and `LogDamaged` if one of them disagrees: such a log must not be written."""
     marked = read_mark(mark_path)
     head = head_in(recorder)
-    last = recorder.chunk(head.position - 1, head.position, 1) if head.position else []
-    if head.position and (not last or recorder.sealed(head.position) != (head.epoch, head.digest)):
+    last_rows = recorder.chunk(head.position - 1, head.position, 1) if head.position else []
+    if head.position and (not last_rows or recorder.sealed(head.position) != (head.epoch, head.digest)):
         raise LogDamaged(
             f"{recorder.name} was truncated: its head is at position {head.position}, but the event or the seal there "
             "is missing or altered. Reading still works up to the last event; to write, restore it from a copy"
         )
-    wrong = disagreement(marked, head, recorder.sealed)
-    if wrong:
+    problem = disagreement(marked, head, recorder.sealed)
+    if problem:
         raise LogDamaged(
-            f"{recorder.name} is not the log that was last written here: {wrong}. Reading it still works. Restore the "
-            f"log from a copy; or, to continue from here, remove its mark {mark_path}"
+            f"{recorder.name} is not the log that was last written here: {problem}. Reading it still works. Restore "
+            f"the log from a copy; or, to continue from here, remove its mark {mark_path}"
         )
     return head

@@ -50,9 +50,9 @@ def problems_of(tables: LogRecorder, mark: Head | None) -> list[Problem]:
                 return [*problems, Problem(None, "and more: the rest was not checked")]
         if head is not None:
             problems += walk.head_problems(head)
-            wrong = disagreement(mark, head, tables.sealed)
-            if wrong:
-                problems.append(Problem(None, f"it disagrees with its mark: {wrong}"))
+            disagreement_text = disagreement(mark, head, tables.sealed)
+            if disagreement_text:
+                problems.append(Problem(None, f"it disagrees with its mark: {disagreement_text}"))
         problems += [Problem(None, fault) for fault in tables.faults()]
     except LogDamaged as damage:
         problems.append(Problem(walk.position, str(damage)))
@@ -86,12 +86,12 @@ class _Walk:
                 if self._still_ends_at(head):
                     yield Problem(append[0], f"an append ends at position {append[0]}, after the head")
                 return
-            part: list[Row] = []
+            part_rows: list[Row] = []
             while row is not None and row[0] <= append[0]:
-                part.append(row)
+                part_rows.append(row)
                 row = next(rows, None)
-            yield from self._row_problems(part)
-            yield from self._append_problems(append, part)
+            yield from self._row_problems(part_rows)
+            yield from self._append_problems(append, part_rows)
             self.position, version, self._epoch, self._digest = append
             self._format = version if type(version) is int else FORMAT
         if row is not None and (head is None or self._still_ends_at(head)):
@@ -99,47 +99,47 @@ class _Walk:
 
     def _still_ends_at(self, head: Head) -> bool:
         """Return True if no writer has appended since `head` was read: rows after the head are then a problem."""
-        return [other for _, other in self._tables.heads()] == [head]
+        return [stored_head for _, stored_head in self._tables.heads()] == [head]
 
     def head_problems(self, head: Head) -> Iterator[Problem]:
-        last = Head(self._epoch, self.position, self._digest)
-        if head != last:
-            yield Problem(head.position, f"the head is {head}, but the last append set it to {last}")
+        last_head = Head(self._epoch, self.position, self._digest)
+        if head != last_head:
+            yield Problem(head.position, f"the head is {head}, but the last append set it to {last_head}")
         version = self._tables.heads()[0][0]
         if self.position and version != self._format:
             yield Problem(head.position, f"the head has format {version}, but the last append has {self._format}")
 
-    def _row_problems(self, part: list[Row]) -> Iterator[Problem]:
+    def _row_problems(self, part_rows: list[Row]) -> Iterator[Problem]:
         versions = self._versions
-        for expected, (position, _, _, _, _) in enumerate(part, self.position + 1):
+        for expected, (position, _, _, _, _) in enumerate(part_rows, self.position + 1):
             if position != expected:
                 yield Problem(expected, f"position {expected} is missing; the next one is {position}")
                 break
-        for position, stream, version, _, _ in part:
+        for position, stream, version, _, _ in part_rows:
             due = versions.get(stream, 0) + 1
             if version != due and (version != 0 or stream in versions):  # the library numbers some streams from 0
                 yield Problem(position, f"event {due} of stream {stream!r} is missing; the next one is {version!r}")
             versions[stream] = version if type(version) is int else 0
 
-    def _append_problems(self, append: Appended, part: list[Row]) -> Iterator[Problem]:
+    def _append_problems(self, append: Appended, part_rows: list[Row]) -> Iterator[Problem]:
         position, version, epoch, digest = append
-        if not part or part[-1][0] != position:
+        if not part_rows or part_rows[-1][0] != position:
             yield Problem(position, f"an append ends at position {position}, but its last event is missing")
         if [type(field) for field in append] != [int, int, int, str]:
             yield Problem(position, "the record of the append is invalid")
         elif not self._format <= version <= FORMAT:
             yield Problem(position, f"the append has format {version}, after one with {self._format}")
-        if epoch != self._expected_epoch(part):
-            yield Problem(position, f"the append has epoch {epoch!r} instead of {self._expected_epoch(part)}")
-        if digest != recomputed_seal(self._digest, version, epoch, self.position + 1, part):
+        if epoch != self._expected_epoch(part_rows):
+            yield Problem(position, f"the append has epoch {epoch!r} instead of {self._expected_epoch(part_rows)}")
+        if digest != recomputed_seal(self._digest, version, epoch, self.position + 1, part_rows):
             yield Problem(
                 position, f"the seal of the append that ends at position {position} is broken: it or its events changed"
             )
 
-    def _expected_epoch(self, part: list[Row]) -> int:
+    def _expected_epoch(self, part_rows: list[Row]) -> int:
         """Return the expected epoch of an append of these rows: the previous one, or that of its WriterBegan."""
         epoch = self._epoch if type(self._epoch) is int else 0
-        for _, _, _, topic, state in part:
+        for _, _, _, topic, state in part_rows:
             if topic in _WRITER:
                 try:
                     began = msgspec.json.decode(state, type=WriterBegan).epoch

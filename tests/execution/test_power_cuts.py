@@ -114,7 +114,7 @@ def test_a_power_cut_leaves_each_output_whole_and_the_recorded_end_of_a_job_has_
 
     def act() -> None:
         job.runs(outputs)
-        result = transfer.transfer_outputs(job.order, str(job.scratch), False, moves=moves)
+        result = transfer.transfer_outputs(job.order, str(job.scratch), False, may_move=moves)
         assert "failure" not in result
         Journal(str(job.disk / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
@@ -157,7 +157,7 @@ def test_outputs_on_another_disk_than_the_record_of_the_jobs_end_are_there_after
 
     def act() -> None:
         job.runs(FEW)
-        assert "failure" not in transfer.transfer_outputs(job.order, str(job.scratch), False, moves=True)
+        assert "failure" not in transfer.transfer_outputs(job.order, str(job.scratch), False, may_move=True)
         Journal(str(tmp_path / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
     for where, is_done in cuts(job.disk, lambda: None, act):

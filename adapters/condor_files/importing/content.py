@@ -88,20 +88,20 @@ Content = IO[bytes] | UnpackedFile
 def most_of(size: int) -> int:
     """Return how many bytes are read of a compressed file of this size. Raise `ValueError` if the setting is no
     number."""
-    given = os.environ.get(VARIABLE)
-    if not given:
+    setting_text = os.environ.get(VARIABLE)
+    if not setting_text:
         return min(MOST, max(ALWAYS, RATIO * size))
-    if not given.isdigit() or not int(given):
-        raise ValueError(f"{VARIABLE} is a number of MiB, not {given!r}")
-    return int(given) << 20
+    if not setting_text.isdigit() or not int(setting_text):
+        raise ValueError(f"{VARIABLE} is a number of MiB, not {setting_text!r}")
+    return int(setting_text) << 20
 
 
 def open_content(path: str) -> Content:
     """Open the file's content, decompressed. Raise OSError; reading raises `TooMuchError` if that becomes too much."""
     with open(path, "rb") as file:
-        magic = file.read(6)
+        first_bytes = file.read(6)
     for begin, opener in _OPENERS.items():
-        if magic.startswith(begin):
+        if first_bytes.startswith(begin):
             return UnpackedFile(path, opener)
     return open(path, "rb")
 
@@ -122,21 +122,21 @@ def digest(data: bytes = b"") -> Any:
 
 def read_exactly(file: Content, size: int) -> bytes:
     """Read `size` bytes, or fewer up to the end or the damage. Raise one of ``DAMAGED`` if none can be read."""
-    read: Callable[[int], bytes] = getattr(file, "read1", file.read)  # keeps the bytes before the damage
-    parts: list[bytes] = []
+    read_chunk: Callable[[int], bytes] = getattr(file, "read1", file.read)  # keeps the bytes before the damage
+    chunks: list[bytes] = []
     remaining = size
     while remaining > 0:
         try:
-            part = read(remaining)
+            chunk = read_chunk(remaining)
         except DAMAGED:
-            if not parts:
+            if not chunks:
                 raise
             break
-        if not part:
+        if not chunk:
             break
-        parts.append(part)
-        remaining -= len(part)
-    return b"".join(parts)
+        chunks.append(chunk)
+        remaining -= len(chunk)
+    return b"".join(chunks)
 
 
 def head_of(path: str, size: int) -> bytes:
@@ -156,14 +156,14 @@ def length_of(path: str) -> int:
 def pieces(file: Content) -> Iterator[bytes]:
     """Yield the rest of the content in pieces, as far as it can be read."""
     with suppress(*DAMAGED):
-        while piece := read_exactly(file, PIECE):
-            yield piece
+        while chunk := read_exactly(file, PIECE):
+            yield chunk
 
 
 def begins_with(path: str, other: str) -> bool:
     """Check whether the content of `path` begins with the whole content of `other`."""
-    with open_content(path) as long, open_content(other) as short:
-        return all(lasting(read_exactly(long, len(piece))) == lasting(piece) for piece in pieces(short))
+    with open_content(path) as longer_file, open_content(other) as shorter_file:
+        return all(lasting(read_exactly(longer_file, len(chunk))) == lasting(chunk) for chunk in pieces(shorter_file))
 
 
 @define
@@ -181,13 +181,13 @@ class Prefix:
     def go(self, offset: int) -> bool:
         """Advance to `offset`; return False if the content ends before."""
         with suppress(*DAMAGED):
-            while self.offset < offset and (piece := read_exactly(self.file, min(PIECE, offset - self.offset))):
-                self.take(piece)
+            while self.offset < offset and (chunk := read_exactly(self.file, min(PIECE, offset - self.offset))):
+                self.take(chunk)
         return self.offset == offset
 
-    def take(self, piece: bytes) -> None:
-        self.sum.update(piece if self.offset else lasting(piece))
-        self.offset += len(piece)
+    def take(self, chunk: bytes) -> None:
+        self.sum.update(chunk if self.offset else lasting(chunk))
+        self.offset += len(chunk)
 
     @property
     def hex(self) -> str:

@@ -122,14 +122,14 @@ class Importer:
     """Imports the files below some folders into a log; may run again and again while they grow."""
 
     def __init__(
-        self, log: EventStore, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()
+        self, log: EventStore, folders: Sequence[str], options: Options, excluded_paths: Sequence[str] = ()
     ) -> None:
-        """Leave out `leave_out`, such as the log itself. Raise ValueError for an unknown zone or time
+        """Leave out `excluded_paths`, such as the log itself. Raise ValueError for an unknown zone or time
         format, or a setting that is not a number."""
         self._log = log
         self._folders = folders
         self._options = options
-        self._leave_out = leave_out
+        self._leave_out = excluded_paths
         self._zone = ""
         zone_of(options.zone or local_zone())
         if options.time_format:
@@ -151,19 +151,19 @@ class Importer:
         self._zone = self._zone or self._zone_of_files(contents)
         run = _Import(self, contents, now, progress)
         run.result.zone = self._zone
-        for _, family in groupby(_without_copies(contents, run.result), key=lambda c: c.family):
-            run.family(list(family))
+        for _, members in groupby(_without_copies(contents, run.result), key=lambda c: c.family):
+            run.family(list(members))
         run.flush()  # what is left: files that could not be opened
         run.result.seconds = time.monotonic() - began
         run.result.skipped = contents.skipped
-        run.result.paths = {number: known.path for number, known in self._known.items()}
+        run.result.paths = {number: known_source.path for number, known_source in self._known.items()}
         return run.result
 
     def _zone_of_files(self, contents: FolderContents) -> str:
         """Return the zone of an earlier import into this log, unless another is given; else the zone of the files."""
-        earlier = next((known.found.zone for known in self._known.values() if known.found.kind), "")
-        if earlier and not self._options.zone:
-            return earlier
+        earlier_zone = next((source.found.zone for source in self._known.values() if source.found.kind), "")
+        if earlier_zone and not self._options.zone:
+            return earlier_zone
         signs = ZoneSigns()
         for candidate in contents.candidates:
             with suppress(*DAMAGED), open_content(candidate.path) as file:
@@ -173,26 +173,26 @@ class Importer:
 
 def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[Candidate]:
     """Yield the candidates in order, without copies of another one or of its beginning."""
-    gone: set[str] = set()
+    copied_paths: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in contents.candidates:
         by_first_line.setdefault((candidate.kind, candidate.first), []).append(candidate)
-    for alike in by_first_line.values():
-        if len(alike) < 2:
+    for same_start in by_first_line.values():
+        if len(same_start) < 2:
             continue
         # Keep the longest; of equal ones the uncompressed one, then the last name in its family, which is the one that
         # grows.
-        lengths = {c.path: length_of(c.path) for c in alike}
-        alike.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
+        lengths = {c.path: length_of(c.path) for c in same_start}
+        same_start.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
         originals: list[Candidate] = []
-        for candidate in alike:
+        for candidate in same_start:
             original = next((c for c in originals if begins_with(c.path, candidate.path)), None)
             if original is None:
                 originals.append(candidate)
             else:
-                gone.add(candidate.path)
+                copied_paths.add(candidate.path)
                 result.copies.append((candidate.path, original.path))
-    return (candidate for candidate in contents.candidates if candidate.path not in gone)
+    return (candidate for candidate in contents.candidates if candidate.path not in copied_paths)
 
 
 class _Import:
@@ -209,22 +209,22 @@ class _Import:
         self._done = 0
         self._batch: list[e.Event] = []
         self.result = ImportResult()
-        for path, why in contents.unreadable:
-            self._unreadable(path, why)
+        for path, reason in contents.unreadable:
+            self._unreadable(path, reason)
 
-    def _unreadable(self, path: str, why: str) -> None:
+    def _unreadable(self, path: str, reason: str) -> None:
         if any(known.found.path == path and not known.found.kind for known in self._known.values()):
             return  # it was reported before
         source = self._new(path, "", "", 0)
-        self._batch.append(self._refusal(source.number, 0, why))
+        self._batch.append(self._refusal(source.number, 0, reason))
 
-    def _new(self, path: str, kind: str, machine: str, follows: int) -> KnownSource:
+    def _new(self, path: str, kind: str, machine: str, follows_number: int) -> KnownSource:
         number = len(self._known) + 1
         zone = self._importer._zone
-        event = e.SourceFound(self._now, "read", f"{number}:0", number, path, kind, machine, zone, follows)
-        known = self._known[number] = KnownSource(event)
+        event = e.SourceFound(self._now, "read", f"{number}:0", number, path, kind, machine, zone, follows_number)
+        new_source = self._known[number] = KnownSource(event)
         self._batch.append(event)
-        return known
+        return new_source
 
     def family(self, members: list[Candidate]) -> None:
         """Import the files of one log, the oldest first."""
@@ -238,13 +238,13 @@ class _Import:
                 continue  # rotated just now: the next run finds the new name
             except DAMAGED as error:
                 self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
-        here = {what.source.number for _, what in files if what is not None}
-        lost = self._vanished(members[0], here)
-        before: KnownSource | None = None
-        for candidate, what in files:
+        present_numbers = {recognized.source.number for _, recognized in files if recognized is not None}
+        lost_source = self._vanished(members[0], present_numbers)
+        previous: KnownSource | None = None
+        for candidate, recognized in files:
             self.result.counts.setdefault(candidate.kind, SourceCounts()).files += 1
             try:
-                before, lost = self._file(candidate, what, before, lost)
+                previous, lost_source = self._file(candidate, recognized, previous, lost_source)
             except FileNotFoundError:
                 continue
             finally:
@@ -253,123 +253,128 @@ class _Import:
     def _file(
         self,
         candidate: Candidate,
-        what: Continued | Copy | Changed | None,
-        before: KnownSource | None,
-        lost: KnownSource | None,
+        recognized: Continued | Copy | Changed | None,
+        previous: KnownSource | None,
+        lost_source: KnownSource | None,
     ) -> tuple[KnownSource | None, KnownSource | None]:
         """Import a file; return the source that the next one follows, and the source still missing before that."""
-        if what is None:
-            return self._import(candidate, before, lost), None
-        match what:
+        if recognized is None:
+            return self._import(candidate, previous, lost_source), None
+        match recognized:
             case Continued(source, prefix):
                 self._read(candidate, source, prefix, None)
             case Copy(source):
                 self.result.copies.append((candidate.path, source.path))
-            case Changed(source, same):
-                self._changed(candidate, source, same)
-        return what.source, lost
+            case Changed(source, same_bytes):
+                self._changed(candidate, source, same_bytes)
+        return recognized.source, lost_source
 
-    def _import(self, candidate: Candidate, before: KnownSource | None, lost: KnownSource | None) -> KnownSource:
-        """Import a new file. `before`: the source that it follows; `lost`: a missing source."""
+    def _import(self, candidate: Candidate, previous: KnownSource | None, lost: KnownSource | None) -> KnownSource:
+        """Import a new file. `previous`: the source that it follows; `lost_source`: a missing source."""
         self.result.counts[candidate.kind].new += 1
-        follows = before or lost
+        followed_source = previous or lost
         machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
         machine = machine or os.path.basename(os.path.abspath(candidate.folder))
-        source = self._new(candidate.path, candidate.kind, machine, follows.number if follows else 0)
-        if before is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
-            why = f"the end of {lost.path} was rotated away before it was read"
-            self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, why, 0, 0))
-        self._read(candidate, source, Prefix.of(candidate.path), before)
+        source = self._new(candidate.path, candidate.kind, machine, followed_source.number if followed_source else 0)
+        if previous is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
+            reason = f"the end of {lost.path} was rotated away before it was read"
+            self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, reason, 0, 0))
+        self._read(candidate, source, Prefix.of(candidate.path), previous)
         return source
 
-    def _vanished(self, candidate: Candidate, here: set[int]) -> KnownSource | None:
+    def _vanished(self, candidate: Candidate, present_numbers: set[int]) -> KnownSource | None:
         """Return the newest imported part of this log, if its file is missing."""
-        family = [
-            known
-            for known in self._known.values()
-            if known.found.kind == candidate.kind
-            and os.path.dirname(known.path) == candidate.folder
-            and family_of(os.path.basename(known.path), candidate.kind)[0] == candidate.base
+        same_family = [
+            known_source
+            for known_source in self._known.values()
+            if known_source.found.kind == candidate.kind
+            and os.path.dirname(known_source.path) == candidate.folder
+            and family_of(os.path.basename(known_source.path), candidate.kind)[0] == candidate.base
         ]
-        return family[-1] if family and family[-1].number not in here else None
+        return same_family[-1] if same_family and same_family[-1].number not in present_numbers else None
 
     def _reopened(self, candidate: Candidate) -> Continued | None:
         """Return a file that this importer read before and that only grew, without reading its beginning again."""
         for number, (identity, prefix) in self._importer.open.items():
             if identity != candidate.identity or candidate.size < prefix.offset:
                 continue
-            known = self._known[number]
+            known_source = self._known[number]
             file = open_content(candidate.path)
             status = os.fstat(file.fileno())
             # It may have been rotated since the folder was listed, or emptied and filled again.
-            same = (status.st_dev, status.st_ino) == identity and begins_as(known, candidate.path)
-            if same and file.seek(prefix.offset) == prefix.offset:
-                return Continued(known, Prefix(file, prefix.offset, prefix.sum))
+            is_same_file = (status.st_dev, status.st_ino) == identity and begins_as(known_source, candidate.path)
+            if is_same_file and file.seek(prefix.offset) == prefix.offset:
+                return Continued(known_source, Prefix(file, prefix.offset, prefix.sum))
             file.close()
         return None
 
-    def _changed(self, candidate: Candidate, source: KnownSource, same: int) -> None:
+    def _changed(self, candidate: Candidate, source: KnownSource, same_bytes: int) -> None:
         assert source.read is not None
-        why = (
-            f"what was read of it before has changed: the same up to byte {same}, different before byte "
+        reason = (
+            f"what was read of it before has changed: the same up to byte {same_bytes}, different before byte "
             f"{source.read.offset}; nothing was read of it again"
         )
-        self._once(source, candidate.kind, 0, why, candidate.path)
+        self._once(source, candidate.kind, 0, reason, candidate.path)
 
-    def _once(self, source: KnownSource, kind: str, line: int, why: str, text: str = "") -> None:
+    def _once(self, source: KnownSource, kind: str, line: int, reason: str, text: str = "") -> None:
         """Report, once, something that every import will find again."""
         refusals = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
-        if not any((old.line, old.words, old.text) == (line, why, text) for old in refusals):
-            self._add([self._refusal(source.number, line, why, text)], kind)
+        if not any((old.line, old.words, old.text) == (line, reason, text) for old in refusals):
+            self._add([self._refusal(source.number, line, reason, text)], kind)
 
-    def _refusal(self, source: int, line: int, why: str, text: str = "") -> e.SourceRefused:
-        return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, why, text)
+    def _refusal(self, source: int, line: int, reason: str, text: str = "") -> e.SourceRefused:
+        return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, reason, text)
 
     # -- Reading
 
     def _read(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
-        """Read a file from where its source was left (`before`: the source whose reader continues here)."""
+        """Read a file from where its source was left (`previous`: the source whose reader continues here)."""
         read = source.read
         state = read.state if read is not None else before.read.state if before is not None and before.read else ""
         lines = read.lines if read is not None else 0
         reader = self._reader(candidate, source, json.loads(state) if state else None, lines)
-        head = head_of(candidate.path, HEAD)  # it may have been shorter before
-        rest, appended = b"", prefix.offset
+        head_bytes = head_of(candidate.path, HEAD)  # it may have been shorter before
+        unread_bytes, appended_from = b"", prefix.offset
         size = PIECE
         while True:
             try:
-                piece = read_exactly(prefix.file, size)
+                chunk = read_exactly(prefix.file, size)
             except DAMAGED as error:
-                why = getattr(error, "strerror", None) or str(error)
+                reason = getattr(error, "strerror", None) or str(error)
                 enough = isinstance(error, TooMuchError)
-                text = f"{'no more is read of the file' if enough else 'the file is damaged from here on'}: {why}"
+                text = f"{'no more is read of the file' if enough else 'the file is damaged from here on'}: {reason}"
                 self._once(source, candidate.kind, reader.line + 1, text)
                 break
-            if not piece:
-                if rest and candidate.kind in PRINTED and isinstance(reader, AdsReader):
-                    self._add(reader.finish(hidden(rest)), candidate.kind)
-                    prefix.take(rest)
-                    rest = b""
+            if not chunk:
+                if unread_bytes and candidate.kind in PRINTED and isinstance(reader, AdsReader):
+                    self._add(reader.finish(hidden(unread_bytes)), candidate.kind)
+                    prefix.take(unread_bytes)
+                    unread_bytes = b""
                 break
-            rest += piece
-            events, consumed = reader.read(hidden(rest))
+            unread_bytes += chunk
+            events, consumed = reader.read(hidden(unread_bytes))
             if not consumed:
                 # A longer record: try twice as much next, so that it is not read too often.
-                size = len(rest)
-                if len(rest) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
+                size = len(unread_bytes)
+                if len(unread_bytes) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
                     continue
-                events, consumed = [self._too_long(source, reader, rest)], len(rest)
+                events, consumed = [self._too_long(source, reader, unread_bytes)], len(unread_bytes)
             size = PIECE
             if consumed:
-                prefix.take(rest[:consumed])
-            rest = rest[consumed:]
+                prefix.take(unread_bytes[:consumed])
+            unread_bytes = unread_bytes[consumed:]
             self._add(events, candidate.kind)
-            if len(self._batch) >= BATCH or prefix.offset - appended >= BATCH_BYTES:
-                self._stop(candidate, source, prefix, reader, head, len(rest))
-                appended = prefix.offset
+            if len(self._batch) >= BATCH or prefix.offset - appended_from >= BATCH_BYTES:
+                self._stop(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
+                appended_from = prefix.offset
             self._tell(candidate, bytes_read(prefix.file, prefix.offset))
-        if prefix.offset != appended or read is None or read.path != candidate.path or read.left != len(rest):
-            self._stop(candidate, source, prefix, reader, head, len(rest))
+        if (
+            prefix.offset != appended_from
+            or read is None
+            or read.path != candidate.path
+            or read.left != len(unread_bytes)
+        ):
+            self._stop(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
         prefix.file.close()
         self._importer.open[source.number] = (candidate.identity, prefix)
 
@@ -377,20 +382,20 @@ class _Import:
         self, candidate: Candidate, source: KnownSource, state: dict[str, object] | None, lines: int
     ) -> SourceReader:
         module, name = READERS[candidate.kind]
-        started, zone = source.found, zone_of(source.found.zone)
+        start, zone = source.found, zone_of(source.found.zone)
         file = SourceFile(
-            source.number, candidate.path, started.kind, started.machine, zone, candidate.modified, self._now,
+            source.number, candidate.path, start.kind, start.machine, zone, candidate.modified, self._now,
             self._importer._options.time_format,
         )  # fmt: skip
         reader: SourceReader = getattr(import_module(f"..{module}", __package__), name)(file, state, lines)
         return reader
 
-    def _too_long(self, source: KnownSource, reader: SourceReader, rest: bytes) -> e.Event:
+    def _too_long(self, source: KnownSource, reader: SourceReader, unread_bytes: bytes) -> e.Event:
         line = reader.line + 1
-        reader.line += rest.count(b"\n")
-        why = f"a record that does not end within {len(rest) >> 20} MiB"
-        text = hidden(rest[:200]).decode("utf-8", "backslashreplace")
-        return self._refusal(source.number, line, why, text)
+        reader.line += unread_bytes.count(b"\n")
+        reason = f"a record that does not end within {len(unread_bytes) >> 20} MiB"
+        text = hidden(unread_bytes[:200]).decode("utf-8", "backslashreplace")
+        return self._refusal(source.number, line, reason, text)
 
     def _add(self, events: Sequence[e.Event], kind: str) -> None:
         counts = self.result.counts.setdefault(kind, SourceCounts())
@@ -403,14 +408,20 @@ class _Import:
         self._batch.extend(events)
 
     def _stop(
-        self, candidate: Candidate, source: KnownSource, prefix: Prefix, reader: SourceReader, head: bytes, rest: int
+        self,
+        candidate: Candidate,
+        source: KnownSource,
+        prefix: Prefix,
+        reader: SourceReader,
+        head_bytes: bytes,
+        unread_bytes: int,
     ) -> None:
         """Append the events, and the place reached."""
         old = source.read
         state = json.dumps(reader.state(), separators=(",", ":"))
         event = e.SourceRead(
             self._now, "read", f"{source.number}:{reader.line}", source.number, candidate.path, prefix.offset,
-            reader.line, len(head), head_digest(head), prefix.hex, state, rest,
+            reader.line, len(head_bytes), head_digest(head_bytes), prefix.hex, state, unread_bytes,
         )  # fmt: skip
         counts = self.result.counts[candidate.kind]
         counts.lines += event.lines - (old.lines if old is not None else 0)
@@ -435,14 +446,14 @@ class _Import:
         """Return the event, or a refusal if no log can hold it (half a surrogate pair, as JSON can say it)."""
         try:
             CODEC.encode([event])
-            why = "a name with a NUL" if "\0" in event.stream else ""
+            reason = "a name with a NUL" if "\0" in event.stream else ""
         except LogError as error:
-            why = str(error)
+            reason = str(error)
         place = place_of(event.stimulus)
-        if not why or place is None:
+        if not reason or place is None:
             return event
         self.result.counts[self._known[place.source].found.kind].refused += 1
-        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {why}", "")
+        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {reason}", "")
 
     def _tell(self, candidate: Candidate, read: int) -> None:
         if self._progress is not None:

@@ -33,10 +33,12 @@ class FileSigns(NamedTuple):
     begins: re.Pattern[bytes] | None = None
 
 
-def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begins: bytes | None = None) -> FileSigns:
-    sure_one = None if sure is None else re.compile(sure, re.MULTILINE)
-    beginning = None if begins is None else re.compile(begins)
-    return FileSigns(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_one, beginning)
+def _sign(
+    kind: str, name: str, content: bytes, sure_pattern: bytes | None = None, begin_pattern: bytes | None = None
+) -> FileSigns:
+    sure_regex = None if sure_pattern is None else re.compile(sure_pattern, re.MULTILINE)
+    begin_regex = None if begin_pattern is None else re.compile(begin_pattern)
+    return FileSigns(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_regex, begin_regex)
 
 
 _ANYTHING = rb"\S"
@@ -93,17 +95,19 @@ def kind_of(name: str, head: bytes) -> str | None:
     """Return a file's kind (a key of ``KINDS``), or None, by its uncompressed name and first ``SNIFFED`` bytes."""
     if _NOT_READ.search(name) or not head.strip() or _MAIL.search(head):
         return None
-    sure = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
-    named = [sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)]
-    for sign in (*(sign for sign in sure if sign in named), *sure, *named):
+    sure_signs = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
+    likely_signs = [
+        sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)
+    ]
+    for sign in (*(sign for sign in sure_signs if sign in likely_signs), *sure_signs, *likely_signs):
         if sign.kind in _JOBS:
-            return _of_jobs(next((other.kind for other in named if other.kind in _JOBS), sign.kind), head)
+            return _of_jobs(next((other.kind for other in likely_signs if other.kind in _JOBS), sign.kind), head)
         return _of_log(sign.kind, name)
     return None
 
 
-def _begins(sign: FileSigns, head: bytes) -> bool:
-    return sign.begins is None or sign.begins.match(head) is not None
+def _begins(sign: FileSigns, head_bytes: bytes) -> bool:
+    return sign.begins is None or sign.begins.match(head_bytes) is not None
 
 
 def _of_log(kind: str, name: str) -> str:
@@ -114,14 +118,14 @@ def _of_log(kind: str, name: str) -> str:
 _JOBS = frozenset({"history", "startd_history", "job_ads"})
 
 
-def _of_jobs(kind: str, head: bytes) -> str:
+def _of_jobs(kind: str, head_bytes: bytes) -> str:
     """Return which job ads these are, if they say so, else `kind`: their kinds look alike."""
-    if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head, re.MULTILINE):
+    if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head_bytes, re.MULTILINE):
         return "job_ads"  # condor_q states when it asked
-    if kind == "startd_history" or re.search(rb"^(JobState|StarterExitStatus) = ", head, re.MULTILINE):
+    if kind == "startd_history" or re.search(rb"^(JobState|StarterExitStatus) = ", head_bytes, re.MULTILINE):
         return "startd_history"  # only a startd and its starters know these
-    finished = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
-    return "history" if finished is not None else kind
+    finished_job = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head_bytes, re.MULTILINE)
+    return "history" if finished_job is not None else kind
 
 
 _ROTATED = re.compile(r"^(?P<base>.+?)\.(?:(?P<old>old)|(?P<time>\d{8}T\d{6})|(?P<number>\d{1,9}))$")
@@ -191,17 +195,17 @@ def files_below(path: str) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def folder_contents(paths: Sequence[str], leave_out: Iterable[str] = ()) -> FolderContents:
-    """Return the files below `paths` by use, without `leave_out`: the import's own files."""
+def folder_contents(paths: Sequence[str], excluded_paths: Iterable[str] = ()) -> FolderContents:
+    """Return the files below `paths` by use, without `excluded_paths`: the import's own files."""
     contents = FolderContents()
-    own = {os.path.realpath(path) for path in leave_out}
-    seen: set[tuple[int, int]] = set()
+    excluded = {os.path.realpath(path) for path in excluded_paths}
+    seen_files: set[tuple[int, int]] = set()
     for path in paths:
         for file in files_below(path):
-            if os.path.realpath(file) in own:
+            if os.path.realpath(file) in excluded:
                 continue
             try:
-                _sort_out(file, contents, seen)
+                _sort_out(file, contents, seen_files)
             except FileNotFoundError:
                 continue
             except DAMAGED as error:
@@ -210,25 +214,25 @@ def folder_contents(paths: Sequence[str], leave_out: Iterable[str] = ()) -> Fold
     return contents
 
 
-def _sort_out(file: str, contents: FolderContents, seen: set[tuple[int, int]]) -> None:
+def _sort_out(file: str, contents: FolderContents, seen_files: set[tuple[int, int]]) -> None:
     status = os.stat(file)
     identity = (status.st_dev, status.st_ino)
-    if not stat.S_ISREG(status.st_mode) or identity in seen:
+    if not stat.S_ISREG(status.st_mode) or identity in seen_files:
         return
-    seen.add(identity)
+    seen_files.add(identity)
     folder, name = os.path.split(file)
     if not status.st_size:
         return
-    head = head_of(file, SNIFFED)
-    kind = kind_of(uncompressed(name), head)
-    machine = _ADDRESS.search(head) or _MACHINE.search(head)
+    head_bytes = head_of(file, SNIFFED)
+    kind = kind_of(uncompressed(name), head_bytes)
+    machine = _ADDRESS.search(head_bytes) or _MACHINE.search(head_bytes)
     if machine is not None and (kind == "startlog" or folder not in contents.machines):
         contents.machines[folder] = machine[1].decode()
     if kind is None:
-        if head.strip():
+        if head_bytes.strip():
             contents.skipped.append(file)
         return
     base, rank = family_of(name, kind)
-    first = head.split(b"\n", 1)[0]
-    candidate = Candidate(file, kind, folder, base, rank, status.st_size, status.st_mtime, identity, first)
+    first_line = head_bytes.split(b"\n", 1)[0]
+    candidate = Candidate(file, kind, folder, base, rank, status.st_size, status.st_mtime, identity, first_line)
     contents.candidates.append(candidate)

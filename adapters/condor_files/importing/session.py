@@ -47,12 +47,12 @@ class ImportSession:
     def _lock(self, stack: ExitStack) -> None:
         lock = WriterLock(self.url)
         try:
-            taken = lock.take()
+            is_taken = lock.take()
         except OSError as error:
             raise LogUnavailable(
                 f"no log can be kept at {safe_url(self.url)}: {error.strerror}: {error.filename}"
             ) from None
-        if not taken:
+        if not is_taken:
             raise AlreadyServed(f"process {lock.holder()} is writing {safe_url(self.url)}; wait until it has ended")
         stack.callback(lock.give_up)
 
@@ -68,12 +68,12 @@ class ImportSession:
         self, interval: float, timeout: float | None = None, stop: Event | None = None
     ) -> Iterator[ImportResult]:
         """Import again and again, as `pauses` says; yield the first result, and each that brings something new."""
-        first = True
+        is_first = True
         for _ in polls(pauses(interval, timeout), stop):
             result = self.run()
-            if result.events or first:
+            if result.events or is_first:
                 yield result
-            first = False
+            is_first = False
 
     def close(self) -> None:
         self._close()

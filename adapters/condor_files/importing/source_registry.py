@@ -79,51 +79,51 @@ class Changed:
 
 def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continued | Copy | Changed | None:
     """Return what a file is to the known sources; None if it is new. Raise OSError."""
-    head = head_of(path, HEAD)
-    alike = [
-        known
-        for known in sources.values()
-        if known.read is not None
-        and known.found.kind == kind
-        and known.read.head_size
-        and head_digest(head[: known.read.head_size]) == known.read.head
+    head_bytes = head_of(path, HEAD)
+    same_start = [
+        source_known
+        for source_known in sources.values()
+        if source_known.read is not None
+        and source_known.found.kind == kind
+        and source_known.read.head_size
+        and head_digest(head_bytes[: source_known.read.head_size]) == source_known.read.head
     ]
-    changed: Changed | None = None
+    changed_source: Changed | None = None
     # The longest first: what continues it continues its copies, too.
-    for known in sorted(alike, key=lambda known: -known.stops[-1][0]):
+    for source_known in sorted(same_start, key=lambda known: -known.stops[-1][0]):
         prefix = Prefix.of(path)
-        same = _same(prefix, known)
-        if same == known.stops[-1][0]:
-            return Continued(known, prefix)
-        ended = prefix.offset < known.stops[-1][0] and not prefix.file.read(1)
+        same_bytes = _same(prefix, source_known)
+        if same_bytes == source_known.stops[-1][0]:
+            return Continued(source_known, prefix)
+        ended = prefix.offset < source_known.stops[-1][0] and not prefix.file.read(1)
         prefix.file.close()
-        if known.path == path:
-            changed = None if kind in _SAMPLES else Changed(known, same)
-        elif ended and _is_beginning(path, known.path):
-            return Copy(known)
-    return changed
+        if source_known.path == path:
+            changed_source = None if kind in _SAMPLES else Changed(source_known, same_bytes)
+        elif ended and _is_beginning(path, source_known.path):
+            return Copy(source_known)
+    return changed_source
 
 
-def begins_as(known: KnownSource, path: str) -> bool:
+def begins_as(known_source: KnownSource, path: str) -> bool:
     """Check whether a file begins as a source did. Raise OSError."""
-    read = known.read
-    return read is not None and head_digest(head_of(path, read.head_size)) == read.head
+    source_read = known_source.read
+    return source_read is not None and head_digest(head_of(path, source_read.head_size)) == source_read.head
 
 
-def _same(prefix: Prefix, known: KnownSource) -> int:
+def _same(prefix: Prefix, known_source: KnownSource) -> int:
     """Return the last of the source's stops up to which the file agrees."""
-    same = 0
-    for offset, expected in known.stops:
+    same_bytes = 0
+    for offset, expected in known_source.stops:
         if not prefix.go(offset) or prefix.hex != expected:
             break
-        same = offset
-    return same
+        same_bytes = offset
+    return same_bytes
 
 
-def _is_beginning(path: str, longer: str) -> bool:
+def _is_beginning(path: str, longer_path: str) -> bool:
     """Check whether a file is the beginning of another one; False if that is missing."""
     try:
-        return begins_with(longer, path)
+        return begins_with(longer_path, path)
     except DAMAGED:
         return False
 

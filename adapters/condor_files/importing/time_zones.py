@@ -95,23 +95,23 @@ class ZoneSigns:
             _note(self._epochs, line.group(1, 2), [int(line[3])])
         for ad in _AD.finditer(data):
             for pattern in (_JOB, _SLOT):
-                if named := pattern.search(ad[0]):
-                    _note(self._epochs, named.groups(), map(int, _EPOCH.findall(ad[0])))
+                if name_match := pattern.search(ad[0]):
+                    _note(self._epochs, name_match.groups(), map(int, _EPOCH.findall(ad[0])))
 
-    def zone(self, usual: str, given: bool) -> str:
-        """Return `usual` if it explains the signs, or if there are too few; else the offset that does. Raise ValueError
-        if none does, or if `usual` was `given` by the user and explains none."""
+    def zone(self, default: str, given: bool) -> str:
+        """Return `default` if it explains the signs, or if they are too few; else the offset that does. Raise
+        ValueError if none does, or if `default` was `given` by the user and explains none."""
         signs = [(sign, offset) for sign in self._signs() if (offset := _offset_of(sign)) is not None]
         if len(signs) < (1 if self._of_headers else _FEWEST):
-            return usual
-        here = zone_of(usual)
-        fits = sum(abs(when.replace(tzinfo=here).timestamp() - epoch) <= _NEAR for (when, epoch), _ in signs)
+            return default
+        default_zone = zone_of(default)
+        fits = sum(abs(when.replace(tzinfo=default_zone).timestamp() - epoch) <= _NEAR for (when, epoch), _ in signs)
         if fits >= _ENOUGH * len(signs) or (given and fits):
-            return usual
+            return default
         counts = Counter(offset for _, offset in signs).most_common()
         names = [_name_of(offset) for offset, _ in counts]
         if given:
-            raise ValueError(f"-zone {usual}: the files' local times are {names[0]}; give -zone {names[0]}")
+            raise ValueError(f"-zone {default}: the files' local times are {names[0]}; give -zone {names[0]}")
         if counts[0][1] < _ENOUGH * len(signs):
             raise ValueError(
                 f"the files' local times are of several zones ({', '.join(names[:3])}): name the zone with -zone, such "
@@ -127,15 +127,15 @@ class ZoneSigns:
                 yield from product(times, self._epochs.get(thing, ()))
 
 
-def _note(times: dict[Thing, set[Any]], thing: Thing, noted: Iterable[Any]) -> None:
-    known = times.setdefault(thing, set())
-    known.update(islice(noted, _COMPARED - len(known)))
+def _note(times: dict[Thing, set[Any]], thing: Thing, new_times: Iterable[Any]) -> None:
+    known_times = times.setdefault(thing, set())
+    known_times.update(islice(new_times, _COMPARED - len(known_times)))
 
 
 def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
     """Return the time of a ``_STAMP``, or nothing if that is not a valid time."""
-    given, month, day, old_month, old_day, short, hour, minute, second = (int(part or 0) for part in fields)
-    year = given or (short + 2000 if 0 < short < 100 else short) or year
+    weekday, month, day, old_month, old_day, short_year, hour, minute, second = (int(field or 0) for field in fields)
+    year = weekday or (short_year + 2000 if 0 < short_year < 100 else short_year) or year
     try:
         return [datetime(year, month or old_month, day or old_day, hour, minute, second)]
     except ValueError:
@@ -144,9 +144,9 @@ def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
 
 def _offset_of(sign: Sign) -> int | None:
     """Return the offset (seconds) by which the local time and the epoch are one instant, None if none is near."""
-    apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
-    offset = round(apart / _QUARTER) * _QUARTER
-    return offset if abs(apart - offset) <= _NEAR and abs(offset) <= _FARTHEST else None
+    seconds_apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
+    offset = round(seconds_apart / _QUARTER) * _QUARTER
+    return offset if abs(seconds_apart - offset) <= _NEAR and abs(offset) <= _FARTHEST else None
 
 
 def _name_of(offset: int) -> str:

@@ -130,7 +130,7 @@ class ResourceLimits:
     disk_kb: int | None = None  #: of its scratch directory and the growth of its output files
 
 
-def _is_key(_: object, __: Attribute[str], value: str) -> None:
+def _is_key(_: object, _attribute: Attribute[str], value: str) -> None:
     if not _KEY.fullmatch(value):
         raise ValueError(
             f"{value!r} is not a valid activation key: it names files, so use at most 200 letters, digits, '_', '.' and"

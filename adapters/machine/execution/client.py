@@ -78,12 +78,12 @@ class Supervisor:
         """Start these jobs; reports follow for each. A key that was claimed before is not started again: its current
         state is reported instead (Started, or its end). Raise `SupervisorError` if there is no supervisor; then none
         of them starts. If the supervisor dies meanwhile, ``poll`` resumes with a new one."""
-        fresh = [activation for activation in activations if activation.key not in self._begun]
-        again = [activation for activation in activations if activation.key in self._begun]
+        new_activations = [activation for activation in activations if activation.key not in self._begun]
+        known = [activation for activation in activations if activation.key in self._begun]
         self._connected()
-        self._begun.update((activation.key, _Begun(activation, False)) for activation in fresh)
+        self._begun.update((activation.key, _Begun(activation, False)) for activation in new_activations)
         try:
-            self._send([_start(activation, self.name(activation.key)) for activation in [*fresh, *again]])
+            self._send([_start(activation, self.name(activation.key)) for activation in [*new_activations, *known]])
         except ReplacedError:
             raise
         except SupervisorError:
@@ -127,16 +127,16 @@ class Supervisor:
     def recover(self, keys: Sequence[str]) -> dict[str, Known]:
         """Return the state of these activations; "unknown" means never started. The supervisor completes the requests
         of a killed pool first. Later, ``poll`` reports the end of each running one, and nothing for the others."""
-        known = self._ask(keys)
-        for key, what in known.items():
-            if isinstance(what, Transferring | Running):
-                self._begun[key] = _Begun(None, isinstance(what, Running))
+        known_jobs = self._ask(keys)
+        for key, known_job in known_jobs.items():
+            if isinstance(known_job, Transferring | Running):
+                self._begun[key] = _Begun(None, isinstance(known_job, Running))
             else:
                 self._begun.pop(key, None)
-        self._reports = deque(report for report in self._reports if report.key not in known)
+        self._reports = deque(report for report in self._reports if report.key not in known_jobs)
         self._hear_all()  # messages after the answer are new reports
         self._signal_ready()
-        return known
+        return known_jobs
 
     def close(self) -> None:
         """Detach. The supervisor stays while it has jobs."""
@@ -173,7 +173,7 @@ class Supervisor:
 
     def _connect(self) -> None:
         deadline = time.monotonic() + _CONNECT_S
-        launched = False
+        is_launched = False
         while True:
             try:
                 connection = connect(self._folder / "socket", (0, os.geteuid()))
@@ -185,10 +185,10 @@ class Supervisor:
                 raise SupervisorError(
                     f"no supervisor can be reached in {self._folder}: {error}; you must own this folder"
                 ) from error
-            if launched:
+            if is_launched:
                 time.sleep(_AGAIN_S)
             self._launch()
-            launched = True
+            is_launched = True
         self._messages.clear()
         self._lines = Lines(connection)
         self._poll.register(connection, select.EPOLLIN)
@@ -202,7 +202,7 @@ class Supervisor:
             log = self._log()
             try:
                 options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
-                done = subprocess.run(
+                completed = subprocess.run(
                     [sys.executable, *options, str(PROGRAM), "server", str(self._folder)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -213,10 +213,10 @@ class Supervisor:
                 os.close(log)
         except OSError as error:
             raise SupervisorError(f"no supervisor can be started in {self._folder}: {error}") from error
-        if done.returncode != 0:
-            output = done.stdout.decode(errors="replace").strip()
-            why = f": {output}" if output else f", which exited with code {done.returncode}{self._tail()}"
-            raise SupervisorError(f"no supervisor can be started in {self._folder}{why}")
+        if completed.returncode != 0:
+            output = completed.stdout.decode(errors="replace").strip()
+            reason = f": {output}" if output else f", which exited with code {completed.returncode}{self._tail()}"
+            raise SupervisorError(f"no supervisor can be started in {self._folder}{reason}")
 
     def _log(self) -> int:
         """Open the supervisor's own log; use /dev/null if the disk has no room for it."""
@@ -244,23 +244,23 @@ class Supervisor:
             )
         if not self._begun:
             return
-        again = []
-        for key, what in self._ask_once(list(self._begun)).items():
-            begun = self._begun.get(key)
-            if begun is None:
+        to_repeat = []
+        for key, known_job in self._ask_once(list(self._begun)).items():
+            begun_activation = self._begun.get(key)
+            if begun_activation is None:
                 continue  # its end was reported before the answer
-            if isinstance(what, Running):
-                if not begun.started:
-                    self._take(Started(key, what.pid, what.at, what.moves))
-                if what.writes:
-                    self._take(Chirped(key, what.writes))
-            elif what != "unknown":
-                self._take(what)
-            elif begun.activation is None or begun.started:
+            if isinstance(known_job, Running):
+                if not begun_activation.started:
+                    self._take(Started(key, known_job.pid, known_job.at, known_job.moves))
+                if known_job.writes:
+                    self._take(Chirped(key, known_job.writes))
+            elif known_job != "unknown":
+                self._take(known_job)
+            elif begun_activation.activation is None or begun_activation.started:
                 self._take(Lost(key, "another process removed its claim", time.time_ns() // 1000))
             else:
-                again.append(_start(begun.activation, self.name(key)))
-        self._write(again)
+                to_repeat.append(_start(begun_activation.activation, self.name(key)))
+        self._write(to_repeat)
         self._hear_all()
 
     def _disconnect(self) -> None:
@@ -371,8 +371,8 @@ class Supervisor:
 def _start(activation: LaunchRequest, name: str) -> dict[str, Any]:
     """Return the message that has an activation started, under this name."""
     fields = ("limits", "transfer", "account", "files", "chirp", "container")
-    parts = {field: getattr(activation, field) for field in fields}
-    order = asdict(activation, recurse=False) | {field: part and asdict(part) for field, part in parts.items()}
+    nested_parts = {field: getattr(activation, field) for field in fields}
+    order = asdict(activation, recurse=False) | {field: part and asdict(part) for field, part in nested_parts.items()}
     return {"do": "start", "order": {**order, "key": name}}
 
 

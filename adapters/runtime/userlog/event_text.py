@@ -27,14 +27,14 @@ NOTHING_MOVED: Numbers = (0, 0)
 
 def stamps(zone: tzinfo | None = None) -> Stamp:
     """Return a formatter of ISO dates to the second in `zone`; None: this process's local time, as in HTCondor."""
-    known: tuple[int, str] = (-1, "")
+    last_stamp: tuple[int, str] = (-1, "")
 
     def stamp(at: int) -> str:
-        nonlocal known
+        nonlocal last_stamp
         second = at // 1_000_000
-        if known[0] != second:
-            known = (second, datetime.fromtimestamp(second, zone).strftime("%Y-%m-%d %H:%M:%S"))
-        return known[1]
+        if last_stamp[0] != second:
+            last_stamp = (second, datetime.fromtimestamp(second, zone).strftime("%Y-%m-%d %H:%M:%S"))
+        return last_stamp[1]
 
     return stamp
 
@@ -65,9 +65,11 @@ def cluster_submitted(host: str) -> str:
     return f"Cluster submitted from host: {host}\n"
 
 
-def cluster_removed(made: int, complete: bool) -> str:
+def cluster_removed(made_count: int, complete: bool) -> str:
     """036: a cluster with a factory has left the queue."""
-    return f"Cluster removed\n\tMaterialized {made} jobs from 0 items.\t{'Complete' if complete else 'Incomplete'}\n"
+    return (
+        f"Cluster removed\n\tMaterialized {made_count} jobs from 0 items.\t{'Complete' if complete else 'Incomplete'}\n"
+    )
 
 
 def factory_paused(reason: str) -> str:
@@ -90,32 +92,32 @@ def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
 
 def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, moved: Numbers = NOTHING_MOVED) -> str:
     """004: the job was evicted."""
-    why = f" Code {code} Subcode {subcode}" if code else ""
+    code_text = f" Code {code} Subcode {subcode}" if code else ""
     return (
-        f"Job was evicted.{why}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
+        f"Job was evicted.{code_text}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
         f"{_line('Reason: ', reason)}{table}"
     )
 
 
-def requeued(ending: str, reason: str, usage: Numbers, moved: Numbers = NOTHING_MOVED) -> str:
+def requeued(ending_text: str, reason: str, usage: Numbers, moved_bytes: Numbers = NOTHING_MOVED) -> str:
     """004: the job exited and will run again."""
     return (
-        f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
-        f"{ending}{_line('', reason)}"
+        f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run', moved_bytes)}"
+        f"{ending_text}{_line('', reason)}"
     )
 
 
 def terminated(
-    ending: str,
+    ending_text: str,
     usage: Numbers,
     total: Numbers,
     table: str,
-    moved: Numbers = NOTHING_MOVED,
-    all_moved: Numbers = NOTHING_MOVED,
+    moved_bytes: Numbers = NOTHING_MOVED,
+    total_moved: Numbers = NOTHING_MOVED,
 ) -> str:
-    """005; `usage` of this run, `total` of all of the job's runs; so `moved` and `all_moved`, of its files."""
+    """005; `usage` of this run, `total` of all of the job's runs; so `moved_bytes` and `total_moved`, of its files."""
     times = _usage(("Run", usage), ("Total", total))
-    return f"Job terminated.\n{ending}{times}{_bytes('Run', moved)}{_bytes('Total', all_moved)}{table}"
+    return f"Job terminated.\n{ending_text}{times}{_bytes('Run', moved_bytes)}{_bytes('Total', total_moved)}{table}"
 
 
 def ending(code: int | None, signal: int | None, core: str = "") -> str:
@@ -188,11 +190,11 @@ def generic(note: str) -> str:
     return f"{one_line(note)}\n"
 
 
-def attribute_changed(name: str, before: str, after: str) -> str:
+def attribute_changed(name: str, value_before: str, value_after: str) -> str:
     """033."""
-    if not before:
-        return f"Setting job attribute {name} to {one_line(after)}\n"
-    return f"Changing job attribute {name} from {one_line(before)} to {one_line(after)}\n"
+    if not value_before:
+        return f"Setting job attribute {name} to {one_line(value_after)}\n"
+    return f"Changing job attribute {name} from {one_line(value_before)} to {one_line(value_after)}\n"
 
 
 # Their parts
@@ -222,10 +224,10 @@ def _days(seconds: int) -> str:
     return f"{days} {hours:02d}:{minutes:02d}:{seconds:02d}"
 
 
-def _bytes(span: str, moved: Numbers) -> str:
+def _bytes(span: str, moved_bytes: Numbers) -> str:
     """Return the bytes transferred."""
-    sent, received = moved
-    return f"\t{sent}  -  {span} Bytes Sent By Job\n\t{received}  -  {span} Bytes Received By Job\n"
+    sent_bytes, received_bytes = moved_bytes
+    return f"\t{sent_bytes}  -  {span} Bytes Sent By Job\n\t{received_bytes}  -  {span} Bytes Received By Job\n"
 
 
 def megabytes(kibibytes: int) -> int:
@@ -258,18 +260,16 @@ def resources(rows: Iterable[Resource]) -> str:
     padded so that the units align."""
     rows = sorted(rows, key=lambda row: row.name.lower())
     columns = [_aligned([row[at] for row in rows]) for at in (1, 2, 3)]
-    usage, request, allocated = (
-        max(least, *map(len, column)) for least, column in zip(_NARROWEST, columns, strict=True)
+    usage, request, width = (
+        max(least_width, *map(len, column)) for least_width, column in zip(_NARROWEST, columns, strict=True)
     )
     label = max(_LABEL, *(len(row.name) for row in rows)) + 8
     assigned = "Assigned" if any(row.assigned for row in rows) else ""
-    lines = [
-        f"\tPartitionable Resources : {'Usage':>{usage}} {'Request':>{request}} {'Allocated':>{allocated}} {assigned}"
-    ]
+    lines = [f"\tPartitionable Resources : {'Usage':>{usage}} {'Request':>{request}} {'Allocated':>{width}} {assigned}"]
     for row, *cells in zip(rows, *columns, strict=True):
         name = row.name + _UNITS.get(row.name, "")
         lines.append(
-            f"\t   {name:<{label}} : {cells[0]:>{usage}} {cells[1]:>{request}} {cells[2]:>{allocated}} {row.assigned}"
+            f"\t   {name:<{label}} : {cells[0]:>{usage}} {cells[1]:>{request}} {cells[2]:>{width}} {row.assigned}"
         )
     return "\n".join(lines) + "\n"
 

@@ -54,32 +54,32 @@ class Loss(NamedTuple):
 def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
     """Append `text`, which consists of whole events; with `durable`, sync it to disk. If not all of it fits, keep the
     events that do, and return the loss."""
-    rest = memoryview(text)
+    unwritten = memoryview(text)
     try:
         fd = _open(path)
     except OSError as error:
         return Loss(count(text), problem(error))
     try:
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        while unwritten:
+            unwritten = unwritten[os.write(fd, unwritten) :]
         if durable:
             os.fsync(fd)
     except OSError as error:
-        written = _cut_torn(fd, text[: len(text) - len(rest)])
-        return Loss(count(text) - written, problem(error))
+        written_size = _cut_torn(fd, text[: len(text) - len(unwritten)])
+        return Loss(count(text) - written_size, problem(error))
     finally:
         os.close(fd)
     return None
 
 
-def _cut_torn(fd: int, written: bytes) -> int:
+def _cut_torn(fd: int, written_text: bytes) -> int:
     """Remove a torn event from the end of the file, unless another process has written after it; return the number of
     whole events written."""
-    torn = len(written) - (written.rfind(_DOTS) + len(_DOTS) if _DOTS in written else 0)
+    torn_size = len(written_text) - (written_text.rfind(_DOTS) + len(_DOTS) if _DOTS in written_text else 0)
     end = os.lseek(fd, 0, os.SEEK_CUR)
-    if torn and os.fstat(fd).st_size == end:
-        os.ftruncate(fd, end - torn)
-    return count(written)
+    if torn_size and os.fstat(fd).st_size == end:
+        os.ftruncate(fd, end - torn_size)
+    return count(written_text)
 
 
 def count(text: bytes) -> int:
@@ -93,8 +93,8 @@ def events(text: bytes) -> Iterator[bytes]:
     """Yield the events of `text`, each with its closing line; the last one may be torn."""
     start = 0
     while start < len(text):
-        dots = text.find(_DOTS, start)
-        end = len(text) if dots < 0 else dots + len(_DOTS)
+        dots_at = text.find(_DOTS, start)
+        end = len(text) if dots_at < 0 else dots_at + len(_DOTS)
         yield text[start:end]
         start = end
 
@@ -110,27 +110,27 @@ def missing(path: str, since: int, text: bytes) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 return text
             file.seek(since if status.st_size >= since else 0)
-            tail = file.read(len(text) + _SEARCHED)
+            tail_text = file.read(len(text) + _SEARCHED)
     except FileNotFoundError:
         return text
-    if tail == text:
+    if tail_text == text:
         return b""
-    done = at = 0
+    done_count = at = 0
     for event in events(text):
-        place = at if tail.startswith(event, at) else tail.find(event, at)
+        place = at if tail_text.startswith(event, at) else tail_text.find(event, at)
         if place < 0:
             break
         at = place + len(event)
-        done += len(event)
-    rest = text[done:]
-    return rest[_torn_length(tail[at:], next(events(rest), b"")) :]
+        done_count += len(event)
+    missing_text = text[done_count:]
+    return missing_text[_torn_length(tail_text[at:], next(events(missing_text), b"")) :]
 
 
 def _torn_length(tail: bytes, event: bytes) -> int:
     """Return how many bytes of `event` are at the end of `tail`, beginning on a new line."""
     for length in range(min(len(event) - 1, len(tail)), 0, -1):
-        before = len(tail) - length
-        if (before == 0 or tail[before - 1 : before] == b"\n") and tail.endswith(event[:length]):
+        tail_start = len(tail) - length
+        if (tail_start == 0 or tail[tail_start - 1 : tail_start] == b"\n") and tail.endswith(event[:length]):
             return length
     return 0
 

@@ -97,10 +97,10 @@ class UserLogs:
         cluster, procs, number, body = entry
         if cluster.path == "":
             return
-        before, after = event_text.header(number, cluster.id, stamp)
+        header_begin, header_end = event_text.header(number, cluster.id, stamp)
         if cluster.path is not None and isinstance(body, str):
-            rest = f"{after}{body}{event_text.END}"
-            texts = [f"{before}{proc:03d}{rest}" for first, last in procs for proc in range(first, last + 1)]
+            entry_end = f"{header_end}{body}{event_text.END}"
+            texts = [f"{header_begin}{proc:03d}{entry_end}" for first, last in procs for proc in range(first, last + 1)]
             yield LogFile(cluster.path, cluster.owner), "".join(texts)
             return
         for first, last in procs:
@@ -108,7 +108,7 @@ class UserLogs:
                 path = cluster.path_of(max(proc, 0))
                 if path:
                     text = body if isinstance(body, str) else body(proc)
-                    yield LogFile(path, cluster.owner), f"{before}{proc:03d}{after}{text}{event_text.END}"
+                    yield LogFile(path, cluster.owner), f"{header_begin}{proc:03d}{header_end}{text}{event_text.END}"
 
     # The pool, its machines and slots: where jobs run
 
@@ -127,9 +127,9 @@ class UserLogs:
         self._places[event.slot] = place(event.slot, event.machine, event.ad)
 
     def on_slot_changed(self, event: e.SlotAdChanged) -> None:
-        known = self._places.get(event.slot)
-        if known is not None:
-            self._places[event.slot] = changed(known, event.changes)
+        known_place = self._places.get(event.slot)
+        if known_place is not None:
+            self._places[event.slot] = changed(known_place, event.changes)
 
     def on_slot_died(self, event: e.SlotDestroyed) -> None:
         self._places.pop(event.slot, None)
@@ -138,9 +138,9 @@ class UserLogs:
     def on_slot_moved(self, event: e.SlotTransitioned) -> None:
         """Remember why a claim begins to end, until it has ended or its job may stay after all."""
         if event.target.startswith(_ENDING):
-            why = EVICTIONS.get(event.cause)
-            if why is not None:
-                self._leaving[event.slot] = why
+            eviction_code = EVICTIONS.get(event.cause)
+            if eviction_code is not None:
+                self._leaving[event.slot] = eviction_code
         elif event.target != "Claimed/Suspended":
             self._leaving.pop(event.slot, None)
 
@@ -190,8 +190,8 @@ class UserLogs:
     def _cluster_gone(self, cluster: LoggedCluster) -> Entry:
         """Forget a cluster with a factory after its last job has left; return its event."""
         del self._clusters[cluster.id]
-        complete = cluster.mode != "Removed"
-        return cluster, FACTORY, CLUSTER_REMOVE, event_text.cluster_removed(cluster.made, complete)
+        is_complete = cluster.mode != "Removed"
+        return cluster, FACTORY, CLUSTER_REMOVE, event_text.cluster_removed(cluster.made, is_complete)
 
     def on_moved(self, event: e.JobsTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
@@ -203,11 +203,11 @@ class UserLogs:
             return
         number, text = _ROWS[event.row]
         body = text(event.changes)
-        running = sorted(proc for proc in cluster.running if holds(event.procs, proc))
-        idle = without(event.procs, running)
-        if idle:
-            yield cluster, idle, number, body
-        for proc in running:
+        running_procs = sorted(proc for proc in cluster.running if holds(event.procs, proc))
+        idle_procs = without(event.procs, running_procs)
+        if idle_procs:
+            yield cluster, idle_procs, number, body
+        for proc in running_procs:
             run = self._runs[cluster.id, proc]
             if number not in (SUSPEND, UNSUSPEND):
                 run.waiting.append((number, body))
@@ -220,19 +220,19 @@ class UserLogs:
             if run.executing is not None:
                 yield cluster, ((proc, proc),), number, body
         if number == ABORT and event.left:
-            self._forget_jobs(cluster, idle)
+            self._forget_jobs(cluster, idle_procs)
 
     def _forget_jobs(self, cluster: LoggedCluster, procs: e.Procs) -> None:
-        many = sum(last - first + 1 for first, last in procs)
-        if many > max(len(cluster.spent), len(cluster.sizes), len(cluster.moved)):
-            gone = [proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if holds(procs, proc)]
+        job_count = sum(last - first + 1 for first, last in procs)
+        if job_count > max(len(cluster.spent), len(cluster.sizes), len(cluster.moved)):
+            gone_procs = [proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if holds(procs, proc)]
         else:
-            gone = [proc for first, last in procs for proc in range(first, last + 1)]
-        for proc in gone:
+            gone_procs = [proc for first, last in procs for proc in range(first, last + 1)]
+        for proc in gone_procs:
             cluster.spent.pop(proc, None)
             cluster.moved.pop(proc, None)
             cluster.sizes.pop(proc, None)
-        cluster.live -= many
+        cluster.live -= job_count
         if not (cluster.live or cluster.factory):
             del self._clusters[cluster.id]
 
@@ -242,16 +242,16 @@ class UserLogs:
             return
         if event.number:
             yield from self._chirped(cluster, event)
-        after = "" if event.number else event.changes.get(PRIORITY, "")
-        if after:
-            alike = cluster.alike(PRIORITY)
-            procs = [0] if alike else [proc for first, last in event.procs for proc in range(first, last + 1)]
-            before = {proc: cluster.value(proc, PRIORITY) for proc in procs}
+        priority_after = "" if event.number else event.changes.get(PRIORITY, "")
+        if priority_after:
+            is_alike = cluster.alike(PRIORITY)
+            procs = [0] if is_alike else [proc for first, last in event.procs for proc in range(first, last + 1)]
+            priorities_before = {proc: cluster.value(proc, PRIORITY) for proc in procs}
 
             def body(proc: int) -> str:
-                return event_text.attribute_changed(PRIORITY, before[proc], after)
+                return event_text.attribute_changed(PRIORITY, priorities_before[proc], priority_after)
 
-            yield cluster, event.procs, ATTRIBUTE, body(0) if alike else body
+            yield cluster, event.procs, ATTRIBUTE, body(0) if is_alike else body
         cluster.edit(event.procs, event.changes)
 
     def _chirped(self, cluster: LoggedCluster, event: e.JobsEdited) -> Iterator[Entry]:
@@ -298,9 +298,9 @@ class UserLogs:
         if run is None:
             return
         if not event.failed and event.way != "checkpoint":
-            sent, received = run.moved
+            sent_bytes, received_bytes = run.moved
             size = event.size + sum(size for _, _, _, size in event.urls)
-            run.moved = (sent, size) if event.way == "input" else (size, received)
+            run.moved = (sent_bytes, size) if event.way == "input" else (size, received_bytes)
         yield self._entry(event, TRANSFER, event_text.transfer_ended(event.way))
 
     def _entry(self, event: Any, number: int, body: Body) -> Entry:
@@ -315,16 +315,16 @@ class UserLogs:
             yield from self._sized(event, run, event.image, event.resident)
 
     def _sized(self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int) -> Iterator[Entry]:
-        news = self._clusters[event.cluster].grown(event.proc, image, resident) if run.place.machine else None
-        if news is not None:
-            yield self._entry(event, IMAGE_SIZE, event_text.image_size(*news))
+        new_sizes = self._clusters[event.cluster].grown(event.proc, image, resident) if run.place.machine else None
+        if new_sizes is not None:
+            yield self._entry(event, IMAGE_SIZE, event_text.image_size(*new_sizes))
 
     def on_signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
         run = self._running(event)
         if run is None:
             return
-        by_policy = _vacate_of(event.vacated)
-        run.why = by_policy or run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
+        policy = _vacate_of(event.vacated)
+        run.why = policy or run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
         if run.suspended and event.how == "soft":  # stopped processes continue, to take the signal
             run.suspended = False
             if run.executing is not None:
@@ -338,7 +338,7 @@ class UserLogs:
         cluster.running.discard(event.proc)
         usage = (event.user_cpu, event.system_cpu)
         total = cluster.spend(event.proc, usage)
-        all_moved = cluster.move(event.proc, run.moved)
+        total_moved = cluster.move(event.proc, run.moved)
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
             yield self._entry(event, EXECUTE, _began(run, ""))
@@ -350,7 +350,7 @@ class UserLogs:
         if event.outcome == "exited" and event.row == "remove":
             yield self._entry(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
         elif event.outcome == "exited" and event.row in ("complete", "requeue"):
-            yield self._entry(event, *_ended(run, cluster, event, (usage, total, all_moved)))
+            yield self._entry(event, *_ended(run, cluster, event, (usage, total, total_moved)))
         else:
             for number, body in _interrupted(run, cluster, event, usage):
                 yield self._entry(event, number, body)
@@ -373,12 +373,12 @@ def _began(run: LoggedRun, scratch: str) -> str:
 def _ended(
     run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, numbers: tuple[event_text.Numbers, ...]
 ) -> tuple[int, Body]:
-    usage, total, all_moved = numbers
+    usage, total, total_moved = numbers
     ending = event_text.ending(event.code, event.signal, unquoted(event.changes.get("JobCoreFileName", "")))
     if event.row == "requeue":
         return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage, run.moved)
     return TERMINATE, lambda _: event_text.terminated(
-        ending, usage, total, table(run, cluster, event), run.moved, all_moved
+        ending, usage, total, table(run, cluster, event), run.moved, total_moved
     )
 
 
@@ -400,21 +400,21 @@ def _interrupted(
         return
     if hold is None and run.why == DEACTIVATED:
         return
-    unmoved = _vacate_of(event.changes) if event.cause == "transfer_failed" and hold is None else None
-    why = hold or unmoved or run.why or UNSPECIFIED
+    transfer_vacate = _vacate_of(event.changes) if event.cause == "transfer_failed" and hold is None else None
+    vacate = hold or transfer_vacate or run.why or UNSPECIFIED
     if event.outcome == "lost":
-        why = LOST
-        yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
-    error = hold or unmoved or run.error or _vacate_before_hold(event)
+        vacate = LOST
+        yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, vacate.reason)
+    error = hold or transfer_vacate or run.error or _vacate_before_hold(event)
     if error is not None:
-        why = error
+        vacate = error
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
         yield REMOTE_ERROR, event_text.remote_error(run.place.slot, message, error.code, error.subcode)
-    if run.executing is not None or run.deferred or hold is not None or unmoved is not None:
+    if run.executing is not None or run.deferred or hold is not None or transfer_vacate is not None:
         yield (
             EVICT,
             lambda _: event_text.evicted(
-                why.code, why.subcode, why.reason, usage, table(run, cluster, event), run.moved
+                vacate.code, vacate.subcode, vacate.reason, usage, table(run, cluster, event), run.moved
             ),
         )
     if hold is not None:
@@ -438,7 +438,7 @@ def _vacate_of(changes: e.Ad) -> Why | None:
 
 
 def _why_in(changes: e.Ad, name: str) -> Why:
-    code, subcode = (int(changes.get(part) or 0) for part in (f"{name}Code", f"{name}SubCode"))
+    code, subcode = (int(changes.get(attribute) or 0) for attribute in (f"{name}Code", f"{name}SubCode"))
     return Why(code, subcode, unquoted(changes[name]))
 
 

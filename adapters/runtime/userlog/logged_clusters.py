@@ -54,8 +54,8 @@ class LoggedCluster:
         self.spent: dict[int, Numbers] = {}  #: the CPU times of earlier runs, by process
         self.moved: dict[int, Numbers] = {}  #: the bytes that earlier runs sent and received, by process
         self.sizes: dict[int, Numbers] = {}  #: of processes that have run: image and resident size, as last logged
-        alike = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
-        self.path = self._path(0) if alike else None
+        is_same_path = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
+        self.path = self._path(0) if is_same_path else None
         """The log of all its jobs, empty if they have none; None: each job has its own."""
 
     @property
@@ -79,10 +79,10 @@ class LoggedCluster:
         for procs, changes in reversed(self._edits):
             if name in changes and holds(procs, proc):
                 return changes[name]
-        spelled = self._spelled.get(name.lower(), name)
-        if spelled in self.variants.names:
-            return self.variants.of(proc)[spelled]
-        return self.ad.get(spelled, "")
+        spelling = self._spelled.get(name.lower(), name)
+        if spelling in self.variants.names:
+            return self.variants.of(proc)[spelling]
+        return self.ad.get(spelling, "")
 
     def string(self, proc: int, name: str) -> str:
         """Return the attribute's string; empty if it is none."""
@@ -91,9 +91,9 @@ class LoggedCluster:
 
     def alike(self, *names: str) -> bool:
         """Check whether these attributes are the same for all jobs."""
-        differing = {name.lower() for name in self.variants.names}
-        edited = {name for _, changes in self._edits for name in changes}
-        return not any(name.lower() in differing or name in edited for name in names)
+        differing_names = {name.lower() for name in self.variants.names}
+        edited_names = {name for _, changes in self._edits for name in changes}
+        return not any(name.lower() in differing_names or name in edited_names for name in names)
 
     def edit(self, procs: Procs, changes: Ad) -> None:
         """Add an edit, and forget earlier ones of the same range that it overrides."""
@@ -123,9 +123,9 @@ class LoggedCluster:
         values = self.values(proc, (*names, *NOTED)) if names else {}
         if not names:  # most jobs: what there is, is a string
             values = {name: text for name in NOTED if (text := self.value(proc, name)) and text != "undefined"}
-        noted = "; ".join(f"{name} = {text}" for name, text in values.items())
-        first = f"[ {noted} ]" if noted else self.string(proc, "SubmitEventNotes")
-        return [note for note in (first, self.string(proc, "SubmitEventUserNotes")) if note]
+        notes_text = "; ".join(f"{name} = {text}" for name, text in values.items())
+        first_note = f"[ {notes_text} ]" if notes_text else self.string(proc, "SubmitEventNotes")
+        return [note for note in (first_note, self.string(proc, "SubmitEventUserNotes")) if note]
 
     def values(self, proc: int, names: Sequence[str]) -> Ad:
         """Return the values of a job's attributes, as texts, without undefined values and errors."""
@@ -150,10 +150,10 @@ class LoggedCluster:
 
     def grown(self, proc: int, image: int, resident: int) -> Numbers | None:
         """Note the sizes of a job's processes, in KiB, an image of 0 being unknown; return them if they are news."""
-        before = self.sizes.get(proc)
-        known = before[0] if before else parse_whole(self.value(proc, "ImageSize"))
-        now = (image or known, resident)
-        if now == before:
+        sizes_before = self.sizes.get(proc)
+        known_image = sizes_before[0] if sizes_before else parse_whole(self.value(proc, "ImageSize"))
+        now = (image or known_image, resident)
+        if now == sizes_before:
             return None
         self.sizes[proc] = now
         return now
@@ -162,14 +162,14 @@ class LoggedCluster:
         """Add a run's CPU times to the job's earlier runs; return the sum."""
         return _add(self.spent, proc, usage)
 
-    def move(self, proc: int, moved: Numbers) -> Numbers:
+    def move(self, proc: int, moved_bytes: Numbers) -> Numbers:
         """Do the same with the bytes of its files."""
-        return _add(self.moved, proc, moved)
+        return _add(self.moved, proc, moved_bytes)
 
 
 def _add(sums: dict[int, Numbers], proc: int, numbers: Numbers) -> Numbers:
-    before = sums.get(proc, (0, 0))
-    total = (before[0] + numbers[0], before[1] + numbers[1])
+    sums_before = sums.get(proc, (0, 0))
+    total = (sums_before[0] + numbers[0], sums_before[1] + numbers[1])
     if any(total):
         sums[proc] = total
     return total
@@ -184,19 +184,19 @@ def holds(procs: Procs, proc: int) -> bool:
     return any(first <= proc <= last for first, last in procs)
 
 
-def without(procs: Procs, taken: Sequence[int]) -> Procs:
-    """Return `procs` without `taken`, which is ascending and within these ranges."""
-    remaining: list[tuple[int, int]] = []
-    out = iter((*taken, -1))
-    next_out = next(out)
+def without(procs: Procs, excluded: Sequence[int]) -> Procs:
+    """Return `procs` without `excluded`, which is ascending and within these ranges."""
+    remaining_ranges: list[tuple[int, int]] = []
+    excluded_procs = iter((*excluded, -1))
+    next_excluded = next(excluded_procs)
     for first, last in procs:
-        while first <= next_out <= last:
-            if first < next_out:
-                remaining.append((first, next_out - 1))
-            first, next_out = next_out + 1, next(out)
+        while first <= next_excluded <= last:
+            if first < next_excluded:
+                remaining_ranges.append((first, next_excluded - 1))
+            first, next_excluded = next_excluded + 1, next(excluded_procs)
         if first <= last:
-            remaining.append((first, last))
-    return tuple(remaining)
+            remaining_ranges.append((first, last))
+    return tuple(remaining_ranges)
 
 
 # The fold's state of slots and of running jobs.
@@ -222,24 +222,24 @@ class Place:
 
 
 def place(slot: str, machine: str, ad: Ad) -> Place:
-    custom = [name for name in unquoted(ad.get("MachineResources", "")).replace(",", " ").split() if name in ad]
-    names = dict.fromkeys([*COMMON, *(name for name in custom if name != "Swap")])
+    custom_names = [name for name in unquoted(ad.get("MachineResources", "")).replace(",", " ").split() if name in ad]
+    names = dict.fromkeys([*COMMON, *(name for name in custom_names if name != "Swap")])
     offers = {name: ad.get(name) or COMMON.get(name, "") for name in names}
-    assigned = {name: text for name in names if (text := ad.get(f"Assigned{name}"))}
-    return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned, ad)
+    assigned_texts = {name: text for name in names if (text := ad.get(f"Assigned{name}"))}
+    return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned_texts, ad)
 
 
-def changed(before: Place, changes: Ad) -> Place:
+def changed(old_place: Place, changes: Ad) -> Place:
     """Return the slot after its ad changed."""
-    news = {name: text for name, text in changes.items() if name in before.offers and text}
-    ad = {**before.ad, **changes}
-    return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned, ad)
+    changed_offers = {name: text for name, text in changes.items() if name in old_place.offers and text}
+    ad = {**old_place.ad, **changes}
+    return Place(old_place.slot, old_place.machine, {**old_place.offers, **changed_offers}, old_place.assigned, ad)
 
 
 def said_of(where: Place, machine: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     """Return the attributes of a slot, or of its machine, without missing ones."""
-    known = {name.lower(): (name, text) for name, text in {**machine, **where.ad}.items() if text}
-    return dict(known[name.lower()] for name in names if name.lower() in known)
+    known_values = {name.lower(): (name, text) for name, text in {**machine, **where.ad}.items() if text}
+    return dict(known_values[name.lower()] for name in names if name.lower() in known_values)
 
 
 def local(slot: str) -> Place:
@@ -267,32 +267,36 @@ class LoggedRun:
     waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 
 
-def table(run: LoggedRun, cluster: LoggedCluster, exit: JobExited) -> str:
+def table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited) -> str:
     """Return the table of resources at a run's end. What was not measured stays empty; a run of less than a second has
     no CPU usage. A job of the local universe has none."""
     if not run.place.machine:
         return ""
-    ended = exit.at // SECOND
-    busy = ended - run.activated // SECOND
-    executed = None if run.executing is None else ended - run.executing // SECOND
-    resident = max(run.resident, exit.resident)
-    cpu = (exit.user_cpu + exit.system_cpu) / SECOND
+    ended = exit_event.at // SECOND
+    busy_time = ended - run.activated // SECOND
+    executed_time = None if run.executing is None else ended - run.executing // SECOND
+    resident = max(run.resident, exit_event.resident)
+    cpu = (exit_event.user_cpu + exit_event.system_cpu) / SECOND
     usage = {
-        "Cpus": number(round(cpu / executed, 2)) if executed else "",
-        "Disk": str(exit.disk or run.disk or "") or _literal(cluster.value(exit.proc, "DiskUsage")),
+        "Cpus": number(round(cpu / executed_time, 2)) if executed_time else "",
+        "Disk": str(exit_event.disk or run.disk or "") or _literal(cluster.value(exit_event.proc, "DiskUsage")),
         "Memory": str(megabytes(resident)) if resident else "",
     }
-    offers, assigned = run.place.offers, run.place.assigned
+    offers, assigned_texts = run.place.offers, run.place.assigned
     rows = [
         Resource(
-            name, usage.get(name, ""), cluster.requested(exit.proc, name), offers.get(name, ""), assigned.get(name, "")
+            name,
+            usage.get(name, ""),
+            cluster.requested(exit_event.proc, name),
+            offers.get(name, ""),
+            assigned_texts.get(name, ""),
         )
         for name in {**COMMON, **offers}
     ]
-    if executed is not None:
-        rows.append(Resource("TimeExecute", str(executed)))
-    if executed is not None or began_in_vain(exit):
-        rows.append(Resource("TimeSlotBusy", str(busy)))
+    if executed_time is not None:
+        rows.append(Resource("TimeExecute", str(executed_time)))
+    if executed_time is not None or began_in_vain(exit_event):
+        rows.append(Resource("TimeSlotBusy", str(busy_time)))
     return resources(rows)
 
 

@@ -77,9 +77,9 @@ class ProgressFile:
             raise UserLogError(f"{self.path}: {problem(error)}; user logs need a folder to write to") from None
         if not text:
             return UserLogPosition()
-        last = text[: self._size].rstrip(b"\n").rpartition(b"\n")[2]
+        last_line = text[: self._size].rstrip(b"\n").rpartition(b"\n")[2]
         try:
-            return msgspec.json.decode(last, type=UserLogPosition) if last else UserLogPosition()
+            return msgspec.json.decode(last_line, type=UserLogPosition) if last_line else UserLogPosition()
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UserLogError(
                 f"{self.path}: not a valid checkpoint of user logs ({error}); remove the file, and every user log is "
@@ -124,9 +124,9 @@ class ProgressFile:
 
 
 def _write(fd: int, text: bytes, durable: bool) -> None:
-    rest = memoryview(text)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+    unwritten = memoryview(text)
+    while unwritten:
+        unwritten = unwritten[os.write(fd, unwritten) :]
     if durable:
         os.fsync(fd)
 
@@ -164,23 +164,23 @@ class UserLogWriter:
         """Read the pool's log from its first event: fold what is written already, write what is missing. A checkpoint
         of another log is dropped. Raise `UserLogError` if the log ends before the checkpoint: it has been cut."""
         events = iter(log)
-        first = list(islice(events, 1))
-        chosen = next((event.log for _, event in first if isinstance(event, PoolFounded)), "")
-        if self._progress.log != chosen:
-            self._progress = UserLogPosition(log=chosen)
-        events = chain(first, events)
+        first_events = list(islice(events, 1))
+        log_id = next((event.log for _, event in first_events if isinstance(event, PoolFounded)), "")
+        if self._progress.log != log_id:
+            self._progress = UserLogPosition(log=log_id)
+        events = chain(first_events, events)
         progress = self._progress
         for position, event in islice(events, progress.position):
             self._logs.skip(position, event)
-        begun = list(islice(events, progress.until - progress.position))
-        reached = self.position + len(begun)
-        if reached < progress.until:
+        begun_events = list(islice(events, progress.until - progress.position))
+        reached_position = self.position + len(begun_events)
+        if reached_position < progress.until:
             raise UserLogError(
                 f"{self._file.path}: user logs are written up to event {progress.until}, the pool's log ends at "
-                f"{reached}; a folder belongs to one log: give another folder, or the log that was there"
+                f"{reached_position}; a folder belongs to one log: give another folder, or the log that was there"
             )
-        if begun:
-            self._recover(begun)
+        if begun_events:
+            self._recover(begun_events)
         while chunk := list(islice(events, CHUNK)):
             self.write(chunk)
 
@@ -227,8 +227,8 @@ class UserLogWriter:
         if loss is None:
             return
         known = self._progress.failures.get(path)
-        first, before = (known.position, known.lost) if known else (self._progress.position + 1, 0)
-        self._progress.failures[path] = Failure(path, loss.reason, first, before + loss.events)
+        first, lost_before = (known.position, known.lost) if known else (self._progress.position + 1, 0)
+        self._progress.failures[path] = Failure(path, loss.reason, first, lost_before + loss.events)
 
     def _recover(self, events: list[tuple[int, Event]]) -> None:
         """Write the missing part of the batch that the crash interrupted."""
@@ -236,10 +236,10 @@ class UserLogWriter:
         for file, text in self._texts(events).items():
             try:
                 with self._rights_of(file.owner):
-                    rest = files.missing(file.path, sizes.get(file.path, 0), text)
+                    missing_text = files.missing(file.path, sizes.get(file.path, 0), text)
             except (OSError, ValueError):
-                rest = text  # cannot be read: appending tells why, or works
-            self._append(file, rest)
+                missing_text = text  # cannot be read: appending tells why, or works
+            self._append(file, missing_text)
         self._done()
 
     # The progress

@@ -35,17 +35,17 @@ def become_apptainer(
         os.umask(rights.MASK)
         rights.become(account)
     os.chdir(order["iwd"] if order["run_in_iwd"] else scratch)
-    inner = environment(spec, variables, scratch, order["iwd"])
-    before, behind = command(order, scratch)
-    argv = [*before, *behind]
+    inner_environment = environment(spec, variables, scratch, order["iwd"])
+    argv_before, argv_after = command(order, scratch)
+    argv = [*argv_before, *argv_after]
     if spec["test"]:
-        failure = _tested(before, inner)
+        failure = _tested(argv_before, inner_environment)
         if failure is not None:
             return {"part": "singularity", "errno": TEST_FAILED, "reason": f"Singularity test failed:{failure}"}
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
     try:
-        os.execve(argv[0], argv, inner)
+        os.execve(argv[0], argv, inner_environment)
     except OSError as error:
         return {"part": "executable", "errno": error.errno, "reason": f"executable {argv[0]}: {error.strerror}"}
 
@@ -54,7 +54,7 @@ def command(order: Order, scratch: str) -> tuple[list[str], list[str]]:
     """Return the arguments up to the image, and the job's command."""
     spec, iwd = order["container"], order["iwd"]
     target, program = spec["target"], spec["program"]
-    moved = iwd == scratch  # its files were transferred
+    in_scratch = iwd == scratch  # its files were transferred
     if spec["brought"]:
         program = f"{scratch}/{os.path.basename(program)}"
     if target and program.startswith(f"{scratch}/"):
@@ -62,10 +62,10 @@ def command(order: Order, scratch: str) -> tuple[list[str], list[str]]:
     argv = [spec["command"], *spec["verbosity"], "exec" if program else "run"]
     for path in spec["under_scratch"]:
         argv += ["-S", path]
-    if not moved:
+    if not in_scratch:
         argv += ["-B", iwd]
     argv += ["-W", scratch]
-    if target and not moved:
+    if target and not in_scratch:
         argv += ["--pwd", target, "-B", f"{scratch}:/condor_scratch"]
     else:
         argv += ["--pwd", target or iwd]
@@ -73,7 +73,7 @@ def command(order: Order, scratch: str) -> tuple[list[str], list[str]]:
     for bind in spec["binds"]:
         if os.path.exists(bind.partition(":")[0]) and not (spec["only_present"] and _lacks(_image(spec, iwd), bind)):
             argv += ["-B", bind]
-    argv += [*(["--home", scratch] if moved else []), *spec["containment"], *spec["extra"], _image(spec, iwd)]
+    argv += [*(["--home", scratch] if in_scratch else []), *spec["containment"], *spec["extra"], _image(spec, iwd)]
     return argv, [*([program] if program else []), *order["arguments"]]
 
 
@@ -82,10 +82,10 @@ def _image(spec: dict[str, Any], iwd: str) -> str:
     return image if image.startswith("/") or "://" in image or not spec["beside"] else os.path.join(iwd, image)
 
 
-def _lacks(image: str, bind: str) -> bool:
+def _lacks(image: str, bind_mount: str) -> bool:
     """Return True if an image directory lacks the target of a bind."""
-    source, _, rest = bind.partition(":")
-    place = rest.partition(":")[0] or source
+    source, _, bind_target = bind_mount.partition(":")
+    place = bind_target.partition(":")[0] or source
     return os.path.isdir(image) and not os.path.isdir(f"{image}/{place}")
 
 
@@ -93,36 +93,39 @@ def environment(spec: dict[str, Any], variables: dict[str, str], scratch: str, i
     """Return the runtime's environment; variables with its prefix are passed into the container. A job may set a
     variable that controls the runtime only if the administrator allows it."""
     prefix, target = spec["prefix"], spec["target"]
-    allowed = _OWN | set(spec["allowed"])
+    allowed_names = _OWN | set(spec["allowed"])
     steering = ("APPTAINER_", "SINGULARITY_")
-    outside = {
+    outer_variables = {
         name: text
         for name, text in variables.items()
-        if name in allowed or not name.startswith(steering)
+        if name in allowed_names or not name.startswith(steering)
         if name != "HOME"
     }
-    inside = dict(outside)
+    inner_variables = dict(outer_variables)
     if target:
-        inner = {name: text.replace(scratch, target, 1) for name, text in outside.items()}
+        moved_variables = {name: text.replace(scratch, target, 1) for name, text in outer_variables.items()}
         if iwd != scratch:
-            inner["_CONDOR_SCRATCH_DIR"] = "/condor_scratch"
-        inside = {**inner, "_CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER": outside.get("_CONDOR_SCRATCH_DIR", scratch)}
+            moved_variables["_CONDOR_SCRATCH_DIR"] = "/condor_scratch"
+        inner_variables = {
+            **moved_variables,
+            "_CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER": outer_variables.get("_CONDOR_SCRATCH_DIR", scratch),
+        }
     runtime = prefix.removesuffix("ENV_")
-    own = {f"{runtime}_CACHEDIR": scratch, f"{runtime}_TMPDIR": scratch, f"{prefix}PS1": spec["prompt"]}
-    named = {f"{prefix}{name}": text for name, text in inside.items() if not name.startswith(prefix)}
-    return {"PATH": os.environ.get("PATH", os.defpath), **outside, **named, **own}
+    own_variables = {f"{runtime}_CACHEDIR": scratch, f"{runtime}_TMPDIR": scratch, f"{prefix}PS1": spec["prompt"]}
+    named = {f"{prefix}{name}": text for name, text in inner_variables.items() if not name.startswith(prefix)}
+    return {"PATH": os.environ.get("PATH", os.defpath), **outer_variables, **named, **own_variables}
 
 
 def _tested(argv: list[str], variables: dict[str, str]) -> str | None:
     """Test whether the image runs at all; return the first line of the error message."""
     verb = next(place for place, word in enumerate(argv) if word in ("exec", "run"))
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [*argv[:verb], "-q", "test", *argv[verb + 1 :]],
             env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
     except OSError as error:
         return str(error)
-    if not done.returncode:
+    if not completed.returncode:
         return None
-    return _COLOURS.sub("", done.stdout.decode(errors="replace")[:255]).partition("\n")[0]
+    return _COLOURS.sub("", completed.stdout.decode(errors="replace")[:255]).partition("\n")[0]

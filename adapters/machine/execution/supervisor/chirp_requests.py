@@ -88,34 +88,34 @@ class Session:
         self._files: dict[int, BinaryIO] = {}
 
     def run(self) -> None:
-        known = False
+        is_authenticated = False
         with contextlib.suppress(OSError, ValueError, _BrokenError), self._connection, self._stream:
             while line := self._stream.readline(_LINE + 1):
                 if len(line) > _LINE:
                     self._say(_TOO_BIG)
                     break
                 request = _words(os.fsdecode(line))
-                if known:
+                if is_authenticated:
                     self._answer(request)
                     continue
-                known = len(request) == 2 and request[0] == "cookie" and request[1] == self._cookie
-                if not known:
+                is_authenticated = len(request) == 2 and request[0] == "cookie" and request[1] == self._cookie
+                if not is_authenticated:
                     time.sleep(1)
-                self._say(0 if known else _NOT_AUTHENTICATED)
+                self._say(0 if is_authenticated else _NOT_AUTHENTICATED)
         for file in self._files.values():
             file.close()
 
-    def _say(self, number: int, more: bytes = b"") -> None:
-        self._stream.write(b"%d\n" % number + more)
+    def _say(self, number: int, more_data: bytes = b"") -> None:
+        self._stream.write(b"%d\n" % number + more_data)
         self._stream.flush()
 
     def _answer(self, request: list[str]) -> None:
-        known = _COMMANDS.get(request[0]) if request else None
+        command = _COMMANDS.get(request[0]) if request else None
         try:
-            if known is None or len(request) - 1 != len(known[1]):
+            if command is None or len(request) - 1 != len(command[1]):
                 raise ValueError
-            values = [int(word) if kind == "d" else word for kind, word in zip(known[1], request[1:], strict=True)]
-            answer = known[0](self, *values)
+            values = [int(word) if kind == "d" else word for kind, word in zip(command[1], request[1:], strict=True)]
+            answer = command[0](self, *values)
         except OSError as error:
             self._say(_ERRORS.get(error.errno or 0, _UNKNOWN))
         except (ValueError, OverflowError):
@@ -131,14 +131,14 @@ class Session:
     def _at(self, path: str, follow: bool = True) -> str:
         """Resolve a path. Raise `OSError` if the target is outside the initial directory. Without ``follow``, do not
         resolve a link in the last component."""
-        joined = os.path.join(self._home, path)
-        folder, name = os.path.split(joined)
-        true = os.path.realpath(joined)
+        joined_path = os.path.join(self._home, path)
+        folder, name = os.path.split(joined_path)
+        real_path = os.path.realpath(joined_path)
         if not follow and name not in ("", os.curdir, os.pardir):
-            true = f"{os.path.realpath(folder)}/{name}"
-        if os.path.commonpath((self._home, true)) != self._home:
+            real_path = f"{os.path.realpath(folder)}/{name}"
+        if os.path.commonpath((self._home, real_path)) != self._home:
             raise refusal(errno.EACCES)
-        return true
+        return real_path
 
     def _own(self, path: str) -> str:
         return self._at(path, follow=False)
@@ -165,10 +165,10 @@ class Session:
 
     def sread(self, number: int, length: int, offset: int, piece: int, skip: int) -> bytes:
         contents = b""
-        for at, part in _pieces(length, offset, piece, skip):
-            data = os.pread(self._file(number), part, at)
+        for at, part_length in _pieces(length, offset, piece, skip):
+            data = os.pread(self._file(number), part_length, at)
             contents += data
-            if len(data) < part:
+            if len(data) < part_length:
                 break
         return contents
 
@@ -184,10 +184,10 @@ class Session:
         return os.pwrite(file, data, *offset) if offset else os.write(file, data)
 
     def swrite(self, number: int, length: int, offset: int, piece: int, skip: int) -> int:
-        data, done = self._taken(length), 0
-        for at, part in _pieces(length, offset, piece, skip):
-            done += os.pwrite(self._file(number), data[done : done + part], at)
-        return done
+        data, done_count = self._taken(length), 0
+        for at, part_length in _pieces(length, offset, piece, skip):
+            done_count += os.pwrite(self._file(number), data[done_count : done_count + part_length], at)
+        return done_count
 
     def getfile(self, path: str) -> tuple[int, bytes]:
         with open(self._at(path), "rb", opener=_never_waiting) as file:
@@ -292,17 +292,17 @@ def _pieces(length: int, offset: int, piece: int, skip: int) -> list[tuple[int, 
 
 def _words(line: str) -> list[str]:
     """Split a request at white space; a backslash escapes the next character."""
-    words, word, escaped = [], "", False
-    begun = False
+    words, word, is_escaped = [], "", False
+    is_begun = False
     for letter in line.rstrip("\r\n"):
-        if not escaped and letter == "\\":
-            escaped = begun = True
-        elif not escaped and letter.isspace():
-            words += [word] if begun else []
-            word, begun = "", False
+        if not is_escaped and letter == "\\":
+            is_escaped = is_begun = True
+        elif not is_escaped and letter.isspace():
+            words += [word] if is_begun else []
+            word, is_begun = "", False
         else:
-            word, begun, escaped = word + letter, True, False
-    return [*words, word] if begun else words
+            word, is_begun, is_escaped = word + letter, True, False
+    return [*words, word] if is_begun else words
 
 
 def _stat(info: os.stat_result) -> bytes:

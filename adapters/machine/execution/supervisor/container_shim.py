@@ -32,9 +32,9 @@ class ContainerShim:
     """The supervisor's handle on a shim. ``alone``: the container's processes are its descendants and get signals like
     any job's; else the shim receives commands."""
 
-    def __init__(self, pid: int, talk: socket.socket | None, note: str) -> None:
+    def __init__(self, pid: int, channel: socket.socket | None, note: str) -> None:
         self.pid, self.note = pid, note
-        self._talk = talk
+        self._talk = channel
         self.usage: dict[str, int] = {}
         self.failed: dict[str, Any] = {}
         self._sweeper: Sweeper | None = None
@@ -72,10 +72,10 @@ class ContainerShim:
         if self._sweeper is None:
             self._sweeper = begin_sweeping(self.note)
             return self._sweeper
-        gone = self._sweeper.done()
-        if gone is not None:
+        is_gone = self._sweeper.done()
+        if is_gone is not None:
             self._sweeper = None
-        if gone:
+        if is_gone:
             forget(self.note)
         return None
 
@@ -92,11 +92,11 @@ def fork(order: Order, number: int, scratch: str, variables: dict[str, str], not
     note = f"{notes}/{order['key']}" if docker else ""
     streams = open_streams(order, scratch)
 
-    def run_shim(talk: socket.socket) -> None:
+    def run_shim(channel: socket.socket) -> None:
         try:
-            _run_shim(order, scratch, variables, streams, talk, note)
+            _run_shim(order, scratch, variables, streams, channel, note)
         except BaseException as error:
-            _say(talk, failed={"part": "container", "errno": 0, "reason": f"{type(error).__name__}: {error}"})
+            _say(channel, failed={"part": "container", "errno": 0, "reason": f"{type(error).__name__}: {error}"})
 
     try:
         if docker:
@@ -104,18 +104,18 @@ def fork(order: Order, number: int, scratch: str, variables: dict[str, str], not
             with open(note, "w", encoding="utf-8", errors="surrogateescape") as file:
                 json.dump({"command": spec["command"], "name": spec["name"]}, file)
         processes.mark_children(number)
-        pid, talk = processes.fork(run_shim, *streams, outlives=True)
+        pid, channel = processes.fork(run_shim, *streams, outlives=True)
     except OSError as error:
         if note:
             forget(note)
         raise StartError("scratch", error.errno or 0, f"the container's shim: {error}", machine=True) from None
     finally:
         close(streams)
-    return ContainerShim(pid, talk, note)
+    return ContainerShim(pid, channel, note)
 
 
 def _run_shim(
-    order: Order, scratch: str, variables: dict[str, str], streams: list[int], talk: socket.socket, note: str
+    order: Order, scratch: str, variables: dict[str, str], streams: list[int], channel: socket.socket, note: str
 ) -> None:
     """Run as the shim."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -125,25 +125,25 @@ def _run_shim(
     os.nice(order["nice"])
     account = rights.of(order.get("account"))
     if order["container"]["runtime"] != "docker":
-        _say(talk, failed=become_apptainer(order, scratch, variables, streams, account))
+        _say(channel, failed=become_apptainer(order, scratch, variables, streams, account))
         os._exit(1)
     os.chdir("/")
     docker = DockerContainer(
-        order, scratch, variables, streams, talk, account or UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
+        order, scratch, variables, streams, channel, account or UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
     )
-    failed, status = docker.run()
+    failure, status = docker.run()
     if usage := docker.usage:
-        _say(talk, usage=usage)
-    if failed:
-        _say(talk, failed=failed)
+        _say(channel, usage=usage)
+    if failure:
+        _say(channel, failed=failure)
     if docker.removed:
         forget(note)
     _end(status)
 
 
-def _say(talk: socket.socket, **message: Any) -> None:
+def _say(channel: socket.socket, **message: Any) -> None:
     with contextlib.suppress(OSError):
-        talk.send(json.dumps(message).encode()[:_MOST])
+        channel.send(json.dumps(message).encode()[:_MOST])
 
 
 def _end(status: int) -> None:
@@ -171,26 +171,26 @@ class Sweeper:
             self._name, argv = str(noted["name"]), [*noted["command"], "rm", "-f", "-v", noted["name"]]
         except (ValueError, KeyError):  # an incomplete note: its container was never created
             self._name, argv = "", ["/bin/true"]
-        self._output, tell = os.pipe2(os.O_CLOEXEC)
+        self._output, write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._output, False)
         self._read = b""
         processes.mark_children(0)
         try:
             self.pid = os.posix_spawn(
                 argv[0], argv, os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, tell, 1), (os.POSIX_SPAWN_DUP2, tell, 2)],
+                file_actions=[(os.POSIX_SPAWN_DUP2, write_end, 1), (os.POSIX_SPAWN_DUP2, write_end, 2)],
             )  # fmt: skip
         except OSError:
             os.close(self._output)
             raise
         finally:
-            os.close(tell)
+            os.close(write_end)
 
     def done(self) -> bool | None:
         """Return whether the container is gone; None: not known yet."""
         try:
-            while part := os.read(self._output, _MOST):
-                self._read += part
+            while chunk := os.read(self._output, _MOST):
+                self._read += chunk
         except BlockingIOError:
             return None
         os.close(self._output)
@@ -206,13 +206,13 @@ def sweep(notes: str) -> None:
         return
     until = time.monotonic() + _SWEEP_S
     while remaining and time.monotonic() < until:
-        running = {note: sweeper for note in remaining if (sweeper := begin_sweeping(note))}
-        while running and time.monotonic() < until:
-            for note, sweeper in list(running.items()):
-                gone = sweeper.done()
-                if gone is not None:
-                    del running[note]
-                if gone:
+        running_sweepers = {note: sweeper for note in remaining if (sweeper := begin_sweeping(note))}
+        while running_sweepers and time.monotonic() < until:
+            for note, sweeper in list(running_sweepers.items()):
+                is_gone = sweeper.done()
+                if is_gone is not None:
+                    del running_sweepers[note]
+                if is_gone:
                     forget(note)
             time.sleep(_PAUSE_S)
         remaining = {note for note in remaining if os.path.exists(note)}

@@ -33,34 +33,34 @@ class File(NamedTuple):
     on_the_way: bool = False  #: a directory of which only a part is copied
 
 
-def make_directory(path: str, like: str = "") -> None:
+def make_directory(path: str, like_path: str = "") -> None:
     """Create a missing directory, with the permissions of another one, and its parents. Raise `OSError`."""
     if os.path.isdir(path):
         return
     missing = [path]
-    while not os.path.lexists(above := os.path.dirname(missing[-1])):
-        missing.append(above)
-    for each in reversed(missing):
-        os.mkdir(each, 0o700)
-    if like:
-        os.chmod(path, stat.S_IMODE(os.stat(like).st_mode) & 0o777 | 0o700)
+    while not os.path.lexists(parent := os.path.dirname(missing[-1])):
+        missing.append(parent)
+    for missing_path in reversed(missing):
+        os.mkdir(missing_path, 0o700)
+    if like_path:
+        os.chmod(path, stat.S_IMODE(os.stat(like_path).st_mode) & 0o777 | 0o700)
 
 
-def copy_in(file: File, folder: str, made: set[str], meter: UsageMeter, sync: bool = False) -> None:
-    """Copy a file into a directory; ``made``: the directories that exist. Raise `TransferError`."""
+def copy_in(file: File, folder: str, made_folders: set[str], meter: UsageMeter, must_sync: bool = False) -> None:
+    """Copy a file into a directory; ``made_folders``: the directories that exist. Raise `TransferError`."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
-    if parent not in made:
+    if parent not in made_folders:
         try:
             make_directory(parent, file.source if file.is_directory else "")
         except OSError as error:
             raise unwritable(target, error) from None
-        made.add(parent)
+        made_folders.add(parent)
     if not file.is_directory:
-        copy(file.source, target, meter, sync)
+        copy(file.source, target, meter, must_sync)
 
 
-def copy(source: str, target: str, meter: UsageMeter, sync: bool) -> None:
+def copy(source: str, target: str, meter: UsageMeter, must_sync: bool) -> None:
     """Copy a file and its mode. Raise `TransferError`, which names the end that failed."""
     try:
         reader = os.open(source, os.O_RDONLY | NEVER_WAIT)
@@ -77,7 +77,7 @@ def copy(source: str, target: str, meter: UsageMeter, sync: bool) -> None:
         try:
             size = carry(reader, writer) if stat.S_ISREG(info.st_mode) else 0  # a device has no size
             os.fchmod(writer, stat.S_IMODE(info.st_mode) & 0o777)
-            if sync:
+            if must_sync:
                 os.fsync(writer)
         except OSError as error:
             raise unwritable(target, error) from None
@@ -92,19 +92,19 @@ def copy(source: str, target: str, meter: UsageMeter, sync: bool) -> None:
 def carry(source: int, target: int) -> int:
     """Copy all bytes of an open file to another, empty one; return how many. Raise `OSError`."""
     data = os.read(source, _SMALL)
-    size = done = len(data)
+    size = copied_size = len(data)
     write_all(target, data)
     if size < _SMALL:  # all of it
-        return done
+        return copied_size
     try:
-        while moved := os.copy_file_range(source, target, _AT_ONCE):
-            done += moved
+        while moved_size := os.copy_file_range(source, target, _AT_ONCE):
+            copied_size += moved_size
     except OSError as error:
         if error.errno not in _ELSEWHERE:
             raise
-    while moved := os.sendfile(target, source, None, _AT_ONCE):  # the rest; nothing, if that was all
-        done += moved
-    return done
+    while moved_size := os.sendfile(target, source, None, _AT_ONCE):  # the rest; nothing, if that was all
+        copied_size += moved_size
+    return copied_size
 
 
 def write_all(target: int, data: bytes) -> None:

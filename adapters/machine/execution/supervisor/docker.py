@@ -58,11 +58,11 @@ class DockerContainer:
         scratch: str,
         variables: dict[str, str],
         streams: list[int],
-        talk: socket.socket,
+        channel: socket.socket,
         user: UserIds,
     ) -> None:
         self._order, self._spec, self._scratch = order, order["container"], scratch
-        self._variables, self._streams, self._talk, self._user = variables, streams, talk, user
+        self._variables, self._streams, self._talk, self._user = variables, streams, channel, user
         self.usage: dict[str, int] = {}
         self.removed = False
         self._paused = False
@@ -74,10 +74,10 @@ class DockerContainer:
             self._create()
             self._check_architecture()
             return None, self._run_attached()
-        except _CannotRun as refused:
-            return {"part": refused.part, "errno": 0, "reason": refused.reason}, 1
-        except _KilledEarly as early:
-            return None, 128 + early.number
+        except _CannotRun as cannot_run:
+            return {"part": cannot_run.part, "errno": 0, "reason": cannot_run.reason}, 1
+        except _KilledEarly as killed_early:
+            return None, 128 + killed_early.number
         finally:
             self._remove()
 
@@ -85,8 +85,8 @@ class DockerContainer:
 
     def _ensure_image(self) -> None:
         spec = self._spec
-        listed = self._output("images", "--format", "{{.Repository}}:{{.Tag}}")
-        if spec["annotated"] in listed.split():
+        image_names = self._output("images", "--format", "{{.Repository}}:{{.Tag}}")
+        if spec["annotated"] in image_names.split():
             return
         self._make_room()
         code, output = self._call("pull", "-q", spec["image"])
@@ -95,23 +95,23 @@ class DockerContainer:
 
     def _make_room(self) -> None:
         """Remove the pool's images, the oldest tag first, until the limit leaves room for another."""
-        most = max(0, self._spec["images"])
+        kept_count = max(0, self._spec["images"])
         rows = [
             line.split(" ")
             for line in self._output("images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").splitlines()
         ]
-        ours = {row[1]: row[0] for row in rows if len(row) == 2 and row[0].startswith("htcondor.org/")}
-        if len(ours) < most:
+        pool_images = {row[1]: row[0] for row in rows if len(row) == 2 and row[0].startswith("htcondor.org/")}
+        if len(pool_images) < kept_count:
             return
-        text = self._output("inspect", "--format", "{{.Id}} {{.Metadata.LastTagTime}}", **ours)
+        text = self._output("inspect", "--format", "{{.Id}} {{.Metadata.LastTagTime}}", **pool_images)
         when = {
             image: tag_time
             for id, _, tag_time in (line.partition(" ") for line in text.splitlines())
-            for image in ours
+            for image in pool_images
             if id.partition(":")[2].startswith(image)
         }
-        for image in sorted(ours, key=lambda image: when.get(image, ""))[: len(ours) - most + 1]:
-            name = ours[image]
+        for image in sorted(pool_images, key=lambda image: when.get(image, ""))[: len(pool_images) - kept_count + 1]:
+            name = pool_images[image]
             if not self._call("rmi", name)[0]:
                 self._call("rmi", "/".join(name.split("/")[2:]))
 
@@ -119,9 +119,9 @@ class DockerContainer:
         spec = self._spec
         if spec["annotated"] != spec["image"]:
             self._call("tag", spec["image"], spec["annotated"])
-        own = _ARCHITECTURES.get(platform.machine())
+        own_architecture = _ARCHITECTURES.get(platform.machine())
         architecture = self._output("inspect", "--format", "{{.Architecture}}", spec["image"]).strip()
-        if spec["architecture"] and own and architecture not in ("", own):
+        if spec["architecture"] and own_architecture and architecture not in ("", own_architecture):
             reason = f"DockerProc::StartJob(): Image Architecture {architecture} not compatible with this machine."
             raise _CannotRun("image", reason)
 
@@ -132,7 +132,7 @@ class DockerContainer:
         order, spec = self._order, self._spec
         argv = ["create", *spec["first"], "--name", spec["name"]]
         # Don't use HTCondor's label: its startd removes stopped containers that have it.
-        argv += [f"--label=org.poolbook.{what}={self._variables[name]}" for what, name in _LABELS]
+        argv += [f"--label=org.poolbook.{label}={self._variables[name]}" for label, name in _LABELS]
         argv += spec["logs"]
         for name, value in self._variables.items():
             argv += ["-e", f"{name}={value}"]
@@ -162,23 +162,23 @@ class DockerContainer:
     def _make(self, path: str) -> None:
         """Create a directory of the job's for one of the container's; like /tmp, all users may write to it."""
         with contextlib.suppress(OSError):
-            before = os.umask(0)
-            made = path
-            while not os.path.exists(os.path.dirname(made)):
-                made = os.path.dirname(made)
+            old_umask = os.umask(0)
+            made_path = path
+            while not os.path.exists(os.path.dirname(made_path)):
+                made_path = os.path.dirname(made_path)
             os.makedirs(path, 0o1777, exist_ok=True)
-            os.umask(before)
-            while os.geteuid() == 0 and len(made) <= len(path):
-                os.chown(made, self._user.uid, self._user.gid)
-                if made == path:
+            os.umask(old_umask)
+            while os.geteuid() == 0 and len(made_path) <= len(path):
+                os.chown(made_path, self._user.uid, self._user.gid)
+                if made_path == path:
                     break
-                made = f"{made}/{path[len(made) + 1 :].partition('/')[0]}"
+                made_path = f"{made_path}/{path[len(made_path) + 1 :].partition('/')[0]}"
 
     def _run_attached(self) -> int:
         """Run the container, obey commands meanwhile, and return its exit code."""
-        attach = ["start", "-a", *(["-i"] if self._order["stdin"] else []), self._spec["name"]]
+        attach_arguments = ["start", "-a", *(["-i"] if self._order["stdin"] else []), self._spec["name"]]
         child = subprocess.Popen(
-            [*self._spec["command"], *attach],
+            [*self._spec["command"], *attach_arguments],
             stdin=self._streams[0], stdout=self._streams[1], stderr=self._streams[2],
         )  # fmt: skip
         self._wait(child)
@@ -204,26 +204,26 @@ class DockerContainer:
 
     def _wait(self, child: subprocess.Popen[bytes]) -> None:
         ended = os.pidfd_open(child.pid)
-        look = time.monotonic() + _FIRST_LOOK_S
-        watched: list[Any] = [ended, self._talk]
+        look_at = time.monotonic() + _FIRST_LOOK_S
+        watched_files: list[Any] = [ended, self._talk]
         while True:
-            ready, _, _ = select.select(watched, [], [], max(0.0, look - time.monotonic()))
-            if ended in ready:
+            ready_files, _, _ = select.select(watched_files, [], [], max(0.0, look_at - time.monotonic()))
+            if ended in ready_files:
                 break
-            if self._talk in ready:
-                order = self._talk.recv(4096).decode()
-                if order:
-                    self._obey(order)
+            if self._talk in ready_files:
+                order_text = self._talk.recv(4096).decode()
+                if order_text:
+                    self._obey(order_text)
                 else:  # the supervisor is gone: the next one kills this
-                    watched.remove(self._talk)
-            if time.monotonic() >= look:
+                    watched_files.remove(self._talk)
+            if time.monotonic() >= look_at:
                 self._measure()
-                look = time.monotonic() + self._spec["seconds"]
+                look_at = time.monotonic() + self._spec["seconds"]
         os.close(ended)
         child.wait()
 
-    def _obey(self, order: str) -> None:
-        verb, _, number = order.partition(" ")
+    def _obey(self, order_text: str) -> None:
+        verb, _, number = order_text.partition(" ")
         if verb == "pause":
             self._paused = True
         if verb == "kill" and self._paused and number != "9":
@@ -231,7 +231,7 @@ class DockerContainer:
         if verb == "unpause":
             self._paused = False
         command = ["kill", "--signal", number] if verb == "kill" else [verb]
-        self._call(*command, self._spec["name"], interruptible=False)
+        self._call(*command, self._spec["name"], is_interruptible=False)
 
     def _measure(self) -> None:
         """Ask docker's server for the container's usage."""
@@ -248,7 +248,7 @@ class DockerContainer:
             self._talk.send(json.dumps({"usage": self.usage}).encode())
 
     def _remove(self) -> None:
-        code, output = self._call("rm", "-f", "-v", self._spec["name"], interruptible=False)
+        code, output = self._call("rm", "-f", "-v", self._spec["name"], is_interruptible=False)
         self.removed = code == 0 or "no such container" in output.lower()
 
     # Its command line
@@ -257,27 +257,27 @@ class DockerContainer:
         """Return docker's standard output."""
         return self._execute(arguments, subprocess.DEVNULL)[1]
 
-    def _call(self, *arguments: str, interruptible: bool = True) -> tuple[int, str]:
-        """Return docker's exit code and output. ``interruptible``: whether a kill command interrupts the call."""
-        return self._execute(arguments, subprocess.STDOUT, interruptible)
+    def _call(self, *arguments: str, is_interruptible: bool = True) -> tuple[int, str]:
+        """Return docker's exit code and output. ``is_interruptible``: whether a kill command interrupts the call."""
+        return self._execute(arguments, subprocess.STDOUT, is_interruptible)
 
-    def _execute(self, arguments: tuple[str, ...], errors: int, interruptible: bool = True) -> tuple[int, str]:
+    def _execute(self, arguments: tuple[str, ...], errors: int, is_interruptible: bool = True) -> tuple[int, str]:
         child = subprocess.Popen(
             [*self._spec["command"], *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         )
         assert child.stdout is not None
-        parts = []
-        watched: list[Any] = [child.stdout, *([self._talk] if interruptible else [])]
+        chunks = []
+        watched_files: list[Any] = [child.stdout, *([self._talk] if is_interruptible else [])]
         while True:
-            ready, _, _ = select.select(watched, [], [])
-            if self._talk in ready and interruptible:
+            ready_files, _, _ = select.select(watched_files, [], [])
+            if self._talk in ready_files and is_interruptible:
                 self._interrupt(child)
-            if child.stdout in ready:
-                part = os.read(child.stdout.fileno(), 1 << 16)
-                if not part:
+            if child.stdout in ready_files:
+                chunk = os.read(child.stdout.fileno(), 1 << 16)
+                if not chunk:
                     break
-                parts.append(part)
-        return child.wait(), b"".join(parts).decode(errors="replace")
+                chunks.append(chunk)
+        return child.wait(), b"".join(chunks).decode(errors="replace")
 
     def _interrupt(self, child: subprocess.Popen[bytes]) -> None:
         verb, _, number = self._talk.recv(4096).decode().partition(" ")
@@ -287,8 +287,8 @@ class DockerContainer:
             raise _KilledEarly(int(number))
 
 
-def _one_line(text: str, between: str) -> str:
-    return text[:_WORDS].replace("\n", between).strip()
+def _one_line(text: str, separator: str) -> str:
+    return text[:_WORDS].replace("\n", separator).strip()
 
 
 def _query_server(path: str) -> Any:

@@ -87,15 +87,15 @@ def failure(part: str, error: OSError, what: str, machines_disk: bool = False) -
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
     """Return the job's environment: its own variables, then those that HTCondor's starter sets. (Manual, "Environment
     and services for a running job"; the starter of version 25.14 for the CPU counts, which the job may set.)"""
-    account, own = order.get("account"), order["environment"]
-    entered = not (account and order["attended"])  # a user's helper process has no scratch directory
+    account, own_variables = order.get("account"), order["environment"]
+    in_scratch = not (account and order["attended"])  # a user's helper process has no scratch directory
     variables = {
         **order["inherited"],
-        **own,
+        **own_variables,
         **({"HOME": account["home"] if account else _home()} if order["sets_home"] else {}),
         **_counts(order),
         **order["added"],
-        **(dict.fromkeys(_SCRATCH_PATHS, scratch) if entered else {}),
+        **(dict.fromkeys(_SCRATCH_PATHS, scratch) if in_scratch else {}),
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
         **({"_CONDOR_CHIRP_CONFIG": f"{scratch}/.chirp.config"} if order.get("chirp") else {}),
@@ -112,18 +112,18 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
 def _counts(order: Order) -> dict[str, str]:
     """Return the variables set to the number of cores. Skip one that the job sets, and all after it in the list up to
     the next that the job sets to nothing: this copies a bug of the starter, which means to check each separately."""
-    counts, seen = {}, ""
+    counts, seen_name = {}, ""
     for name in order["counts"]:
-        seen = order["environment"].get(name, seen)
-        if not seen:
+        seen_name = order["environment"].get(name, seen_name)
+        if not seen_name:
             counts[name] = str(order["cpus"])
     return counts
 
 
-def outputs(order: Order, appended: bool = False) -> list[str]:
-    """Return the paths of the job's output and error, once if both are the same, without devices. ``appended``: only
+def outputs(order: Order, must_append: bool = False) -> list[str]:
+    """Return the paths of the job's output and error, once if both are the same, without devices. ``must_append``: only
     those that are not truncated first."""
-    names = [name for name in ("stdout", "stderr") if order[name] and (order[f"append_{name}"] or not appended)]
+    names = [name for name in ("stdout", "stderr") if order[name] and (order[f"append_{name}"] or not must_append)]
     paths = {_path(order, order[name]) for name in names}
     return sorted(path for path in paths if not path.startswith("/dev/"))
 
@@ -132,9 +132,9 @@ def open_streams(order: Order, scratch: str) -> list[int]:
     """Open stdin, stdout and stderr, and return their descriptors. Raise `StartError`, which names the stream, if that
     fails. Open each with the rights of the user that the job runs as; open one that is streamed to where the job was
     submitted with the rights of the files' owner."""
-    own, owners = rights.of(order.get("account")), rights.of(order.get("files"))
-    streamed = (order.get("transfer") or {}).get("streamed", ())
-    opened: list[int] = []
+    own_rights, owners = rights.of(order.get("account")), rights.of(order.get("files"))
+    streamed_names = (order.get("transfer") or {}).get("streamed", ())
+    open_files: list[int] = []
     paths: list[str] = []
     for name, flags, append in _STREAMS:
         path = _path(order, order[name])
@@ -142,28 +142,28 @@ def open_streams(order: Order, scratch: str) -> list[int]:
             flags |= os.O_APPEND if order[append] else os.O_TRUNC
         try:
             if name == "stderr" and path == paths[1] and order["stderr"]:
-                descriptor = os.dup(opened[1])
+                descriptor = os.dup(open_files[1])
             else:
-                with rights.acting(owners if name in streamed else own):
+                with rights.acting(owners if name in streamed_names else own_rights):
                     descriptor = os.open(path, flags | _NEVER_WAIT, 0o666)
                 os.set_blocking(descriptor, True)
         except OSError as error:
-            close(opened)
-            failed = failure(name, error, path, _on_one_disk(os.path.dirname(path), scratch))
-            raise _stream_error(failed, path, error) if name in streamed else failed from None
+            close(open_files)
+            stream_failure = failure(name, error, path, _on_one_disk(os.path.dirname(path), scratch))
+            raise _stream_error(stream_failure, path, error) if name in streamed_names else stream_failure from None
         except ValueError as error:
-            close(opened)
+            close(open_files)
             raise StartError(name, 0, f"{name} {path!r}: {error}") from None
-        opened.append(descriptor)
+        open_files.append(descriptor)
         paths.append(path)
-    return opened
+    return open_files
 
 
-def _stream_error(failed: StartError, path: str, error: OSError) -> StartError:
+def _stream_error(stream_failure: StartError, path: str, error: OSError) -> StartError:
     """Return the error of a start whose output is streamed to where it was submitted; like HTCondor's, without
     errno."""
-    reason = f"unable to establish standard {_STREAM_NAMES[failed.part]} stream ({path}: {error.strerror})"
-    return StartError(f"{failed.part}_stream", 0, reason, failed.machine)
+    reason = f"unable to establish standard {_STREAM_NAMES[stream_failure.part]} stream ({path}: {error.strerror})"
+    return StartError(f"{stream_failure.part}_stream", 0, reason, stream_failure.machine)
 
 
 _STREAM_NAMES = {"stdout": "output", "stderr": "error"}
@@ -172,7 +172,7 @@ _STREAM_NAMES = {"stdout": "output", "stderr": "error"}
 def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[int]) -> int:
     """Start the job's process; return its pid."""
     program = _path(order, order["executable"])
-    moves = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(streams)]
+    file_actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(streams)]
     _enter(order, scratch)
 
     def started() -> int:
@@ -180,7 +180,7 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
             program,
             [order["executable"], *order["arguments"]],
             variables,
-            file_actions=moves,
+            file_actions=file_actions,
             setsid=True,
             setsigmask=[],
             setsigdef=_DEFAULTS,
@@ -200,23 +200,23 @@ def start_as(account: UserIds, order: Order, scratch: str, execute: str) -> tupl
     and executes everything with that user's rights. Raise `StartError`. A user's file system may be slow: for a
     process that takes longer, also return the descriptor from which ``read_start_reply`` reads the result later
     (else -1)."""
-    reply, tell = os.pipe2(os.O_CLOEXEC)
+    reply, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
     except OSError as error:
         os.close(reply)
-        os.close(tell)
+        os.close(write_end)
         raise failure("executable", error, order["executable"]) from None
     if not pid:
         try:
             _become_job(account, order, scratch, execute)
         except StartError as error:
-            os.write(tell, json.dumps([error.part, error.number, error.reason, error.machine]).encode())
+            os.write(write_end, json.dumps([error.part, error.number, error.reason, error.machine]).encode())
         except BaseException as error:
-            os.write(tell, json.dumps(["executable", 0, f"{type(error).__name__}: {error}"]).encode())
+            os.write(write_end, json.dumps(["executable", 0, f"{type(error).__name__}: {error}"]).encode())
         finally:
             os._exit(127)
-    os.close(tell)
+    os.close(write_end)
     if not select.select([reply], [], [], _PATIENCE_S)[0]:
         return pid, reply
     try:
@@ -230,9 +230,9 @@ def start_as(account: UserIds, order: Order, scratch: str, execute: str) -> tupl
 def read_start_reply(reply: int) -> None:
     """Read the reply of a process that `start_as` started: empty if it executed its program. Raise `StartError`."""
     with open(reply, "rb") as file:
-        failed = file.read()
-    if failed:
-        raise StartError(*json.loads(failed))
+        failure_text = file.read()
+    if failure_text:
+        raise StartError(*json.loads(failure_text))
 
 
 def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> None:
@@ -280,8 +280,8 @@ def check_scratch(scratch: str) -> None:
     try:
         os.stat(f"{scratch}/")
     except OSError as error:
-        way_out = "its user may not search a parent directory; set EXECUTE to a directory that all users can reach"
-        raise failure("scratch", error, f"{scratch} ({way_out})") from None
+        advice = "its user may not search a parent directory; set EXECUTE to a directory that all users can reach"
+        raise failure("scratch", error, f"{scratch} ({advice})") from None
 
 
 def _execution_error(program: str, error: OSError | ValueError) -> StartError:
@@ -347,8 +347,8 @@ _core: int | None = None  #: the size of core files that was set last
 
 def apply_limits(order: dict[str, Any]) -> None:
     """Apply the job's limits to this process, which becomes the job's."""
-    for which in _UNBOUNDED:
-        _set_soft_limit(which, 0)
+    for limit_name in _UNBOUNDED:
+        _set_soft_limit(limit_name, 0)
     core = order.get("core_bytes", 0)
     resource.setrlimit(resource.RLIMIT_CORE, (core, core) if core >= 0 else (resource.RLIM_INFINITY,) * 2)
     _set_soft_limit(resource.RLIMIT_STACK, order.get("stack_bytes", 0))
@@ -360,11 +360,11 @@ def limits_of_children(order: dict[str, Any]) -> Iterator[None]:
     own, but only where they differ. Restore a smaller stack limit immediately."""
     global _core
     if _core is None:
-        for which in _UNBOUNDED:
-            _set_soft_limit(which, 0)
+        for limit_name in _UNBOUNDED:
+            _set_soft_limit(limit_name, 0)
     core, stack = order.get("core_bytes", 0), order.get("stack_bytes", 0)
     if core != _core:
-        _set_soft_limit(resource.RLIMIT_CORE, core, bounded=True)
+        _set_soft_limit(resource.RLIMIT_CORE, core, is_bounded=True)
         _core = core
     if stack <= 0:
         yield
@@ -376,10 +376,10 @@ def limits_of_children(order: dict[str, Any]) -> Iterator[None]:
         _set_soft_limit(resource.RLIMIT_STACK, 0)
 
 
-def _set_soft_limit(which: int, limit: int, bounded: bool = False) -> None:
-    """Set a soft limit, up to the hard one. A negative limit, or 0 unless ``bounded``, means the hard one."""
-    soft, hard = resource.getrlimit(which)
-    unlimited = limit < 0 or (limit == 0 and not bounded)
-    most = hard if unlimited or (hard != resource.RLIM_INFINITY and limit > hard) else limit
-    if most != soft:
-        resource.setrlimit(which, (most, hard))
+def _set_soft_limit(limit_name: int, limit: int, is_bounded: bool = False) -> None:
+    """Set a soft limit, up to the hard one. A negative limit, or 0 unless ``is_bounded``, means the hard one."""
+    soft_limit, hard_limit = resource.getrlimit(limit_name)
+    is_unlimited = limit < 0 or (limit == 0 and not is_bounded)
+    new_limit = hard_limit if is_unlimited or (hard_limit != resource.RLIM_INFINITY and limit > hard_limit) else limit
+    if new_limit != soft_limit:
+        resource.setrlimit(limit_name, (new_limit, hard_limit))

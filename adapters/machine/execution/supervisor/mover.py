@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
     def message(self) -> bytes:
         """Encode it, without the ads, which are in the scratch directory."""
-        order = {name: part for name, part in self.order.items() if name not in ("job_ad", "machine_ad")}
+        order = {name: value for name, value in self.order.items() if name not in ("job_ad", "machine_ad")}
         return json.dumps(self._replace(order=order)).encode()
 
 
@@ -57,11 +57,11 @@ class TransferUsers(NamedTuple):
     @property
     def same(self) -> bool:
         """Return True if both are the same user."""
-        own = UserIds(os.geteuid(), os.getegid())
-        return (self.files or own) == (self.account or own)
+        own_ids = UserIds(os.geteuid(), os.getegid())
+        return (self.files or own_ids) == (self.account or own_ids)
 
 
-def serve(parent: int, talk: socket.socket, task: Task, users: TransferUsers) -> None:
+def serve(parent: int, channel: socket.socket, task: Task, users: TransferUsers) -> None:
     """Run as a mover: do this task, send its result and whether another task may follow, and wait for that."""
     reusable = users.same
     while True:
@@ -69,9 +69,9 @@ def serve(parent: int, talk: socket.socket, task: Task, users: TransferUsers) ->
         result = _done(task.kind, partial(_worked, parent, task, users))
         # Children may have left anything behind: a process that had any is not reused.
         reusable = reusable and "failure" not in result and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        processes.close_all_but(talk.fileno())
-        talk.send(json.dumps([result, reusable]).encode())
-        if not reusable or not (message := talk.recv(MOST)):
+        processes.close_all_but(channel.fileno())
+        channel.send(json.dumps([result, reusable]).encode())
+        if not reusable or not (message := channel.recv(MOST)):
             return
         task = Task(*json.loads(message))
 
@@ -81,13 +81,13 @@ def _worked(parent: int, task: Task, users: TransferUsers) -> Result:
     directory after the inputs, and again before the transfers that follow the job."""
     if users.same:
         return _work_as(parent, users.files, task)
-    own = UserIds(os.geteuid(), os.getegid())
-    files, account = users.files or own, users.account or own
+    own_ids = UserIds(os.geteuid(), os.getegid())
+    files, account = users.files or own_ids, users.account or own_ids
     if task.kind != "input":
         hand_over(task.scratch, account, files)
         return _work_as(parent, users.files, task)
-    here = os.getpid()
-    result = _apart(task.kind, partial(_work_as, here, users.files, task))
+    own_pid = os.getpid()
+    result = _apart(task.kind, partial(_work_as, own_pid, users.files, task))
     if "failure" not in result:
         hand_over(task.scratch, files, account)
     return result
@@ -108,16 +108,16 @@ def _work(task: Task) -> Result:
     if task.kind == "input":
         return transfer.transfer_inputs(task.order, task.scratch, restore=spool.restorer(task.order))
     if task.kind == "output":
-        return transfer.transfer_outputs(task.order, task.scratch, task.failed, moves=True, core=task.core)
+        return transfer.transfer_outputs(task.order, task.scratch, task.failed, may_move=True, core=task.core)
     return spool.keep(task.order, task.scratch, checkpoint=task.kind == "checkpoint")
 
 
-def _apart(kind: str, work: Callable[[], Result]) -> Result:
+def _apart(kind: str, do_work: Callable[[], Result]) -> Result:
     """Do the work in a separate process, so that this one keeps its rights. Raise `OSError` if it fails."""
-    pid, talk = processes.fork(lambda tell: tell.send(json.dumps(_done(kind, work)).encode()))
-    talk.setblocking(True)
-    with talk:
-        text = talk.recv(MOST)
+    pid, channel = processes.fork(lambda tell: tell.send(json.dumps(_done(kind, do_work)).encode()))
+    channel.setblocking(True)
+    with channel:
+        text = channel.recv(MOST)
     os.waitpid(pid, 0)
     if not text:
         raise OSError(errno.ECANCELED, "their transfer was stopped")
@@ -125,9 +125,9 @@ def _apart(kind: str, work: Callable[[], Result]) -> Result:
     return result
 
 
-def _done(kind: str, work: Callable[[], Result]) -> dict[str, Any]:
+def _done(kind: str, do_work: Callable[[], Result]) -> dict[str, Any]:
     try:
-        return work()
+        return do_work()
     except Exception as error:  # any error that a user's files cause is a failure of their transfer
         number = getattr(error, "errno", 0) or errno.EINVAL
         reason = f"{getattr(error, 'filename', None) or 'the files'}: (errno {number}) {error}"
@@ -148,9 +148,9 @@ _DETACH_S, _DETACH_TRIES = 0.0005, 2_000  #: how long, and how often, to wait fo
 class Mover:
     """The supervisor's handle on a process that transfers files."""
 
-    def __init__(self, pid: int, started: int, talk: socket.socket, users: TransferUsers) -> None:
+    def __init__(self, pid: int, started: int, channel: socket.socket, users: TransferUsers) -> None:
         self.pid, self.started, self.users = pid, started, users
-        self.talk = talk
+        self.talk = channel
         self.reusable = False  #: whether it reported that it can do another task
         self.idle_since = 0
 
@@ -233,7 +233,7 @@ class Movers:
 
 def fork(task: Task, users: TransferUsers) -> Mover:
     """Start a mover with a task. Raise `OSError` if that fails."""
-    pid, talk = processes.fork(partial(serve, os.getpid(), task=task, users=users))
+    pid, channel = processes.fork(partial(serve, os.getpid(), task=task, users=users))
     process = processes.read(pid)
     assert process is not None, "a child that is not reaped always exists"
-    return Mover(pid, process.started, talk, users)
+    return Mover(pid, process.started, channel, users)

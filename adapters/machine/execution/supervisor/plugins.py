@@ -99,23 +99,23 @@ class Plugins:
                     ads = read_ads(file.read(_LONGEST_ANSWER))
         except OSError as error:
             return [], PluginError(NOT_STARTED, f"FILETRANSFER: Failed to execute {label}: {error.strerror}")
-        moved = [Moved(_protocol(ad), _size(ad)) for ad in ads]
-        return moved, self._failure(label, f"{stem}.out", status, ads, requests)
+        moved_files = [Moved(_protocol(ad), _size(ad)) for ad in ads]
+        return moved_files, self._failure(label, f"{stem}.out", status, ads, requests)
 
     def _run(self, label: str, command: list[str]) -> int | None:
         """Run a plugin; return its wait status, None if it was killed for taking too long. Raise `OSError`."""
         os.chdir(self._scratch)
-        null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-        pid = os.posix_spawn(command[0], command, self._environment(label), file_actions=null, setsid=True)
-        watched = os.pidfd_open(pid)
+        null_files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        pid = os.posix_spawn(command[0], command, self._environment(label), file_actions=null_files, setsid=True)
+        pidfd = os.pidfd_open(pid)
         try:
-            in_time = select.select([watched], [], [], self._seconds)[0]
+            ended_in_time = select.select([pidfd], [], [], self._seconds)[0]
         finally:
-            os.close(watched)
+            os.close(pidfd)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)  # its remaining processes must not write either
         status = os.waitpid(pid, 0)[1]
-        return status if in_time else None
+        return status if ended_in_time else None
 
     def _environment(self, label: str) -> dict[str, str]:
         """Return the supervisor's environment, the paths of the job's ads, and the job's variables that begin with the
@@ -129,27 +129,27 @@ class Plugins:
         self, label: str, outfile: str, status: int | None, ads: list[Ad], requests: list[PluginTransfer]
     ) -> PluginError | None:
         """Return why a plugin failed; None: it succeeded."""
-        by_signal = status is not None and os.WIFSIGNALED(status)
-        number = errno.ETIME if status is None else os.WTERMSIG(status) if by_signal else os.WEXITSTATUS(status)
-        subcode = number if status is None or by_signal else number << 8
-        ended = f"({'signal' if by_signal else 'exit code'} {number})"
+        was_signalled = status is not None and os.WIFSIGNALED(status)
+        number = errno.ETIME if status is None else os.WTERMSIG(status) if was_signalled else os.WEXITSTATUS(status)
+        subcode = number if status is None or was_signalled else number << 8
+        ended = f"({'signal' if was_signalled else 'exit code'} {number})"
         if not ads:
             reason = f"file transfer plugin {label} exited {ended}, no valid classads in output file {outfile}"
-            return PluginError(subcode if status is None or by_signal else NOTHING_SAID, reason)
+            return PluginError(subcode if status is None or was_signalled else NOTHING_SAID, reason)
         for ad in reversed(ads):
             if ad.get("transfersuccess") is not True:
                 url = _text(ad, "transferurl")
-                silent = f"File transfer plugin {label} exited unexpectedly without producing an error message "
-                reason = f"{_text(ad, 'transfererror', silent)} ( URL file = {url} )"
+                silence_text = f"File transfer plugin {label} exited unexpectedly without producing an error message "
+                reason = f"{_text(ad, 'transfererror', silence_text)} ( URL file = {url} )"
                 return PluginError(subcode, reason, _protocol(ad))
         if status is None:
             return PluginError(subcode, f"File transfer plugin {label} timed out after {self._seconds} seconds.")
         if number:
             reason = f"failed unexpectedly with exit code {number}, did not report a TransferError message."
             return PluginError(subcode, f"File transfer plugin {label} {reason}")
-        unsaid = {request.url for request in requests} - {_text(ad, "transferurl") for ad in ads}
-        if unsaid:
-            url = min(unsaid)
+        unreported = {request.url for request in requests} - {_text(ad, "transferurl") for ad in ads}
+        if unreported:
+            url = min(unreported)
             reason = f"File transfer plugin {label} exited without producing a TransferSuccess result ({url})"
             return PluginError(0, reason, scheme(url))
         return None
@@ -248,8 +248,8 @@ def _ad(tokens: Iterator[tuple[str, str]]) -> Ad | None:
     line: list[tuple[str, str]] = []
     depth = 0
     for kind, text in tokens:
-        ends = kind == "mark" and not depth and text in ";]"
-        if ends:
+        ends_value = kind == "mark" and not depth and text in ";]"
+        if ends_value:
             if len(line) > 2 and line[1] == ("mark", "="):
                 ad[line[0][1].strip("'").lower()] = _value(line[2:])
             line = []
@@ -268,11 +268,11 @@ def _value(tokens: Sequence[tuple[str, str]]) -> Value:
         return None
     if kind == "text":
         return _ESCAPE.sub(_unescaped, text[1:-1])
-    if (lowered := text.lower()) in _WORDS:
-        return _WORDS[lowered]
-    for read in (int, float):
+    if (lower_text := text.lower()) in _WORDS:
+        return _WORDS[lower_text]
+    for read_number in (int, float):
         try:
-            return read(text)
+            return read_number(text)
         except ValueError:
             continue
     return None

@@ -28,10 +28,10 @@ _TRIES = 4  #: how often to restart a walk up the parents when one vanishes, bef
 class ProcessTrees:
     """The processes of the running jobs. Call ``refresh`` before a query."""
 
-    def __init__(self, own: int) -> None:
-        self._own = own
+    def __init__(self, own_pid: int) -> None:
+        self._own = own_pid
         # A job may run a pool with another supervisor: the pid keeps their numbers apart.
-        self._next = own * _NUMBERS
+        self._next = own_pid * _NUMBERS
         self._numbers: dict[int, str] = {}
         self._mains: dict[int, str] = {}
         self._jobs: dict[str, tuple[int, int, int]] = {}  # each job's own process: pid, start time and number
@@ -41,8 +41,8 @@ class ProcessTrees:
         self._strays: dict[int, tuple[int, set[str]]] = {}
         # Processes that belong to no job; with their start time, since pids are reused.
         self._foreign: dict[int, int] = {}
-        if (process := processes.read(own)) is not None:
-            self._foreign[own] = process.started
+        if (process := processes.read(own_pid)) is not None:
+            self._foreign[own_pid] = process.started
 
     def number(self) -> int:
         """Return a number for the processes of the next job."""
@@ -71,10 +71,10 @@ class ProcessTrees:
         """Remove a job without living processes."""
         for pid in self._of.pop(key):
             del self._members[pid]
-        main, _, number = self._jobs.pop(key)
+        main_pid, _, number = self._jobs.pop(key)
         del self._numbers[number], self._users[key]
-        if self._mains[main] == key:  # else another job has its pid now
-            del self._mains[main]
+        if self._mains[main_pid] == key:  # else another job has its pid now
+            del self._mains[main_pid]
         for pid, (started, keys) in list(self._strays.items()):
             keys.discard(key)
             if len(keys) == 1:
@@ -83,28 +83,28 @@ class ProcessTrees:
 
     def refresh(self, closely: bool = False) -> None:
         """Find new processes. With ``closely``, also notice a foreign pid that was reused."""
-        present = processes.pids()
-        for known in (self._members, self._strays, self._foreign):
-            for pid in known.keys() - present:
+        present_pids = processes.pids()
+        for known_pids in (self._members, self._strays, self._foreign):
+            for pid in known_pids.keys() - present_pids:
                 self._forget(pid)
         if closely:
             for pid, started in list(self._foreign.items()):
                 process = processes.read(pid)
                 if process is None or process.started != started:
                     self._forget(pid)
-        for pid in sorted(present - self._members.keys() - self._strays.keys() - self._foreign.keys()):
+        for pid in sorted(present_pids - self._members.keys() - self._strays.keys() - self._foreign.keys()):
             self._place(pid)
 
     def living(self, key: str) -> list[Process]:
         """Return the living processes of a job, as of the last refresh."""
-        living = []
+        living_processes = []
         for pid in list(self._of.get(key, ())):
             process = processes.read(pid)
             if process is None or process.started != self._members[pid][0]:
                 self._forget(pid)
             elif not process.dead:
-                living.append(process)
-        return living
+                living_processes.append(process)
+        return living_processes
 
     def owner(self, pid: int) -> str | None:
         """Return the job of an ended child that is not yet reaped."""
@@ -134,17 +134,17 @@ class ProcessTrees:
             self._settle(line)
 
     def _settle(self, line: list[Process]) -> None:
-        top = line[-1]
-        if top.parent in self._members:
-            self._join_all(line, self._members[top.parent][1])
-        elif top.parent in self._strays:
-            self._stray_all(line, self._strays[top.parent][1])
-        elif top.parent != self._own:
+        top_process = line[-1]
+        if top_process.parent in self._members:
+            self._join_all(line, self._members[top_process.parent][1])
+        elif top_process.parent in self._strays:
+            self._stray_all(line, self._strays[top_process.parent][1])
+        elif top_process.parent != self._own:
             self._foreign.update((process.pid, process.started) for process in line)
-        elif key := self._mains.get(top.session) or self._mains.get(top.group):
+        elif key := self._mains.get(top_process.session) or self._mains.get(top_process.group):
             self._join_all(line, key)
         else:
-            self._settle_orphan(top, line)
+            self._settle_orphan(top_process, line)
 
     def _settle_orphan(self, orphan: Process, line: list[Process]) -> None:
         key, user = self._numbers.get(processes.number(orphan.pid) or 0), processes.user(orphan.pid)
@@ -198,31 +198,31 @@ _UNWATCHED = "its supervisor was killed while it ran, so its exit code is unknow
 
 def end_orphaned_jobs(claims: dict[str, ActivationClaim], execute: str, boot: str) -> dict[str, str]:
     """Kill the processes of these claims; return why each activation is lost."""
-    lost = {key: _RESTARTED if claim.boot not in ("", boot) else _UNWATCHED for key, claim in claims.items()}
-    mine = {key: claim for key, claim in claims.items() if lost[key] is _UNWATCHED}
-    if any(claim.pid == 0 for claim in mine.values()):
+    losses = {key: _RESTARTED if claim.boot not in ("", boot) else _UNWATCHED for key, claim in claims.items()}
+    unwatched = {key: claim for key, claim in claims.items() if losses[key] is _UNWATCHED}
+    if any(claim.pid == 0 for claim in unwatched.values()):
         time.sleep(_UNMARKED_S)
-    while mine and (living := _living(mine, execute)):
-        for process in living:
+    while unwatched and (living_processes := _living(unwatched, execute)):
+        for process in living_processes:
             processes.send(process.pid, process.started, signal.SIGKILL)
         time.sleep(_PAUSE_S)
-    return lost
+    return losses
 
 
 def _living(claims: dict[str, ActivationClaim], execute: str) -> list[Process]:
     """Return the claims' own processes, those marked with their numbers or keys, and all their descendants."""
     table = {pid: process for pid in processes.pids() if (process := processes.read(pid)) is not None}
-    own = {(claim.pid, claim.started) for claim in claims.values()}
+    own_keys = {(claim.pid, claim.started) for claim in claims.values()}
     numbers = {claim.number for claim in claims.values() if claim.pid}
 
     def belongs(process: Process) -> bool:
         return (
-            (process.pid, process.started) in own
+            (process.pid, process.started) in own_keys
             or processes.number(process.pid) in numbers
             or processes.mark(process.pid, execute) in claims
         )
 
     pids = {process.pid for process in table.values() if belongs(process)}
-    while more := {process.pid for process in table.values() if process.parent in pids} - pids:
-        pids |= more
+    while more_pids := {process.pid for process in table.values() if process.parent in pids} - pids:
+        pids |= more_pids
     return [table[pid] for pid in sorted(pids) if not table[pid].dead]

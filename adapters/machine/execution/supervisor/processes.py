@@ -76,11 +76,11 @@ def pids() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
-def _parts(pid: int, name: str, between: bytes = b"\n") -> list[bytes]:
+def _parts(pid: int, name: str, separator: bytes = b"\n") -> list[bytes]:
     """Return the parts of a process's file; none if the process is gone."""
     try:
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
-            return (file.read() or b"").split(between)
+            return (file.read() or b"").split(separator)
     except OSError:
         return []
 
@@ -96,9 +96,9 @@ def mark(pid: int, execute: str) -> str | None:
 
 def mark_children(number: int) -> None:
     """Mark future children, and all their descendants, with a number: see ``number``."""
-    _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_RTTIME)
     with contextlib.suppress(ValueError):  # leave a real limit alone
-        resource.setrlimit(resource.RLIMIT_RTTIME, (FIRST_NUMBER + number, hard))
+        resource.setrlimit(resource.RLIMIT_RTTIME, (FIRST_NUMBER + number, hard_limit))
 
 
 def number(pid: int) -> int | None:
@@ -149,9 +149,9 @@ def become_subreaper() -> None:
 
 def has_subreaper() -> bool:
     """Return True if the kernel, and any sandbox, allow this process to become a subreaper."""
-    enabled = ctypes.c_int()
-    failed: int = _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(enabled), 0, 0, 0)
-    return not failed
+    is_enabled = ctypes.c_int()
+    has_failed: int = _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(is_enabled), 0, 0, 0)
+    return not has_failed
 
 
 def fork(serve: Callable[[socket.socket], object], *kept: int, outlives: bool = False) -> tuple[int, socket.socket]:
@@ -160,36 +160,36 @@ def fork(serve: Callable[[socket.socket], object], *kept: int, outlives: bool = 
     killed when this one ends, unless it ``outlives`` it. Return its pid and the socket's other end. Raise `OSError` if
     it cannot be started."""
     parent = os.getpid()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
+    own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    own_end.setblocking(False)
     try:
         pid = os.fork()
     except OSError:
-        ours.close()
-        theirs.close()
+        own_end.close()
+        child_end.close()
         raise
     if pid:
-        theirs.close()
-        return pid, ours
+        child_end.close()
+        return pid, own_end
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         if not outlives:
             end_with(parent)
-        close_all_but(theirs.fileno(), *kept)
+        close_all_but(child_end.fileno(), *kept)
         os.setsid()
-        serve(theirs)
+        serve(child_end)
     finally:
         os._exit(1)
 
 
 def close_all_but(*kept: int) -> None:
     """Close all descriptors except the standard ones and these."""
-    low = 3
+    lowest = 3
     for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
-        os.closerange(low, descriptor)
-        low = descriptor + 1
+        os.closerange(lowest, descriptor)
+        lowest = descriptor + 1
 
 
 def end_with(parent: int) -> None:

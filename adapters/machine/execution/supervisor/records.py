@@ -44,8 +44,8 @@ class Claims:
         self._folder = folder
         self._spare = spare
         self._spares: list[str] = []
-        for needed in (folder, spare):
-            os.makedirs(needed, exist_ok=True)
+        for directory in (folder, spare):
+            os.makedirs(directory, exist_ok=True)
         # A spare may also be linked as a claim, if its supervisor was killed between the two calls of ``take``.
         for name in os.listdir(spare):
             os.unlink(f"{spare}/{name}")
@@ -180,19 +180,19 @@ class Journal:
     def _compact(self) -> None:
         """Rewrite the file with the current records only; without space for a copy, keep the old one."""
         data = b"".join(map(line_of, self.records.values()))
-        fresh = f"{self._path}.new"
+        new_path = f"{self._path}.new"
         try:
-            file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            file = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError:
             return
         try:
             _write_at(file, data, 0)
             os.fsync(file)
-            os.rename(fresh, self._path)
+            os.rename(new_path, self._path)
         except OSError:
             os.close(file)
             with contextlib.suppress(OSError):  # an incomplete copy would take space
-                os.unlink(fresh)
+                os.unlink(new_path)
             return
         if self._file >= 0:
             os.close(self._file)
@@ -211,9 +211,9 @@ class Journal:
 
 def _write_at(descriptor: int, data: bytes, place: int) -> None:
     """Write all of ``data``. Raise `OSError` if only a part could be written."""
-    done = 0
-    while done < len(data):
-        done += os.pwrite(descriptor, data[done:], place + done)
+    done_count = 0
+    while done_count < len(data):
+        done_count += os.pwrite(descriptor, data[done_count:], place + done_count)
 
 
 def line_of(record: Record) -> bytes:

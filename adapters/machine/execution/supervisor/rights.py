@@ -68,11 +68,11 @@ def kill_all(user: UserIds) -> None:
 
 def _ends(pid: int) -> bool:
     """Return True if a child exits soon: it runs as the user, so the processes that it kills might stop it first."""
-    watched = os.pidfd_open(pid)
+    pidfd = os.pidfd_open(pid)
     try:
-        ended = bool(select.select([watched], [], [], _PATIENCE_S)[0])
+        ended = bool(select.select([pidfd], [], [], _PATIENCE_S)[0])
     finally:
-        os.close(watched)
+        os.close(pidfd)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return ended
@@ -85,12 +85,12 @@ def acting(rights: UserIds | None) -> Iterator[None]:
     if rights is None:
         yield
         return
-    own = UserIds(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+    own_ids = UserIds(os.geteuid(), os.getegid(), tuple(os.getgroups()))
     try:
         _take(rights)
         yield
     finally:
-        _take(own)
+        _take(own_ids)
 
 
 def in_steps(rights: UserIds, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
@@ -115,8 +115,8 @@ def _take(rights: UserIds) -> None:
         library.setfsuid(ctypes.c_uint(rights.uid))
         library.setfsgid(ctypes.c_uint(rights.gid))
         _set_groups(rights.groups)
-    taken = (library.setfsuid(ctypes.c_uint(_ANYBODY)), library.setfsgid(ctypes.c_uint(_ANYBODY)))
-    if taken != (rights.uid, rights.gid):
+    old_ids = (library.setfsuid(ctypes.c_uint(_ANYBODY)), library.setfsgid(ctypes.c_uint(_ANYBODY)))
+    if old_ids != (rights.uid, rights.gid):
         raise PermissionError(1, f"this process may not take the file rights of user id {rights.uid}")
 
 
@@ -126,8 +126,8 @@ def _set_groups(groups: tuple[int, ...]) -> None:
         raise PermissionError(1, f"the groups of one thread cannot be set on {platform.machine()}")
     numbers = (ctypes.c_uint * len(groups))(*groups)
     if _library().syscall(ctypes.c_long(number), ctypes.c_long(len(groups)), numbers) != 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
+        errno_now = ctypes.get_errno()
+        raise OSError(errno_now, os.strerror(errno_now))
 
 
 @cache

@@ -19,9 +19,9 @@ OWN_FILES = frozenset({".job.ad", ".machine.ad", ".update.ad", ".chirp.config"})
 Transfer = dict[str, Any]
 
 
-def order_in_scratch(order: Order, scratch: str, again: bool = False) -> Order:
-    """Return the order with its paths in the scratch directory. ``again``: the job resumes after a checkpoint, so keep
-    its output."""
+def order_in_scratch(order: Order, scratch: str, resumed: bool = False) -> Order:
+    """Return the order with its paths in the scratch directory. ``resumed``: the job resumes after a checkpoint, so
+    keep its output."""
     transfer = order["transfer"]
     if transfer is None:
         return order
@@ -39,6 +39,6 @@ def order_in_scratch(order: Order, scratch: str, again: bool = False) -> Order:
             result[name] = os.path.join(order["iwd"], order[name])
     if "stderr" in transfer["brought"] and order["stderr"] == order["stdout"]:
         result["stderr"] = result["stdout"]
-    if again or transfer.get("appends"):
+    if resumed or transfer.get("appends"):
         result["append_stdout"] = result["append_stderr"] = True
     return result

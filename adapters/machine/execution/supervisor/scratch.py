@@ -65,32 +65,32 @@ class Scratch:
         if place not in self._spares:
             os.symlink(place, f"{self._elsewhere}/{len(self._spares)}")
             self._spares[place] = []
-        outer = f"{place}/dir_{key}"
-        inner = f"{outer}/{_INNER}"
+        outer_folder = f"{place}/dir_{key}"
+        inner_folder = f"{outer_folder}/{_INNER}"
         spares = self._spares[place]
-        if outer in spares:  # of an earlier start of the same activation
-            spares.remove(outer)
+        if outer_folder in spares:  # of an earlier start of the same activation
+            spares.remove(outer_folder)
         elif spares and user is None:
-            os.rename(spares.pop(), outer)
+            os.rename(spares.pop(), outer_folder)
         else:
-            os.mkdir(outer, _FOLDER_MODE)
-            os.mkdir(inner, _FOLDER_MODE)
+            os.mkdir(outer_folder, _FOLDER_MODE)
+            os.mkdir(inner_folder, _FOLDER_MODE)
         for name, text in zip(_ADS, (job_ad, machine_ad), strict=True):
-            _write(f"{inner}/{name}", text.encode("utf-8", "surrogateescape"))
+            _write(f"{inner_folder}/{name}", text.encode("utf-8", "surrogateescape"))
         if user is not None:
-            _give_to(outer, user)
-        return inner
+            _give_to(outer_folder, user)
+        return inner_folder
 
     def discard(self, key: str) -> Generator[None, None, None]:
         """Remove an activation's directories, or keep them for reuse."""
         for place, spares in list(self._spares.items()):
-            outer = f"{place}/dir_{key}"
-            if outer in spares:
+            outer_folder = f"{place}/dir_{key}"
+            if outer_folder in spares:
                 continue
-            if len(spares) < _SPARES and (yield from _empty(outer)):
-                spares.append(outer)
+            if len(spares) < _SPARES and (yield from _empty(outer_folder)):
+                spares.append(outer_folder)
             else:
-                yield from _clear(outer)
+                yield from _clear(outer_folder)
 
     def clear(self, keys: Iterable[str]) -> Generator[None, None, None]:
         """Remove all directories except those of these activations."""
@@ -121,10 +121,10 @@ def _spread(folder: str) -> None:
 
 def _give_to(outer: str, user: UserIds) -> None:
     """Give a new scratch directory to a user, and let that user enter it. No other user could before."""
-    inner = f"{outer}/{_INNER}"
+    inner_folder = f"{outer}/{_INNER}"
     for name in (CATALOG, STAGED):
         os.close(os.open(f"{outer}/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    for path in (*(f"{inner}/{name}" for name in _ADS), f"{outer}/{CATALOG}", f"{outer}/{STAGED}", inner):
+    for path in (*(f"{inner_folder}/{name}" for name in _ADS), f"{outer}/{CATALOG}", f"{outer}/{STAGED}", inner_folder):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
     os.chmod(outer, _PASSABLE)
 
@@ -146,11 +146,11 @@ def _hand_over(folder: int, giver: int, taker: UserIds) -> None:
             try:
                 info = os.fstat(handle)
                 if info.st_uid == giver and stat.S_ISDIR(info.st_mode):
-                    inside = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                    inner_handle = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                     try:
-                        _hand_over(inside, giver, taker)
+                        _hand_over(inner_handle, giver, taker)
                     finally:
-                        os.close(inside)
+                        os.close(inner_handle)
                 elif info.st_uid == giver and stat.S_ISREG(info.st_mode):
                     os.chown(f"/proc/self/fd/{handle}", taker.uid, taker.gid)
                     os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(info.st_mode) & 0o1777)
@@ -162,11 +162,11 @@ def _hand_over(folder: int, giver: int, taker: UserIds) -> None:
 
 def _clear(outer: str) -> Generator[None, None, None]:
     """Remove an activation's directories, with the rights of the users who own something in them."""
-    others = _other_owners(outer)
-    for user in others:
+    other_owners = _other_owners(outer)
+    for user in other_owners:
         yield from rights.in_steps(user, _remove_staged(outer))
         yield from rights.in_steps(user, remove(f"{outer}/{_INNER}"))
-    if not others:
+    if not other_owners:
         yield from _remove_staged(outer)
         yield from remove(outer)
         return
@@ -225,27 +225,27 @@ def remove(path: str) -> Generator[None, None, None]:
     """Remove a tree, even if its directories are not writable; remove links instead of following them. First move up a
     directory whose path is too long for the system."""
     pending = [(path, False)]
-    moved = 0
+    moved_count = 0
     while pending:
-        folder, emptied = pending.pop()
+        folder, is_emptied = pending.pop()
         with contextlib.suppress(OSError):
-            if emptied:
+            if is_emptied:
                 os.rmdir(folder)
             else:
                 os.chmod(folder, 0o700)
                 pending.append((folder, True))
-        if emptied:
+        if is_emptied:
             yield
             continue
         for entry in _entries(folder):
             if entry.is_dir(follow_symlinks=False):
-                inner = entry.path
-                if len(os.fsencode(inner)) > _LONGEST:
-                    moved += 1
+                inner_path = entry.path
+                if len(os.fsencode(inner_path)) > _LONGEST:
+                    moved_count += 1
                     with contextlib.suppress(OSError):
-                        inner = f"{path}/{STAGING}{moved}"
-                        os.rename(entry.path, inner)
-                pending.append((inner, False))
+                        inner_path = f"{path}/{STAGING}{moved_count}"
+                        os.rename(entry.path, inner_path)
+                pending.append((inner_path, False))
                 continue
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
@@ -276,9 +276,9 @@ def _write(path: str, data: bytes) -> None:
     """Overwrite a file. Truncate it afterwards: ext4 flushes a file that is emptied first."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, _AD_MODE)
     try:
-        done = 0
-        while done < len(data):
-            done += os.write(file, data[done:])
+        done_count = 0
+        while done_count < len(data):
+            done_count += os.write(file, data[done_count:])
         os.ftruncate(file, len(data))
     finally:
         os.close(file)
@@ -287,10 +287,10 @@ def _write(path: str, data: bytes) -> None:
 def _empty(outer: str) -> Generator[None, None, bool]:
     """Empty a job's directories, except for the two ads. Return True if they can be reused; if not, the caller removes
     the rest."""
-    inner = f"{outer}/{_INNER}"
-    if not (_is_reusable(outer) and _is_reusable(inner)):
+    inner_folder = f"{outer}/{_INNER}"
+    if not (_is_reusable(outer) and _is_reusable(inner_folder)):
         return False
-    for folder, names in ((outer, (_INNER,)), (inner, _ADS)):
+    for folder, names in ((outer, (_INNER,)), (inner_folder, _ADS)):
         for entry in _entries(folder):
             if entry.name in names:
                 continue
@@ -305,8 +305,8 @@ def _empty(outer: str) -> Generator[None, None, bool]:
     try:
         return (
             os.listdir(outer) == [_INNER]
-            and set(os.listdir(inner)) == set(_ADS)
-            and all(_is_ad(os.lstat(f"{inner}/{name}")) for name in _ADS)
+            and set(os.listdir(inner_folder)) == set(_ADS)
+            and all(_is_ad(os.lstat(f"{inner_folder}/{name}")) for name in _ADS)
         )
     except OSError:
         return False
@@ -317,8 +317,8 @@ def _is_reusable(folder: str) -> bool:
     directory stays slow."""
     try:
         info = os.lstat(folder)
-        mode, own = stat.S_IFDIR | _FOLDER_MODE, info.st_uid == os.geteuid()
-        return info.st_mode == mode and own and info.st_size <= _SMALL and not access_lists(folder)
+        mode, is_own = stat.S_IFDIR | _FOLDER_MODE, info.st_uid == os.geteuid()
+        return info.st_mode == mode and is_own and info.st_size <= _SMALL and not access_lists(folder)
     except OSError:
         return False
 

@@ -48,9 +48,9 @@ class SupervisorLog:
         self._pending = b""
         self._last = ""
 
-    def add(self, text: str, again: bool = True) -> None:
-        """Log a text with the time. Without ``again``, skip a repetition of the last one."""
-        if again or text != self._last:
+    def add(self, text: str, may_repeat: bool = True) -> None:
+        """Log a text with the time. Without ``may_repeat``, skip a repetition of the last one."""
+        if may_repeat or text != self._last:
             self._pending += f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
             self._pending = self._pending[-_MOST_PENDING:]
         self._last = text
@@ -82,10 +82,10 @@ class SupervisorServer:
         self._requests: deque[tuple[Lines, dict[str, Any]]] = deque()
         self._reports: list[Record] = []
         self._poll = select.epoll()
-        self._wakeup, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         # The handler does nothing: a byte in the pipe ends the wait.
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
         listener.setblocking(False)
         self._poll.register(listener, select.EPOLLIN)
         self._poll.register(self._wakeup, select.EPOLLIN)
@@ -98,18 +98,18 @@ class SupervisorServer:
     def run(self) -> None:
         """Serve until there is nothing to do. No error ends the loop: the jobs have no other parent."""
         self._jobs.inherit(self._poll)
-        running = True
-        while running:
+        is_running = True
+        while is_running:
             try:
-                running = self._iterate()
+                is_running = self._iterate()
             except Exception:
                 self._log.add(f"an iteration failed: {traceback.format_exc()}")
                 time.sleep(_DEFECT_S)
 
     def _iterate(self) -> bool:
-        busy = bool(self._requests)
-        for descriptor, _ in self._poll.poll(0 if busy else self._pause_s()):
-            busy = True
+        is_busy = bool(self._requests)
+        for descriptor, _ in self._poll.poll(0 if is_busy else self._pause_s()):
+            is_busy = True
             self._ready(descriptor)
         self._serve()
         self._jobs.reap()
@@ -127,7 +127,7 @@ class SupervisorServer:
             self._attended_at = now
         elif now - self._attended_at >= _UNATTENDED_US:
             self._jobs.abandon()
-        self._chores_left = self._jobs.chores(_BUSY_US if busy else _IDLE_US)
+        self._chores_left = self._jobs.chores(_BUSY_US if is_busy else _IDLE_US)
         if self._clients or self._jobs.running or self._chores_left:
             self._alone_at = now
         return now - self._alone_at < _LINGER_US
@@ -138,7 +138,7 @@ class SupervisorServer:
             self._reports += self._jobs.flush()
             self._log.forget_last()
         except OSError as error:
-            self._log.add(f"the journal of exits cannot be written: {error}", again=False)
+            self._log.add(f"the journal of exits cannot be written: {error}", may_repeat=False)
         if not self._wrote_pid:
             self._wrote_pid = self._write_pid()
         if not (self._log.write() and self._wrote_pid) or self._jobs.refused():
@@ -188,11 +188,11 @@ class SupervisorServer:
         if peer_of(connection) not in (0, os.geteuid()):  # requests run with this user's rights
             connection.close()
             return
-        for other in list(self._clients.values()):
-            self._receive(other)
-            if other.connection.fileno() in self._clients:
-                self._tell(other, [{"say": "replaced"}])
-                self._drop(other)
+        for client in list(self._clients.values()):
+            self._receive(client)
+            if client.connection.fileno() in self._clients:
+                self._tell(client, [{"say": "replaced"}])
+                self._drop(client)
         self._clients[connection.fileno()] = Lines(connection)
         self._poll.register(connection, select.EPOLLIN)
 
@@ -230,8 +230,8 @@ class SupervisorServer:
                 case "acknowledge":
                     self._jobs.release(request["keys"])
                 case "recover":
-                    known = {key: self._jobs.known(key) for key in request["keys"]}
-                    self._answer(client, {"say": "known", "jobs": known})
+                    known_jobs = {key: self._jobs.known(key) for key in request["keys"]}
+                    self._answer(client, {"say": "known", "jobs": known_jobs})
 
     def _answer(self, client: Lines, answer: Record) -> None:
         """Send the pending reports, then an answer."""

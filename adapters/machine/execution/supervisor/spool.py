@@ -26,14 +26,14 @@ NEXT, BEFORE = ".tmp", ".swap"  #: the suffixes of its next and of its previous 
 
 def recover(spool: str) -> bool:
     """Undo or finish a change that a killed process left incomplete. Return True if there is a spool directory."""
-    exists = os.path.isdir(spool)
-    if not exists and os.path.isdir(f"{spool}{BEFORE}"):
+    does_exist = os.path.isdir(spool)
+    if not does_exist and os.path.isdir(f"{spool}{BEFORE}"):
         os.rename(f"{spool}{BEFORE}", spool)
-        exists = True
-    for waste in (f"{spool}{NEXT}", f"{spool}{BEFORE}"):
-        if os.path.lexists(waste):
-            remove_now(waste)
-    return exists
+        does_exist = True
+    for waste_path in (f"{spool}{NEXT}", f"{spool}{BEFORE}"):
+        if os.path.lexists(waste_path):
+            remove_now(waste_path)
+    return does_exist
 
 
 def kept_names(spool: str) -> list[str]:
@@ -53,11 +53,11 @@ def restorer(order: Order) -> Restore:
         spool: str = order["transfer"].get("spool", "")
         if not spool or not recover(spool):
             return []
-        names, made = kept_names(spool), {scratch}
+        names, made_folders = kept_names(spool), {scratch}
         for name in names:
-            plain = name.rstrip("/")
+            plain_name = name.rstrip("/")
             try:
-                copy_in(File(f"{spool}/{plain}", plain, name.endswith("/")), scratch, made, meter)
+                copy_in(File(f"{spool}/{plain_name}", plain_name, name.endswith("/")), scratch, made_folders, meter)
             except TransferError as error:
                 meter.failed(error)
         return names
@@ -73,20 +73,20 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
     meter = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
     new = f"{spool}{NEXT}"
     try:
-        before = kept_names(spool) if recover(spool) else []
+        names_before = kept_names(spool) if recover(spool) else []
         os.makedirs(new, 0o700)
-        if before or os.path.isdir(spool):
+        if names_before or os.path.isdir(spool):
             _link_all(spool, new)
     except OSError as error:
         meter.failed(unwritable(spool, error))
         return meter.result()
     names = _names_to_keep(order, scratch, checkpoint)
-    copied = set(_copy_all(names, order, scratch, new, meter))
+    copied_names = set(_copy_all(names, order, scratch, new, meter))
     if meter.failures:
         remove_now(new)
         return meter.result()
     try:
-        _commit(spool, new, sorted(copied.union(before)), synced=meter.files < SYNCED_ALONE)
+        _commit(spool, new, sorted(copied_names.union(names_before)), synced=meter.files < SYNCED_ALONE)
     except OSError as error:
         remove_now(new)
         meter.failed(unwritable(spool, error))
@@ -97,12 +97,12 @@ def _names_to_keep(order: Order, scratch: str, checkpoint: bool) -> list[str]:
     """Return the names to keep: the job's checkpoint files or outputs if it names any, else the new or changed files;
     and its output and error so far."""
     transfer: Transfer = order["transfer"]
-    streams = [own for name, own in STREAMS.items() if name in transfer["brought"]]
-    named = transfer.get("checkpoint_files") if checkpoint else None
-    named = transfer["outputs"] if named is None else named
-    if named is None:
-        named = changed(order, scratch, set(streams), again=False)
-    return [*named, *(name for name in streams if os.path.isfile(f"{scratch}/{name}"))]
+    streams = [stream_file for name, stream_file in STREAMS.items() if name in transfer["brought"]]
+    named_files = transfer.get("checkpoint_files") if checkpoint else None
+    named_files = transfer["outputs"] if named_files is None else named_files
+    if named_files is None:
+        named_files = changed(order, scratch, set(streams), resumed=False)
+    return [*named_files, *(name for name in streams if os.path.isfile(f"{scratch}/{name}"))]
 
 
 def _copy_all(names: list[str], order: Order, scratch: str, new: str, meter: UsageMeter) -> Iterator[str]:
@@ -110,12 +110,12 @@ def _copy_all(names: list[str], order: Order, scratch: str, new: str, meter: Usa
     for name in names:
         meter.listed += 1
         try:
-            copied = copy_and_replace(output_path(scratch, name), name, order, new, scratch, meter)
+            copied_files = copy_and_replace(output_path(scratch, name), name, order, new, scratch, meter)
         except TransferError as error:
             meter.files += 1
             meter.failed(error)
         else:
-            yield from (f"{file.name}/" if file.is_directory else file.name for file in copied)
+            yield from (f"{file.name}/" if file.is_directory else file.name for file in copied_files)
 
 
 def _link_all(source: str, target: str) -> None:

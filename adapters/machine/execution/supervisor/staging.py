@@ -34,11 +34,11 @@ class Staging:
         """Copy a file. Return True if a directory will be moved with all its contents, which needs ``as_tree``. Raise
         `TransferError`."""
         if file.is_directory:
-            taken = as_tree and self._move_tree(file.source, target, meter)
-            if not taken:
+            is_taken = as_tree and self._move_tree(file.source, target, meter)
+            if not is_taken:
                 meter.files += target not in self._directories
                 self._directories.setdefault(target, file.source)
-            return taken
+            return is_taken
         self._add_file(file, target, meter)
         return False
 
@@ -46,33 +46,33 @@ class Staging:
         try:
             if os.path.islink(target):
                 target = os.path.realpath(target)
-            where, nearest, suits = self._place(os.path.dirname(target))
+            where, nearest, is_suitable = self._place(os.path.dirname(target))
             target = f"{where}/{os.path.basename(target)}"
             if not os.path.isfile(target) and os.path.lexists(target):
                 self._write_into(file.source, target, meter)
                 return
-            if self._movable and (info := self._movable.take(file.source, suits)):
+            if self._movable and (info := self._movable.take(file.source, is_suitable)):
                 self._move(file.source, target, info, meter)
                 return
-            staged = f"{self._folder(nearest)}/{len(self._files)}"
+            staged_path = f"{self._folder(nearest)}/{len(self._files)}"
         except OSError as error:
             raise unwritable(target, error) from None
         try:
-            copy(file.source, staged, meter, sync=len(self._files) < SYNCED_ALONE)
+            copy(file.source, staged_path, meter, must_sync=len(self._files) < SYNCED_ALONE)
         except TransferError as error:
-            error.reason = error.reason.replace(staged, target)
+            error.reason = error.reason.replace(staged_path, target)
             raise
-        self._files.append((staged, target))
+        self._files.append((staged_path, target))
 
     def _move_tree(self, source: str, target: str, meter: UsageMeter) -> bool:
         """Move a directory with many files by one rename, if the target does not exist."""
         if self._movable is None or os.path.lexists(target):
             return False
         try:
-            where, _, suits = self._place(os.path.dirname(target))
+            where, _, is_suitable = self._place(os.path.dirname(target))
         except OSError:
             return False
-        tree = self._movable.take_tree(source, suits, SYNCED_ALONE)
+        tree = self._movable.take_tree(source, is_suitable, SYNCED_ALONE)
         if tree is None or not meter.fits(tree.size):
             return False
         meter.moved(tree.size, tree.blocks, tree.entries)
@@ -115,19 +115,19 @@ class Staging:
             if above is not None and above[0] != above[1]:  # below a missing directory all are missing
                 self._places[folder] = (f"{above[0]}/{os.path.basename(folder)}", *above[1:])
                 return self._places[folder]
-            true = os.path.realpath(folder)
-            nearest = _nearest(true)
-            suits = self._movable is not None and self._movable.suits(nearest)
-            self._places[folder] = true, nearest, suits
+            real_path = os.path.realpath(folder)
+            nearest = _nearest(real_path)
+            is_suitable = self._movable is not None and self._movable.suits(nearest)
+            self._places[folder] = real_path, nearest, is_suitable
         return self._places[folder]
 
     def _folder(self, nearest: str) -> str:
         """Return the staging directory for files that are copied to this disk."""
         device = os.stat(nearest).st_dev
         if device not in self._folders:
-            here = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
-            near = self._iwd if here else nearest
-            folder = f"{near}/{self._name}"
+            can_use_iwd = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
+            stage_folder = self._iwd if can_use_iwd else nearest
+            folder = f"{stage_folder}/{self._name}"
             note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
             try:
                 os.mkdir(folder, 0o700)
@@ -146,13 +146,13 @@ class Staging:
                 make_directory(target, source)
             except OSError as error:
                 meter.failed(unwritable(target, error))
-        made: set[str] = set()
-        for staged, target in self._files:
+        made_folders: set[str] = set()
+        for staged_path, target in self._files:
             try:
-                if (folder := os.path.dirname(target)) not in made:
+                if (folder := os.path.dirname(target)) not in made_folders:
                     make_directory(folder)
-                    made.add(folder)
-                os.replace(staged, target)
+                    made_folders.add(folder)
+                os.replace(staged_path, target)
             except OSError as error:
                 meter.failed(unwritable(target, error))
         for device, folder in self._folders.items():
@@ -208,8 +208,8 @@ class MovableOutputs:
             info = os.lstat(source)
         except OSError:
             return None
-        inside = source.startswith(self._inside)
-        if not (place and inside and self._is_plain(info) and self._is_writable(os.path.dirname(source))):
+        is_inside = source.startswith(self._inside)
+        if not (place and is_inside and self._is_plain(info) and self._is_writable(os.path.dirname(source))):
             return None
         self._taken.add(info.st_ino)
         return info
@@ -247,20 +247,20 @@ class MovableOutputs:
     def _is_plain(self, info: os.stat_result) -> bool:
         """Return True if a file is equal to its copy, and was not taken before."""
         mask, mode = _LIKE_A_COPY
-        plain = stat.S_ISREG(info.st_mode) and info.st_nlink == 1 and info.st_mode & mask == mode
-        return plain and (info.st_uid, info.st_gid) == self._user and info.st_ino not in self._taken
+        has_mode = stat.S_ISREG(info.st_mode) and info.st_nlink == 1 and info.st_mode & mask == mode
+        return has_mode and (info.st_uid, info.st_gid) == self._user and info.st_ino not in self._taken
 
     def _is_plain_folder(self, info: os.stat_result, device: int) -> bool:
         mask, mode = _FOLDER_LIKE_A_COPY
-        plain = stat.S_ISDIR(info.st_mode) and info.st_mode & mask == mode and info.st_dev == device
-        return plain and (info.st_uid, info.st_gid) == self._user
+        has_mode = stat.S_ISDIR(info.st_mode) and info.st_mode & mask == mode and info.st_dev == device
+        return has_mode and (info.st_uid, info.st_gid) == self._user
 
     def suits(self, folder: str) -> bool:
         """Return True if a file that is moved into this directory is equal to one created there."""
         try:
-            shared = os.stat(folder).st_mode & stat.S_ISGID
+            setgid = os.stat(folder).st_mode & stat.S_ISGID
             writable = os.access(folder, os.W_OK | os.X_OK)
-            return writable and not shared and _mount(folder) == self._mount and "default" not in access_lists(folder)
+            return writable and not setgid and _mount(folder) == self._mount and "default" not in access_lists(folder)
         except OSError:
             return False
 

@@ -130,11 +130,11 @@ class SupervisedJob:
 
     def _begin(self, order: Order, execute: str, notes: str) -> None:
         """Start its own process. Set ``output_kb``, the size of its outputs before it writes, which does not count."""
-        apart = order.get("container") or self.account
-        streams = [] if apart else launch.open_streams(order, self.directory)
+        is_separate = order.get("container") or self.account
+        streams = [] if is_separate else launch.open_streams(order, self.directory)
         try:
             with rights.acting(None if order.get("container") else self.account):
-                output_kb = files_kb(launch.outputs(order, appended=bool(apart)))
+                output_kb = files_kb(launch.outputs(order, must_append=bool(is_separate)))
             at = clock()
             processes.mark_children(self.number)
             if order.get("container"):
@@ -223,9 +223,9 @@ class SupervisedJob:
         if self.shim is not None and self.shim.note:
             self.shim.listen()
             used = self.shim.usage
-            return used.get("rss_kb", 0), used.get("rss_kb", 0), used.get("user_us", 0), used.get("system_us", 0)
+            return (used.get("rss_kb", 0), used.get("rss_kb", 0), used.get("user_us", 0), used.get("system_us", 0))
         sums = [(process.rss_kb, process.image_kb, process.user_us, process.system_us) for process in family]
-        rss, image, user_us, system_us = (sum(each) for each in zip(*sums, strict=True)) if sums else (0, 0, 0, 0)
+        rss, image, user_us, system_us = (sum(column) for column in zip(*sums, strict=True)) if sums else (0, 0, 0, 0)
         return rss, image, self.user_us + user_us, self.system_us + system_us
 
     def container_is_gone(self, now: int, trees: ProcessTrees) -> bool:
@@ -247,15 +247,15 @@ class SupervisedJob:
         shim.listen()
         self.shim = None
         if shim.note:
-            used = shim.usage
-            self.user_us, self.system_us = used.get("user_us", 0), used.get("system_us", 0)
-            self.peak_kb, self.largest_rss_kb = used.get("peak_kb", 0), 0
-        failed = shim.failed
-        if failed and failed["part"] == "memory":
+            container_usage = shim.usage
+            self.user_us, self.system_us = container_usage.get("user_us", 0), container_usage.get("system_us", 0)
+            self.peak_kb, self.largest_rss_kb = container_usage.get("peak_kb", 0), 0
+        failure = shim.failed
+        if failure and failure["part"] == "memory":
             self.violated = "memory"
-        elif failed:
-            moves = {"moves": self.moves} if self.moves else {}
-            self.outcome = {"say": "failed", "key": self.key, **failed, "at": clock(), **moves}
+        elif failure:
+            moves_record = {"moves": self.moves} if self.moves else {}
+            self.outcome = {"say": "failed", "key": self.key, **failure, "at": clock(), **moves_record}
             self.given_up = True
 
     @property
@@ -308,9 +308,9 @@ class SupervisedJob:
         self.measuring = True
         began = ticker()
         steps = size_kb(self.directory)
-        inside = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
+        inside_kb = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
         with rights.acting(self.account):
-            self.disk_kb = inside + self.moved_kb + max(0, files_kb(self.outputs) - self.output_kb)
+            self.disk_kb = inside_kb + self.moved_kb + max(0, files_kb(self.outputs) - self.output_kb)
         self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
         self.measuring = False
 
@@ -338,11 +338,11 @@ class SupervisedJob:
     def _transferred(self) -> Record:
         """Return the transfer part of its record. It includes the start, since a pool that reconnects may receive only
         this record, and must log the transfers before it."""
-        done = bool(self.moves) and "ended" in self.moves[-1] and self.failure is None
-        came = done and bool(self.at)
-        returned = done and self.moves[-1]["way"] == "output"
-        undelivered = not (returned or (came and (self.terminating or self.violated)))
-        record: Record = {"moves": self.moves, "pid": self.pid, "began": self.at, "undelivered": undelivered}
+        is_done = bool(self.moves) and "ended" in self.moves[-1] and self.failure is None
+        is_input_done = is_done and bool(self.at)
+        is_output_done = is_done and self.moves[-1]["way"] == "output"
+        is_undelivered = not (is_output_done or (is_input_done and (self.terminating or self.violated)))
+        record: Record = {"moves": self.moves, "pid": self.pid, "began": self.at, "undelivered": is_undelivered}
         return record | ({"failure": self.failure} if self.failure else {})
 
 

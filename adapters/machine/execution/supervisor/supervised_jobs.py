@@ -56,13 +56,13 @@ class SupervisedJobs:
         where the server waits for the messages that ``hear`` reads."""
         self._trees = ProcessTrees(os.getpid())
         self._movers = Movers(poll)
-        claimed = self._claims.all()
-        unended = sorted(claimed - self._journal.records.keys())
-        open_claims = {key: claim for key in unended if (claim := self._claims.read(key))}
+        claimed_keys = self._claims.all()
+        unended_keys = sorted(claimed_keys - self._journal.records.keys())
+        open_claims = {key: claim for key in unended_keys if (claim := self._claims.read(key))}
         container_shim.sweep(self._notes)
-        for key, why in process_trees.end_orphaned_jobs(open_claims, self.execute, self._boot).items():
-            self._unwritten[key] = {"say": "lost", "key": key, "why": why, "at": clock()}
-        self._chores.append(self._scratch.clear(claimed))
+        for key, reason in process_trees.end_orphaned_jobs(open_claims, self.execute, self._boot).items():
+            self._unwritten[key] = {"say": "lost", "key": key, "why": reason, "at": clock()}
+        self._chores.append(self._scratch.clear(claimed_keys))
 
     # Requests.
 
@@ -76,8 +76,8 @@ class SupervisedJobs:
         """Start a job, or the transfer of its files, and return its report. Do nothing if the activation was claimed
         before."""
         key: str = order["key"]
-        if known := self.known(key):
-            return {**known, "say": "started"} if known["say"] == "running" else known
+        if known_job := self.known(key):
+            return {**known_job, "say": "started"} if known_job["say"] == "running" else known_job
         try:
             claim = self._claims.take(key)
         except FileExistsError:
@@ -118,12 +118,12 @@ class SupervisedJobs:
 
     def release(self, keys: Iterable[str]) -> None:
         """Release the records, claims and directories of these ends, which are durable elsewhere. Keep running jobs."""
-        over = [key for key in keys if key not in self.running]
-        for key in over:
+        ended_keys = [key for key in keys if key not in self.running]
+        for key in ended_keys:
             self._unwritten.pop(key, None)
             self._release(key)
             self._chores.append(self._scratch.discard(key))
-        self._journal.forget(over)
+        self._journal.forget(ended_keys)
 
     def _undo_start(self, key: str, error: StartError) -> Record | None:
         """Undo a failed start. No process ran, so no record is needed, and the failure can be reported even if the disk
@@ -203,14 +203,14 @@ class SupervisedJobs:
 
     def settle(self, now: int) -> None:
         """Process ended jobs: kill the descendants, start the next step, or measure and write the record."""
-        due = [job for job in self._ending.values() if job.retry_at <= now]
-        if not due:
+        due_jobs = [job for job in self._ending.values() if job.retry_at <= now]
+        if not due_jobs:
             return
-        dead = [job for job in due if job.childless]
-        if len(dead) < len(due):
-            dead += self._end_process_trees([job for job in due if not job.childless], now)
+        childless_jobs = [job for job in due_jobs if job.childless]
+        if len(childless_jobs) < len(due_jobs):
+            childless_jobs += self._end_process_trees([job for job in due_jobs if not job.childless], now)
         floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for job in dead:
+        for job in childless_jobs:
             if not job.container_is_gone(now, self._trees):
                 continue
             job.read_start_result()
@@ -246,23 +246,23 @@ class SupervisedJobs:
         order = job.order
         if order is None:
             return False
-        moved = "" if job.mover is None else job.direction
-        if moved:
+        moved_direction = "" if job.mover is None else job.direction
+        if moved_direction:
             job.end_transfer(clock())
             self._reports.append(moving(job))
-        if job.given_up or job.failure or (moved and "ended" not in job.moves[-1]):
+        if job.given_up or job.failure or (moved_direction and "ended" not in job.moves[-1]):
             self._end_after_transfer(job)
             return False
-        step = "run" if moved else job.next_move
-        if not step or moved == "output" or (moved and job.terminating):
+        step = "run" if moved_direction else job.next_move
+        if not step or moved_direction == "output" or (moved_direction and job.terminating):
             return False
         try:
             if step == "run":
-                self._launch(job, order_in_scratch(order, job.directory, again=bool(job.checkpoints)))
+                self._launch(job, order_in_scratch(order, job.directory, resumed=bool(job.checkpoints)))
             else:
                 self._move(job, order, step)
         except StartError as error:
-            if not moved and error.machine:  # no process could be started: try again
+            if not moved_direction and error.machine:  # no process could be started: try again
                 job.retry_at = ticker() + LAST_RETRY_US
                 return True
             job.given_up, job.ended = True, job.ended or clock()
@@ -280,8 +280,8 @@ class SupervisedJobs:
         job.ended = job.ended or clock()
         if job.failure and not job.at:
             problem = {"part": "input", "errno": job.failure["errno"], "reason": job.failure["words"]}
-            failed = {"say": "failed", "key": job.key, **problem, "at": job.ended}
-            job.outcome = {**failed, "moves": job.moves, "failure": job.failure}
+            failure = {"say": "failed", "key": job.key, **problem, "at": job.ended}
+            job.outcome = {**failure, "moves": job.moves, "failure": job.failure}
 
     def new_reports(self) -> list[Record]:
         """Return the new reports of running jobs."""
@@ -291,11 +291,11 @@ class SupervisedJobs:
     def flush(self) -> list[Record]:
         """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable. Retry
         the other failed writes."""
-        unnoted, self._unwritten_claims = self._unwritten_claims, []
-        for descriptor, claim in unnoted:
+        unnoted_claims, self._unwritten_claims = self._unwritten_claims, []
+        for descriptor, claim in unnoted_claims:
             self._note(descriptor, claim)
-        unreleased, self._unreleased = self._unreleased, []
-        for key in unreleased:
+        unreleased_keys, self._unreleased = self._unreleased, []
+        for key in unreleased_keys:
             self._release(key)
         if not self._unwritten:
             return []
@@ -395,19 +395,19 @@ class SupervisedJobs:
         self._by_pid[job.pid] = job
         self._trees.begin(job.key, job.pid, job.started, job.number, job.users)
 
-    def _end_transfer(self, job: SupervisedJob, how: str) -> None:
+    def _end_transfer(self, job: SupervisedJob, ending: str) -> None:
         """Stop a transfer. Let a soft kill finish the transfer of outputs: a hard kill follows if it takes too long."""
         if job.suspended:
             self._continue(job)
         job.terminating = job.terminating or job.direction == "checkpoint"
-        if how != "soft" or job.direction == "input":
+        if ending != "soft" or job.direction == "input":
             job.given_up = True
             self._kill(job)
 
     def _enforce(self, job: SupervisedJob, uses: dict[str, float]) -> None:
-        for limit, used in uses.items():
-            allowed = job.limits.get(limit)  # an older pool sends fewer limits
-            if allowed is not None and used > allowed and not job.violated:
+        for limit, used_amount in uses.items():
+            allowed_amount = job.limits.get(limit)  # an older pool sends fewer limits
+            if allowed_amount is not None and used_amount > allowed_amount and not job.violated:
                 job.violated = limit.partition("_")[0]
                 self._kill(job)
 
@@ -440,15 +440,15 @@ class SupervisedJobs:
             return
         if job.mover is not None:
             job.mover.wait_until_detached()
-        stopped: set[int] = set()
+        stopped_pids: set[int] = set()
         while True:
             self._trees.refresh()
-            fresh = [process for process in self._trees.living(job.key) if process.pid not in stopped]
-            if not fresh:
+            new_processes = [process for process in self._trees.living(job.key) if process.pid not in stopped_pids]
+            if not new_processes:
                 return
-            for process in fresh:
+            for process in new_processes:
                 processes.send(process.pid, process.started, signal.SIGSTOP)
-                stopped.add(process.pid)
+                stopped_pids.add(process.pid)
 
     def _continue(self, job: SupervisedJob) -> None:
         job.suspended = False

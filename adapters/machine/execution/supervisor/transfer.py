@@ -69,10 +69,10 @@ def transfer_inputs(order: Order, scratch: str, restore: Restore = lambda *_: ()
 
 
 def _copy_all(files: Iterable[File], folder: str, meter: UsageMeter) -> None:
-    made = {folder}
+    made_folders = {folder}
     for file in files:
         try:
-            copy_in(file, folder, made, meter)
+            copy_in(file, folder, made_folders, meter)
         except TransferError as error:
             meter.files += 1
             meter.failed(error)
@@ -81,14 +81,14 @@ def _copy_all(files: Iterable[File], folder: str, meter: UsageMeter) -> None:
 def copy_and_replace(path: str, name: str, order: Order, folder: str, scratch: str, meter: UsageMeter) -> list[File]:
     """Copy an output to its final directory, replacing files with the same names. Return the copied files. Raise
     `TransferError`."""
-    made, copied = {folder}, []
+    made_folders, copied_files = {folder}, []
     for file in _expand(path, name, order["transfer"]["preserve"], scratch):
         if not file.is_directory:
             with contextlib.suppress(OSError):  # if it cannot be removed, it cannot be written, either
                 os.unlink(f"{folder}/{file.name}")
-        copy_in(file, folder, made, meter, sync=meter.files < SYNCED_ALONE)
-        copied.append(file)
-    return copied
+        copy_in(file, folder, made_folders, meter, must_sync=meter.files < SYNCED_ALONE)
+        copied_files.append(file)
+    return copied_files
 
 
 def _inputs(order: Order) -> Iterator[tuple[str, str]]:
@@ -96,9 +96,9 @@ def _inputs(order: Order) -> Iterator[tuple[str, str]]:
     transfer, iwd = order["transfer"], order["iwd"]
     for name in transfer["inputs"]:
         yield os.path.join(iwd, name), name
-    named = [order["stdin"]] if "stdin" in transfer["brought"] else []
-    named += [order["executable"]] if transfer["executable"] else []
-    for name in named:
+    named_files = [order["stdin"]] if "stdin" in transfer["brought"] else []
+    named_files += [order["executable"]] if transfer["executable"] else []
+    for name in named_files:
         yield os.path.join(iwd, name), name if scheme(name) else os.path.basename(name)
 
 
@@ -106,19 +106,19 @@ def _expand(path: str, name: str, preserve: bool, within: str = "") -> Iterator[
     """Yield a listed file or, for a directory, its files: with the directory itself, unless its name ends in a slash
     and paths are not preserved. A preserved path must not contain "..". Skip sockets, FIFOs, links to directories below
     the listed one, and links that lead out of the directory ``within``."""
-    keeps = preserve and not name.startswith("/")
-    if keeps and ".." in name.split("/"):
+    keeps_path = preserve and not name.startswith("/")
+    if keeps_path and ".." in name.split("/"):
         raise illegal(name)
-    contents = name.endswith(("/", "/.")) and not keeps
-    plain = os.path.normpath(name)
-    where = os.path.dirname(plain) if keeps else ""
-    start = os.path.normpath(path)[: -len(plain)]
-    above = where.split("/") if where else []
-    for depth in range(len(above)):
-        folder = "/".join(above[: depth + 1])
+    contents = name.endswith(("/", "/.")) and not keeps_path
+    plain_path = os.path.normpath(name)
+    where = os.path.dirname(plain_path) if keeps_path else ""
+    start = os.path.normpath(path)[: -len(plain_path)]
+    folders_above = where.split("/") if where else []
+    for depth in range(len(folders_above)):
+        folder = "/".join(folders_above[: depth + 1])
         yield File(f"{start}{folder}", folder, is_directory=True, on_the_way=True)
-    own = "" if contents or plain == "." else os.path.basename(plain)
-    yield from _walk(path, os.path.join(where, own).rstrip("/"), within, contents)
+    own_name = "" if contents or plain_path == "." else os.path.basename(plain_path)
+    yield from _walk(path, os.path.join(where, own_name).rstrip("/"), within, contents)
 
 
 def _walk(path: str, name: str, within: str, contents: bool = False) -> Iterator[File]:
@@ -145,54 +145,54 @@ def _walk(path: str, name: str, within: str, contents: bool = False) -> Iterator
 def _entries(folder: File, within: str) -> Iterator[File]:
     """Yield the transferable entries of a directory."""
     try:
-        with os.scandir(folder.source.rstrip("/") or "/") as found_there:
-            entries = sorted(found_there, key=lambda entry: entry.name)
+        with os.scandir(folder.source.rstrip("/") or "/") as found_entries:
+            entries = sorted(found_entries, key=lambda entry: entry.name)
     except OSError as error:
         raise unreadable(folder.source, error) from None
     for entry in entries:
-        inner = f"{folder.name}/{entry.name}" if folder.name else entry.name
+        inner_name = f"{folder.name}/{entry.name}" if folder.name else entry.name
         if within and entry.is_symlink() and not _leads_inside(within, entry.path):
             continue
         if entry.is_file():
-            yield File(entry.path, inner)
+            yield File(entry.path, inner_name)
         elif entry.is_dir(follow_symlinks=False):
-            yield File(entry.path, inner, is_directory=True)
+            yield File(entry.path, inner_name, is_directory=True)
 
 
 def _catalog(scratch: str) -> dict[str, list[int]]:
     """Return the size and the modification time (nanoseconds) of each file in a scratch directory."""
     with os.scandir(scratch) as entries:
-        theirs = (entry for entry in entries if entry.name not in OWN_FILES and not entry.name.startswith(STAGING))
-        infos = {entry.name: entry.stat(follow_symlinks=False) for entry in theirs}
-    return {name: [info.st_size, info.st_mtime_ns] for name, info in infos.items()}
+        job_entries = (entry for entry in entries if entry.name not in OWN_FILES and not entry.name.startswith(STAGING))
+        stats = {entry.name: entry.stat(follow_symlinks=False) for entry in job_entries}
+    return {name: [info.st_size, info.st_mtime_ns] for name, info in stats.items()}
 
 
 # Output
 
 
-def transfer_outputs(order: Order, scratch: str, failed: bool, moves: bool = False, core: str = "") -> Result:
+def transfer_outputs(order: Order, scratch: str, failed: bool, may_move: bool = False, core: str = "") -> Result:
     """Copy a job's outputs to their destination. ``failed``: it did not succeed and requests its outputs ON_SUCCESS, so
-    transfer only its standard output and error. ``moves``: the scratch directory is removed afterwards, so files may
+    transfer only its standard output and error. ``may_move``: the scratch directory is removed afterwards, so files may
     be moved out of it; ``core``: a file that is always transferred."""
     transfer: Transfer = order["transfer"]
     meter = UsageMeter("output", transfer["max_output_mb"])
-    movable = MovableOutputs(scratch) if moves else None
-    staging = Staging(order["key"], order["iwd"], scratch, movable)
+    movable_outputs = MovableOutputs(scratch) if may_move else None
+    staging = Staging(order["key"], order["iwd"], scratch, movable_outputs)
     plugins = Plugins(order, scratch, upload=True)
-    own = _streams(order, scratch)
-    names = [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own})
+    own_streams = _streams(order, scratch)
+    names = [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own_streams})
     for name in names if failed or not core or core in names else [*names, core]:
         meter.listed += 1
         try:
-            within = "" if name.startswith("/") else scratch
-            moved = ""  # the directory that was moved with all its contents
-            for file in _expand(output_path(scratch, name), name, transfer["preserve"], within):
-                if moved and file.source.startswith(moved):
+            base = "" if name.startswith("/") else scratch
+            moved_folder = ""  # the directory that was moved with all its contents
+            for file in _expand(output_path(scratch, name), name, transfer["preserve"], base):
+                if moved_folder and file.source.startswith(moved_folder):
                     continue
                 target = _url(order, scratch, file) or _destination(order, file.name)
                 if not scheme(target):
                     if staging.add(file, target, meter, as_tree=not _is_split(order, file)):
-                        moved = f"{file.source}/"
+                        moved_folder = f"{file.source}/"
                 elif not file.is_directory:
                     meter.by_url(scheme(target), 0)
                     plugins.add(target, file.source)
@@ -202,7 +202,7 @@ def transfer_outputs(order: Order, scratch: str, failed: bool, moves: bool = Fal
             meter.files += 1
             meter.failed(error)
     meter.take(plugins, SENDING)
-    for source, target in own:
+    for source, target in own_streams:
         try:
             staging.add(File(source, ""), target, meter)
         except TransferError as error:
@@ -216,10 +216,10 @@ def _streams(order: Order, scratch: str) -> list[tuple[str, str]]:
     that the job created in their place, even for a streamed one; skip anything else without a failure."""
     streams = {}
     transfer = order["transfer"]
-    for name, own in STREAMS.items():
-        shared = name == "stderr" and order["stderr"] == order["stdout"]
-        if (name in transfer["brought"] or name in transfer.get("streamed", ())) and not shared:
-            streams[f"{scratch}/{own}"] = _destination(order, order[name])
+    for name, stream_file in STREAMS.items():
+        is_shared = name == "stderr" and order["stderr"] == order["stdout"]
+        if (name in transfer["brought"] or name in transfer.get("streamed", ())) and not is_shared:
+            streams[f"{scratch}/{stream_file}"] = _destination(order, order[name])
     return [(source, target) for source, target in streams.items() if _can_be_brought(source)]
 
 
@@ -230,27 +230,27 @@ def _can_be_brought(path: str) -> bool:
     return False
 
 
-def _outputs(order: Order, scratch: str, own: set[str]) -> list[str]:
+def _outputs(order: Order, scratch: str, own_names: set[str]) -> list[str]:
     """Return the names of a job's outputs: the listed ones, or all new or changed files."""
-    named: list[str] | None = order["transfer"]["outputs"]
-    if named is not None:
-        return named
-    return changed(order, scratch, own)
+    named_outputs: list[str] | None = order["transfer"]["outputs"]
+    if named_outputs is not None:
+        return named_outputs
+    return changed(order, scratch, own_names)
 
 
-def changed(order: Order, scratch: str, own: Collection[str], again: bool = True) -> list[str]:
-    """Return the new or changed files. With ``again``, also return those restored from an earlier run."""
+def changed(order: Order, scratch: str, own_names: Collection[str], resumed: bool = True) -> list[str]:
+    """Return the new or changed files. With ``resumed``, also return those restored from an earlier run."""
     try:
         with open(f"{os.path.dirname(scratch)}/{CATALOG}", encoding="utf-8", errors="surrogateescape") as file:
-            before = json.load(file)
+            catalog_before = json.load(file)
     except (OSError, ValueError):
-        before = {}
+        catalog_before = {}
     program = os.path.basename(order["executable"]) if order["transfer"]["executable"] else ""
     return sorted(
         name
         for name, now in _catalog(scratch).items()
-        if (before.get(name) if again else before.get(name, [])[:2]) != now
-        and name not in own
+        if (catalog_before.get(name) if resumed else catalog_before.get(name, [])[:2]) != now
+        and name not in own_names
         and name != program
         and _is_file(scratch, name)
     )
@@ -263,8 +263,8 @@ def _is_file(scratch: str, name: str) -> bool:
 
 
 def _leads_inside(scratch: str, path: str) -> bool:
-    home = os.path.realpath(scratch)
-    return os.path.commonpath((home, os.path.realpath(path))) == home
+    home_path = os.path.realpath(scratch)
+    return os.path.commonpath((home_path, os.path.realpath(path))) == home_path
 
 
 def output_path(scratch: str, name: str) -> str:
@@ -291,8 +291,8 @@ def _is_split(order: Order, file: File) -> bool:
 def _destination(order: Order, name: str) -> str:
     """Return an output's destination, a path or a URL, after remapping its name or a parent directory. Raise
     `TransferError` if the remaps form a cycle."""
-    other = _remapped(order["transfer"]["remaps"], name)
-    name = name if other is None else other
+    remapped_url = _remapped(order["transfer"]["remaps"], name)
+    name = name if remapped_url is None else remapped_url
     return name if scheme(name) else os.path.join(order["iwd"], name)
 
 
@@ -301,16 +301,16 @@ def _remapped(remaps: Mapping[str, str], name: str, level: int = 0) -> str | Non
     remapped."""
     end = len(name)
     while remaps and end > 0:
-        if (head := name[:end]) in remaps:
+        if (head_path := name[:end]) in remaps:
             if level > _MOST_REMAPS:
                 raise TransferError(RECEIVING, errno.EPERM, "remaps resulted in a cycle: <abort>")
             try:
-                new = _remapped(remaps, remaps[head], level + 1)
+                new = _remapped(remaps, remaps[head_path], level + 1)
             except TransferError as error:
-                front, back = error.reason.split(": ", 1)
-                error.reason = f"{front}: <{level}: {head}>{back}"
+                message_begin, message_end = error.reason.split(": ", 1)
+                error.reason = f"{message_begin}: <{level}: {head_path}>{message_end}"
                 raise
-            return (remaps[head] if new is None else new) + name[end:]
+            return (remaps[head_path] if new is None else new) + name[end:]
         end = name.rfind("/", 0, end)
     return None
 

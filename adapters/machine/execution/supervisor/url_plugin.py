@@ -66,21 +66,21 @@ def _moved(url: str, path: str, upload: bool) -> int:
     move = functions[upload] if functions else None
     if move is None:
         raise _TransferFailed(f"{scheme(url)}: URLs cannot be {'written' if upload else 'read'}")
-    for tried in range(_RETRIES + 1):
+    for attempt in range(_RETRIES + 1):
         try:
             move(url, path)
             return os.stat(path).st_size
         except _TransferFailed as error:
-            failed = error
+            last_failure = error
         except OSError as error:
-            failed = _TransferFailed(_words(error), temporary=isinstance(error, ConnectionError | TimeoutError))
+            last_failure = _TransferFailed(_words(error), temporary=isinstance(error, ConnectionError | TimeoutError))
         if not upload:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        if not failed.temporary:
+        if not last_failure.temporary:
             break
-        time.sleep(tried + 1)
-    raise failed
+        time.sleep(attempt + 1)
+    raise last_failure
 
 
 def _words(error: OSError) -> str:
@@ -93,12 +93,12 @@ def _words(error: OSError) -> str:
 
 def _read_data(url: str, path: str) -> None:
     """Decode data://[TYPE][;base64],DATA/NAME. A list of files is separated by commas, so the URL has %2C instead."""
-    head, comma, tail = url.partition("://")[2].replace("%2c", "%2C").replace("%2C", ",", 1).partition(",")
-    data, slash, _ = tail.rpartition("/")
+    head_text, comma, data_text = url.partition("://")[2].replace("%2c", "%2C").replace("%2C", ",", 1).partition(",")
+    data, slash, _ = data_text.rpartition("/")
     if not comma or not slash:
         raise _TransferFailed("a data: URL is data://[;base64]%2CDATA/NAME")
     try:
-        content = base64.b64decode(data, validate=True) if head.endswith(";base64") else unquote_to_bytes(data)
+        content = base64.b64decode(data, validate=True) if head_text.endswith(";base64") else unquote_to_bytes(data)
     except ValueError as error:
         raise _TransferFailed(f"the data of a data: URL cannot be read: {error}") from None
     with open(path, "wb") as file:
@@ -114,17 +114,17 @@ def _read_file(url: str, path: str) -> None:
 
 def _write_file(url: str, path: str) -> None:
     target = _local(url)
-    staged = f"{os.path.dirname(target)}/.poolbook-{os.getpid()}-{os.path.basename(target)}"
+    staged_path = f"{os.path.dirname(target)}/.poolbook-{os.getpid()}-{os.path.basename(target)}"
     try:
-        with open(path, "rb") as source, open(staged, "xb") as file:
+        with open(path, "rb") as source, open(staged_path, "xb") as file:
             shutil.copyfileobj(source, file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(staged, target)
+        os.replace(staged_path, target)
     except OSError as error:
         with contextlib.suppress(OSError):
-            os.unlink(staged)
-        if error.filename == staged:
+            os.unlink(staged_path)
+        if error.filename == staged_path:
             error.filename = target
         raise
 

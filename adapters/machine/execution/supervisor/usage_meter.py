@@ -97,9 +97,9 @@ class UsageMeter:
 
     def take(self, plugins: Plugins, end: str) -> None:
         """Let plugins move their files, and count them."""
-        for moved, failure in plugins.move():
-            for each in moved:
-                self.by_url(each.protocol, 1, size=each.size)
+        for moved_files, failure in plugins.move():
+            for moved_file in moved_files:
+                self.by_url(moved_file.protocol, 1, size=moved_file.size)
             if failure is not None:
                 self.failed(of_plugin(end, failure))
 
@@ -110,13 +110,13 @@ class UsageMeter:
         if self.urls:
             result["urls"] = [[protocol, *counts] for protocol, counts in self.urls.items()]
         if self.first is not None:
-            plain = self.first.end == SENDING and not self.first.by_plugin
-            counted = f"{self.failures} total failures: first failure: " if plain else ""
+            is_plain = self.first.end == SENDING and not self.first.by_plugin
+            count_text = f"{self.failures} total failures: first failure: " if is_plain else ""
             result["failure"] = {
                 "code": self.first.code or FAILED[self._kind],
                 "errno": self.first.number,
                 "end": self.first.end,
-                "words": f"{counted}{self.first.reason}"[:2000],
+                "words": f"{count_text}{self.first.reason}"[:2000],
                 "protocol": self.first.protocol,
             }
         return result
