@@ -1,4 +1,4 @@
-"""Pools that defragment: machines with a partitionable slot each, in virtual time."""
+"""Pools with defragmentation in virtual time; each machine has a partitionable slot."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ REASON = f"Defrag {NAME}"
 
 
 class DefragPool(TestPool):
-    """A pool; ``settings`` of the defragmentation are given without their prefix."""
+    """A pool with defragmentation. ``settings`` are named without DEFRAG_."""
 
     def __init__(self, dialect: str = "manual", log: EventStore | None = None, /, **settings: object) -> None:
         super().__init__(dialect=dialect, log=log)
         self.configure(**settings)
 
     def configure(self, **settings: object) -> None:
-        """Put these settings in force, and no others; without NAME the defragmentation has one all the same."""
+        """Replace the settings; NAME has a default."""
         texts = {f"DEFRAG_{name}": str(value) for name, value in ({"NAME": NAME} | settings).items() if value != ""}
         answer = self.handle(s.ConfigurePool(self.id(), texts))
         assert not answer.refusal
@@ -33,19 +33,19 @@ class DefragPool(TestPool):
     def machines(self, *names: str, cpus: int = 4, retirement: int = 0) -> None:
         for name in names:
             ad = MACHINE | {"Machine": f'"{name}"', "MaxJobRetirementTime": str(retirement), "TotalCpus": f"{cpus}.0"}
-            own = {
+            slot_ad = {
                 "Cpus": str(cpus), "TotalSlotCpus": str(cpus), "Memory": "4096", "Disk": "1000000", "SlotID": "1",
                 "PartitionableSlot": "true",
             }  # fmt: skip
-            plan = s.SlotPlan(f"slot1@{name}", "partitionable", own)
+            plan = s.SlotPlan(f"slot1@{name}", "partitionable", slot_ad)
             self.handle(s.AddMachine(self.id(), name, ad, (plan,)))
 
     def run(self, seconds: int, count: int = 1, cpus: int = 1, user: str = "alice") -> None:
-        """Submit jobs that run so long."""
+        """Submit jobs that run for ``seconds``."""
         self.submit(count, user, Args=f'"{seconds}"', RequestCpus=str(cpus), RequestMemory="10")
 
     def crash(self) -> None:
-        """Kill the pool, and begin again with what its log has."""
+        """Kill the pool and recover it from its log."""
         self.engine = Engine(self.log, self.world)
         self.engine.recover()
 
@@ -57,6 +57,6 @@ class DefragPool(TestPool):
         return [event.machine for event in self.events() if isinstance(event, e.DrainBegan) and event.cause == "defrag"]
 
 
-def world_at(hour_and_seconds: int) -> VirtualWorld:
-    """Return a world whose clock begins so many seconds after midnight in UTC."""
-    return VirtualWorld(clock=(20_000 * 86400 + hour_and_seconds) * SECOND)
+def world_at(seconds_of_day: int) -> VirtualWorld:
+    """Return a world whose clock starts this many seconds after midnight UTC."""
+    return VirtualWorld(clock=(20_000 * 86400 + seconds_of_day) * SECOND)

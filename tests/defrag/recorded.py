@@ -1,4 +1,4 @@
-"""What real condor_defrags did: their log, and what each poll saw (tests/data/recordings/defrag-*)."""
+"""Read recordings of condor_defrag: its log and the ads of each poll (tests/data/recordings/defrag-*)."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _WHEN = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d)\.\d+ (.*)")
 
 
 @define
-class RealPoll:
-    """A poll, as the daemon's log tells it."""
+class LoggedPoll:
+    """A poll in the daemon's log."""
 
-    at: int  #: the second
+    at: int  #: in seconds
     draining: set[str] = field(factory=set)
     whole: set[str] = field(factory=set)
     canceled: list[str] = field(factory=list)  #: slots
     drained: list[str] = field(factory=list)  #: slots
-    matched: dict[str, int] = field(factory=dict)  #: setting -> of how many slots it was true
-    stopped: str = ""  #: why it drained nothing, in its words
-    wanted: int | None = None  #: how many machines it looked for
+    matched: dict[str, int] = field(factory=dict)  #: setting -> number of slots for which it was true
+    stopped: str = ""  #: the logged reason why it drained nothing
+    wanted: int | None = None  #: the number of machines it looked for
 
 
 @frozen
-class Seen:
-    """A poll, the slots' ads right before it, and the daemon's own ad right behind it."""
+class RecordedPoll:
+    """A poll, the slots' ads right before it, and the daemon's ad right after it."""
 
-    real: RealPoll
+    logged: LoggedPoll
     slots: list[CandidateSlot]
-    ages: list[int]  #: for each slot, how long its startd ran when it was heard last
+    ages: list[int]  #: for each slot, how long its startd had run at its last update
     daemon: ClassAd | None
 
 
@@ -51,12 +51,12 @@ def policy_of(folder: Path) -> DefragPolicy:
     """Return the policy of the recorded configuration."""
     text = (folder / "scenario.conf").read_text()
     configuration = read(text, detected={"FULL_HOSTNAME": "localhost", "HOSTNAME": "localhost"}, subsystem=DEFRAG)
-    found = policy_in_force(followed(configuration))
-    assert found is not None
-    return found
+    policy = policy_in_force(followed(configuration))
+    assert policy is not None
+    return policy
 
 
-def asked(policy: DefragPolicy) -> Questions:
+def questions_of(policy: DefragPolicy) -> Questions:
     return questions(policy, HTCONDOR_25.defrag_joins_whole_machine_expr)
 
 
@@ -64,66 +64,66 @@ def _text(path: Path) -> str:
     return gzip.decompress(path.read_bytes()).decode()
 
 
-def real_polls(folder: Path) -> list[RealPoll]:
-    """Return what the daemon's log tells of each poll."""
-    found: list[RealPoll] = []
+def logged_polls(folder: Path) -> list[LoggedPoll]:
+    """Return the polls in the daemon's log."""
+    polls: list[LoggedPoll] = []
     listed: set[str] | None = None
     for line in _text(folder / "DefragLog.gz").splitlines():
         match = _WHEN.match(line)
         if match is None:
             continue
         at = int(datetime.strptime(match[1], "%m/%d/%y %H:%M:%S").replace(tzinfo=UTC).timestamp())
-        words = match[2]
-        if words.startswith("Evaluating"):
-            found.append(RealPoll(at))
-        if not found:
+        message = match[2]
+        if message.startswith("Evaluating"):
+            polls.append(LoggedPoll(at))
+        if not polls:
             continue
-        poll = found[-1]
-        if words.startswith("\t"):
+        poll = polls[-1]
+        if message.startswith("\t"):
             if listed is not None:
-                listed.add(words.strip())
+                listed.add(message.strip())
             continue
-        listed = _listed(poll, words)
-        _tell(poll, words)
-    return found
+        listed = _set_that_follows(poll, message)
+        _add_message(poll, message)
+    return polls
 
 
-def _listed(poll: RealPoll, words: str) -> set[str] | None:
-    if words.startswith("Set of current whole"):
+def _set_that_follows(poll: LoggedPoll, message: str) -> set[str] | None:
+    if message.startswith("Set of current whole"):
         return poll.whole
-    return poll.draining if words.startswith("Set of current draining") else None
+    return poll.draining if message.startswith("Set of current draining") else None
 
 
-def _tell(poll: RealPoll, words: str) -> None:
-    if match := re.match(r"Initiating \w+ draining of (.+)\.", words):
+def _add_message(poll: LoggedPoll, message: str) -> None:
+    if match := re.match(r"Initiating \w+ draining of (.+)\.", message):
         poll.drained.append(match[1])
-    elif match := re.match(r"Cancel draining of (.+)\.", words):
+    elif match := re.match(r"Cancel draining of (.+)\.", message):
         poll.canceled.append(match[1])
-    elif match := re.match(r"Doing nothing, because (.+)", words):
+    elif match := re.match(r"Doing nothing, because (.+)", message):
         poll.stopped = match[1]
-    elif match := re.match(r"Looking for (\d+) machines", words):
+    elif match := re.match(r"Looking for (\d+) machines", message):
         poll.wanted = int(match[1])
-    elif match := re.match(r"Got (\d+) startd ads matching ([^=]+)=", words):
+    elif match := re.match(r"Got (\d+) startd ads matching ([^=]+)=", message):
         poll.matched[match[2]] = int(match[1])
 
 
 @cache
-def recorded(folder: Path) -> list[Seen]:
-    """Return the polls of a recording with what they saw."""
+def recorded_polls(folder: Path) -> list[RecordedPoll]:
+    """Return the polls of a recording, with the ads."""
     text = _text(folder / "polls.txt.gz")
     parts = re.findall(r"^=== (\w+) [\d.]+\n(.*?)(?=^=== |\Z)", text, re.M | re.S)
     snapshots = [number for number, (kind, _) in enumerate(parts) if kind == "slots"]
-    polls = real_polls(folder)
-    assert len(snapshots) == len(polls)
-    found = []
-    for poll, number in zip(polls, snapshots, strict=True):
+    logged = logged_polls(folder)
+    assert len(snapshots) == len(logged)
+    polls = []
+    for poll, number in zip(logged, snapshots, strict=True):
         ads = [ClassAd.from_old(part) for part in parts[number][1].split("\n\n") if part.strip()]
         slots = [CandidateSlot(name, name.partition("@")[2], ad) for ad in ads for name in [str(ad.eval("Name"))]]
         ages = [int(ad.eval("LastHeardFrom")) - int(ad.eval("DaemonStartTime")) for ad in ads]
-        own = parts[number + 1][1] if number + 1 < len(parts) and parts[number + 1][0] == "defrag" else ""
-        found.append(Seen(poll, slots, ages, ClassAd.from_old(own) if own else None))
-    return found
+        daemon_ad = parts[number + 1][1] if number + 1 < len(parts) and parts[number + 1][0] == "defrag" else ""
+        polls.append(RecordedPoll(poll, slots, ages, ClassAd.from_old(daemon_ad) if daemon_ad else None))
+    return polls
 
 
-def instant(poll: RealPoll) -> Context:
+def context_of(poll: LoggedPoll) -> Context:
     return Context(now=poll.at, seed=poll.at, timezone=UTC)

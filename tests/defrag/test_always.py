@@ -1,4 +1,4 @@
-"""property: whatever comes in, drains are never more than configured, and a large job gets its machine."""
+"""property: after any input, no more machines drain than configured, and a large job gets its machine."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def draining_by_defrag(state: State) -> int:
     return sum(drain is not None and drain.reason == REASON for drain in drains)
 
 
-def exceeded(events: list[e.Event]) -> list[str]:
-    """Return what of a log is more than was configured, as of each poll."""
-    state, found = State(), []
+def exceeded_limits(events: list[e.Event]) -> list[str]:
+    """Return the limits that the polls of a log exceeded."""
+    state, violations = State(), []
     in_hour: dict[int, int] = {}
     in_day: dict[int, int] = {}
     last = 0
@@ -53,24 +53,24 @@ def exceeded(events: list[e.Event]) -> list[str]:
         evolve(state, event)
         if not isinstance(event, e.DefragPolled):
             continue
-        begun = sum(not drain.refused for drain in event.drains)
-        number = {name: float(before.get(f"DEFRAG_{name}", default)) for name, default in DEFAULTS.items()}
-        second, rate = event.at // SECOND, number["DRAINING_MACHINES_PER_HOUR"]
+        drains_begun = sum(not drain.refused for drain in event.drains)
+        values = {name: float(before.get(f"DEFRAG_{name}", default)) for name, default in DEFAULTS.items()}
+        second, rate = event.at // SECOND, values["DRAINING_MACHINES_PER_HOUR"]
         hour, day = second // HOUR, second // DAY
-        in_hour[hour], in_day[day] = in_hour.get(hour, 0) + begun, in_day.get(day, 0) + begun
-        if last and second - last < number["INTERVAL"]:
-            found.append(f"a poll {second - last} s after the last")
+        in_hour[hour], in_day[day] = in_hour.get(hour, 0) + drains_begun, in_day.get(day, 0) + drains_begun
+        if last and second - last < values["INTERVAL"]:
+            violations.append(f"a poll {second - last} s after the last")
         last = second
-        if begun:
-            of_fraction = round(rate % 1 * 24)
+        if drains_begun:
+            daily_extra = round(rate % 1 * 24)
             limits = {
-                "in an hour": (in_hour[hour], int(rate) + of_fraction),
-                "in a day": (in_day[day], int(rate) * 24 + of_fraction),
-                "at once": (event.draining + begun, number["MAX_CONCURRENT_DRAINING"]),
-                "whole": (event.whole + begun, number["MAX_WHOLE_MACHINES"]),
+                "in an hour": (in_hour[hour], int(rate) + daily_extra),
+                "in a day": (in_day[day], int(rate) * 24 + daily_extra),
+                "at once": (event.draining + drains_begun, values["MAX_CONCURRENT_DRAINING"]),
+                "whole": (event.whole + drains_begun, values["MAX_WHOLE_MACHINES"]),
             }
-            found += [f"{has} {what}" for what, (has, most) in limits.items() if 0 <= most < has]
-    return found
+            violations += [f"{value} {limit}" for limit, (value, most) in limits.items() if 0 <= most < value]
+    return violations
 
 
 DEFAULTS = {
@@ -79,35 +79,35 @@ DEFAULTS = {
 
 
 class DefragMachine(RuleBasedStateMachine):
-    """A pool that defragments, is reconfigured, killed, and cannot write now and then."""
+    """A pool with defragmentation that is reconfigured and killed, and whose log sometimes fails."""
 
-    @initialize(given=SETTINGS, machines=st.integers(1, 4), retirement=st.sampled_from([0, 100, 4000]))
-    def begin(self, given: dict[str, Any], machines: int, retirement: int) -> None:
+    @initialize(configured=SETTINGS, machines=st.integers(1, 4), retirement=st.sampled_from([0, 100, 4000]))
+    def begin(self, configured: dict[str, Any], machines: int, retirement: int) -> None:
         self.log = Flaky(open_log("memory:", create=True))
-        self.pool = DefragPool("manual", self.log, **given)  # type: ignore[arg-type]
+        self.pool = DefragPool("manual", self.log, **configured)  # type: ignore[arg-type]
         self.pool.machines(*(f"m{number}" for number in range(machines)), retirement=retirement)
         self.pool.run(20_000, count=4)
 
-    def asked(self, ask: Any) -> None:
+    def attempt(self, action: Any) -> None:
         with suppress(LogUnavailable):
-            ask()
+            action()
 
     @rule(seconds=st.sampled_from([1, 20, 100, 900, 4000]))
     def time_passes(self, seconds: int) -> None:
-        self.asked(lambda: self.pool.advance(seconds))
+        self.attempt(lambda: self.pool.advance(seconds))
         self.log.failing = 0
 
     @rule(seconds=st.sampled_from([10, 300, 5000]), cpus=st.integers(1, 4), user=st.sampled_from(["alice", "bob"]))
     def submit(self, seconds: int, cpus: int, user: str) -> None:
-        self.asked(lambda: self.pool.run(seconds, cpus=cpus, user=user))
+        self.attempt(lambda: self.pool.run(seconds, cpus=cpus, user=user))
 
-    @rule(given=SETTINGS)
-    def reconfigure(self, given: dict[str, Any]) -> None:
-        self.asked(lambda: self.pool.configure(**given))
+    @rule(configured=SETTINGS)
+    def reconfigure(self, configured: dict[str, Any]) -> None:
+        self.attempt(lambda: self.pool.configure(**configured))
 
     @rule(name=st.sampled_from(["", "other@cm"]))
     def switch_off_or_rename(self, name: str) -> None:
-        self.asked(lambda: self.pool.configure(NAME=name or " ", INTERVAL=60, DRAINING_MACHINES_PER_HOUR=60))
+        self.attempt(lambda: self.pool.configure(NAME=name or " ", INTERVAL=60, DRAINING_MACHINES_PER_HOUR=60))
 
     @rule()
     def crash(self) -> None:
@@ -117,11 +117,13 @@ class DefragMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3), graceful=st.booleans())
     def drain(self, number: int, graceful: bool) -> None:
         schedule = "Graceful" if graceful else "Fast"
-        self.asked(lambda: self.pool.handle(s.Drain(self.pool.id(), "root", f"m{number}", schedule, "mine", "resume")))
+        self.attempt(
+            lambda: self.pool.handle(s.Drain(self.pool.id(), "root", f"m{number}", schedule, "mine", "resume"))
+        )
 
     @rule(number=st.integers(0, 3))
     def cancel(self, number: int) -> None:
-        self.asked(lambda: self.pool.handle(s.CancelDrain(self.pool.id(), "root", f"m{number}")))
+        self.attempt(lambda: self.pool.handle(s.CancelDrain(self.pool.id(), "root", f"m{number}")))
 
     @rule()
     def fill_the_disk(self) -> None:
@@ -133,18 +135,18 @@ class DefragMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         events = [event for _, event in self.log.read()]
-        assert exceeded(events) == []
+        assert exceeded_limits(events) == []
         assert examine(self.log.read()).violations == []
-        again = recheck(self.log.read())
-        assert (again.differences, again.stopped) == ([], "")
+        recheck_result = recheck(self.log.read())
+        assert (recheck_result.differences, recheck_result.stopped) == ([], "")
 
 
-def test_drains_are_never_more_than_configured() -> None:
+def test_drains_never_exceed_the_configured_limits() -> None:
     run_state_machine_as_test(DefragMachine, settings=bounds(4, 12))
 
 
 @pytest.mark.soak
-def test_drains_are_never_more_than_configured_at_length() -> None:
+def test_drains_never_exceed_the_configured_limits_in_many_examples() -> None:
     examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
     run_state_machine_as_test(DefragMachine, settings=bounds(examples, 40))
 
@@ -161,8 +163,8 @@ def test_drains_are_never_more_than_configured_at_length() -> None:
 def test_a_large_job_on_a_fragmented_pool_runs_within_a_bounded_time(
     cores: int, machines: int, retirement: int, interval: int, per_hour: int, small: list[int]
 ) -> None:
-    """The bound: until the next hour begins and is polled, the retirement and the vacating of what runs, and the rounds
-    of the machine's policy that see the end of the drain."""
+    """The bound includes the time until the first poll of the next hour, the retirement and the vacating of the running
+    jobs, and the policy evaluations that notice the end of the drain."""
     pool = DefragPool(INTERVAL=interval, DRAINING_MACHINES_PER_HOUR=per_hour)
     names = [f"m{number}" for number in range(machines)]
     pool.machines(*names, cpus=cores, retirement=retirement)
@@ -187,7 +189,7 @@ def test_without_defragmentation_the_large_job_waits_for_the_small_ones() -> Non
     assert pool.status("2.0") == "Idle"
 
 
-def test_a_pool_that_was_killed_polls_when_it_would_have() -> None:
+def test_a_recovered_pool_polls_at_the_same_times() -> None:
     pool = DefragPool(INTERVAL=600, DRAINING_MACHINES_PER_HOUR=6)
     pool.machines("m1")
     pool.advance(100)
@@ -197,7 +199,7 @@ def test_a_pool_that_was_killed_polls_when_it_would_have() -> None:
     assert [at - first for at in others] == [600 * SECOND, 1200 * SECOND, 1800 * SECOND]
 
 
-def test_switching_it_off_and_on_forgets_no_poll_but_begins_its_counts_anew() -> None:
+def test_switching_defragmentation_off_resets_its_counts_but_keeps_its_last_poll() -> None:
     pool = DefragPool(INTERVAL=60, DRAINING_MACHINES_PER_HOUR=60)
     pool.machines("m1", "m2")
     pool.run(36_000, count=5)

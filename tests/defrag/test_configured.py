@@ -1,4 +1,4 @@
-"""golden: what a pool follows of the defragmentation's settings, and what it refuses."""
+"""golden: which defragmentation settings a pool uses, and which values it rejects."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from poolbook.domain.state.pool_settings import DEFRAG, settings
 
 from ..together import together
 
-LISTED = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, DEFRAG\n"
+WITH_DEFRAG = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, DEFRAG\n"
 HOST = {"FULL_HOSTNAME": "cm.example.org", "HOSTNAME": "cm"}
 
 
-def told(text: str) -> dict[str, str]:
+def pool_settings(text: str) -> dict[str, str]:
     return followed(read(text, detected=HOST, subsystem=DAEMON))
 
 
 def policy(text: str) -> DefragPolicy:
-    found = policy_in_force(told(LISTED + text))
-    assert found is not None
-    return found
+    policy = policy_in_force(pool_settings(WITH_DEFRAG + text))
+    assert policy is not None
+    return policy
 
 
 @together("text", ["", "DEFRAG_INTERVAL = 60", "DAEMON_LIST = MASTER, STARTD", "DAEMON_LIST = MASTER, DEFRAG2"])
 def test_a_pool_defragments_only_with_defrag_in_its_daemon_list(text: str) -> None:
-    assert told(text) == {}
+    assert pool_settings(text) == {}
     assert policy_in_force({}) is None
 
 
 @together("text", ["DAEMON_LIST = master defrag", "DAEMON_LIST = DEFRAG,STARTD", "DAEMON_LIST = $(DAEMON_LIST) DEFRAG"])
-def test_it_does_however_the_list_is_written(text: str) -> None:
-    assert told(text) == {"DEFRAG_NAME": "DEFRAG@cm.example.org"}
+def test_the_daemon_list_may_be_written_in_any_format(text: str) -> None:
+    assert pool_settings(text) == {"DEFRAG_NAME": "DEFRAG@cm.example.org"}
 
 
-def test_the_defaults_are_htcondors() -> None:
+def test_the_defaults_are_those_of_htcondor() -> None:
     known = defaults()
     for name, setting in DEFRAG.items():
         text = known[name.lower()].value.replace("$(DEFRAG_WHOLE_MACHINE_EXPR)", "Cpus == TotalSlotCpus")
@@ -54,24 +54,28 @@ def test_the_defaults_are_htcondors() -> None:
         ("blue@elsewhere", "blue@elsewhere"),
     ],
 )
-def test_its_name_is_made_as_the_reference_makes_it(name: str, expected: str) -> None:
+def test_the_name_is_the_same_as_in_htcondor(name: str, expected: str) -> None:
     assert policy(f"DEFRAG_NAME = {name}").name == expected
     assert policy(f"DEFRAG_NAME = {name}").reason == f"Defrag {expected}"
 
 
-def test_what_equals_the_default_is_not_in_the_log() -> None:
-    assert told(LISTED + "DEFRAG_INTERVAL = 600\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 0.0\n").keys() == {"DEFRAG_NAME"}
-    found = told(LISTED + "DEFRAG_INTERVAL = 60\nDEFRAG_RANK = Cpus\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 1.5\n")
-    assert found == {
+def test_settings_equal_to_their_default_are_not_logged() -> None:
+    assert pool_settings(WITH_DEFRAG + "DEFRAG_INTERVAL = 600\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 0.0\n").keys() == {
+        "DEFRAG_NAME"
+    }
+    logged = pool_settings(
+        WITH_DEFRAG + "DEFRAG_INTERVAL = 60\nDEFRAG_RANK = Cpus\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 1.5\n"
+    )
+    assert logged == {
         "DEFRAG_NAME": "DEFRAG@cm.example.org",
         "DEFRAG_INTERVAL": "60",
         "DEFRAG_RANK": "Cpus",
         "DEFRAG_DRAINING_MACHINES_PER_HOUR": "1.5",
     }
-    assert settings(found).items() >= found.items()
+    assert settings(logged).items() >= logged.items()
 
 
-def test_drains_are_canceled_by_the_whole_machine_expr_unless_something_else_is_said() -> None:
+def test_cancel_requirements_default_to_the_whole_machine_expr() -> None:
     assert policy("DEFRAG_WHOLE_MACHINE_EXPR = Cpus >= 8").cancel == "Cpus >= 8"
     assert policy("DEFRAG_CANCEL_REQUIREMENTS =").cancel == ""
     assert policy("DEFRAG_CANCEL_REQUIREMENTS = Cpus >= 4").whole == "Cpus == TotalSlotCpus"
@@ -81,22 +85,22 @@ def test_drains_are_canceled_by_the_whole_machine_expr_unless_something_else_is_
     ("text", "expected"),
     [
         ("", "Graceful"),
-        ("DEFRAG_DRAINING_SCHEDULE = quick", "Quick"),  # the reference's name
-        ("DEFRAG_SCHEDULE = Fast", "Fast"),  # the manual's
+        ("DEFRAG_DRAINING_SCHEDULE = quick", "Quick"),  # HTCondor's name
+        ("DEFRAG_SCHEDULE = Fast", "Fast"),  # the manual's name
         ("DEFRAG_SCHEDULE = fast\nDEFRAG_DRAINING_SCHEDULE = quick", "Quick"),
         ("DEFRAG_DRAINING_SCHEDULE =", "Graceful"),
     ],
 )
-def test_the_schedule_has_two_names(text: str, expected: str) -> None:
+def test_the_schedule_setting_has_two_names(text: str, expected: str) -> None:
     assert policy(text).schedule == expected
 
 
-def test_a_setting_of_the_daemon_s_own_counts() -> None:
+def test_a_setting_with_the_daemon_s_prefix_takes_precedence() -> None:
     assert policy("DEFRAG.DEFRAG_INTERVAL = 70\nDEFRAG_INTERVAL = 50").interval == 70
 
 
 @together(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("DEFRAG_INTERVAL = 1.5", "a whole number is wanted"),
         ("DEFRAG_DRAINING_MACHINES_PER_HOUR = -1", "DEFRAG_DRAINING_MACHINES_PER_HOUR"),
@@ -109,11 +113,11 @@ def test_a_setting_of_the_daemon_s_own_counts() -> None:
         ("DEFRAG_SCHEDULE = slow", "graceful, quick or fast is wanted"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_line(line: str, words: str) -> None:
-    with pytest.raises(ConfigError, match="(?s).*".join(map(str, [words]))) as error:
-        told(LISTED + line)
+def test_an_invalid_value_is_rejected_with_its_line(line: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        pool_settings(WITH_DEFRAG + line)
     assert error.value.line == 2
 
 
-def test_nothing_is_asked_of_settings_that_are_not_in_force() -> None:
-    assert told("DEFRAG_INTERVAL = 1.5") == {}
+def test_settings_are_not_checked_without_defragmentation() -> None:
+    assert pool_settings("DEFRAG_INTERVAL = 1.5") == {}

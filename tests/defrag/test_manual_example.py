@@ -25,27 +25,27 @@ EXAMPLE = {
 }
 
 
-def example(dialect: str, machines: int, retirement: int) -> DefragPool:
+def example_pool(dialect: str, machines: int, retirement: int) -> DefragPool:
     pool = DefragPool(dialect, **EXAMPLE)
     pool.machines(*(f"m{number}" for number in range(machines)), cpus=2, retirement=retirement)
     return pool
 
 
-def test_the_example_s_scenario_goes_as_it_says_and_as_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_scenario_runs_as_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", str(DOCS / "examples/defrag.play"), "-audit"]) == 0
-    told = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr().out.splitlines()
     page = (DOCS / "central-manager.md").read_text()
     shown = [line for line in page.splitlines() if line.startswith("  10:00:00")]
     assert len(shown) == 2
-    assert set(shown) <= set(told)
-    (given,) = re.findall(r"```\n(DAEMON_LIST = .*?)```", page, re.S)
+    assert set(shown) <= set(output)
+    (configuration,) = re.findall(r"```\n(DAEMON_LIST = .*?)```", page, re.S)
     scenario = (DOCS / "examples/defrag.play").read_text()
-    assert [line for line in given.splitlines() if f"    {line}" not in scenario.splitlines()] == []
+    assert [line for line in configuration.splitlines() if f"    {line}" not in scenario.splitlines()] == []
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_one_machine_an_hour_is_drained_until_ten_drain(dialect: str) -> None:
-    pool = example(dialect, machines=12, retirement=30 * 24 * HOUR)
+def test_one_machine_per_hour_starts_draining_until_ten_are_draining(dialect: str) -> None:
+    pool = example_pool(dialect, machines=12, retirement=30 * 24 * HOUR)
     pool.run(20 * 24 * HOUR, count=24)
     pool.advance(14 * HOUR + 60)
     polls = list(pool.polls())
@@ -58,12 +58,12 @@ def test_one_machine_an_hour_is_drained_until_ten_drain(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_none_is_drained_while_twenty_are_whole(dialect: str) -> None:
-    pool = example(dialect, machines=40, retirement=0)
+def test_no_machine_starts_draining_while_twenty_are_whole(dialect: str) -> None:
+    pool = example_pool(dialect, machines=40, retirement=0)
     pool.run(100 * 24 * HOUR, count=17 * 2, cpus=1)  # seventeen machines are full, 23 are whole
     pool.advance(4 * HOUR)
     assert {(poll.whole, poll.stopped) for poll in list(pool.polls())[1:]} == {(23, "whole")}
-    pool.run(100 * 24 * HOUR, count=8, cpus=1)  # four more: nineteen are
+    pool.run(100 * 24 * HOUR, count=8, cpus=1)  # four more: nineteen are whole
     pool.advance(2 * HOUR)
     before, _ = list(pool.polls())[-2:]
     assert (before.whole, before.stopped, len(before.drains)) == (19, "", 1)

@@ -1,4 +1,4 @@
-"""golden: the decisions of real condor_defrags, taken again on the ads that they saw."""
+"""golden: Poolbook repeats the decisions of condor_defrag on the recorded ads."""
 
 from __future__ import annotations
 
@@ -12,118 +12,122 @@ from poolbook.domain.defrag.drain_candidates import CandidateSlot, rank_of
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
 from poolbook.domain.state.defrag_state import Defrag, polled
 
-from .recorded import FOLDERS, Seen, asked, instant, policy_of, recorded
+from .recorded import FOLDERS, RecordedPoll, context_of, policy_of, questions_of, recorded_polls
 
 SECOND = 1_000_000
-REAL = Habits(exceeds_maxima=True, stops_at_long_intervals=True)
+HTCONDOR_HABITS = Habits(exceeds_maxima=True, stops_at_long_intervals=True)
 STOPPED = {
     "rate": "number to drain in next",
     "concurrent": "DEFRAG_MAX_CONCURRENT_DRAINING=",
     "whole": "DEFRAG_MAX_WHOLE_MACHINES=",
     "": "",
 }
-names = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+each_recording = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
 
-def decided(folder: Path, seen: Seen, last: int) -> Decision:
+def decide(folder: Path, recorded: RecordedPoll, last: int) -> Decision:
     policy = policy_of(folder)
     before = Before(last, DrainsBegun(0, 0))
-    return choose(policy, asked(policy), seen.slots, before, seen.real.at, instant(seen.real), REAL)
+    at, context = recorded.logged.at, context_of(recorded.logged)
+    return choose(policy, questions_of(policy), recorded.slots, before, at, context, HTCONDOR_HABITS)
 
 
-def decisions(folder: Path) -> list[tuple[Seen, Decision]]:
-    found, last = [], 0
-    for seen in recorded(folder):
-        found.append((seen, decided(folder, seen, last)))
-        last = seen.real.at
-    return found
+def decisions(folder: Path) -> list[tuple[RecordedPoll, Decision]]:
+    pairs, last = [], 0
+    for recorded in recorded_polls(folder):
+        pairs.append((recorded, decide(folder, recorded, last)))
+        last = recorded.logged.at
+    return pairs
 
 
-@names
-def test_the_machines_that_drain_and_those_that_are_whole_are_counted_alike(folder: Path) -> None:
-    for seen, ours in decisions(folder):
-        assert (set(ours.draining), set(ours.whole)) == (seen.real.draining, seen.real.whole)
+@each_recording
+def test_the_sets_of_draining_and_whole_machines_are_the_same(folder: Path) -> None:
+    for recorded, decision in decisions(folder):
+        assert (set(decision.draining), set(decision.whole)) == (recorded.logged.draining, recorded.logged.whole)
 
 
-@names
+@each_recording
 def test_a_poll_stops_for_the_same_reason(folder: Path) -> None:
-    for seen, ours in decisions(folder):
-        assert bool(ours.stopped) == bool(seen.real.stopped)
-        assert STOPPED[ours.stopped] in seen.real.stopped
+    for recorded, decision in decisions(folder):
+        assert bool(decision.stopped) == bool(recorded.logged.stopped)
+        assert STOPPED[decision.stopped] in recorded.logged.stopped
 
 
-@names
-def test_as_many_machines_are_looked_for(folder: Path) -> None:
-    for seen, ours in decisions(folder):
-        assert seen.real.wanted in (None, ours.wanted)
+@each_recording
+def test_a_poll_looks_for_the_same_number_of_machines(folder: Path) -> None:
+    for recorded, decision in decisions(folder):
+        assert recorded.logged.wanted in (None, decision.wanted)
 
 
-@names
+@each_recording
 def test_the_same_drains_are_canceled(folder: Path) -> None:
-    for seen, ours in decisions(folder):
-        assert sorted(one.seen.slot for one in ours.cancels) == sorted(seen.real.canceled)
+    for recorded, decision in decisions(folder):
+        assert sorted(cancel.seen.slot for cancel in decision.cancels) == sorted(recorded.logged.canceled)
 
 
-@names
-def test_the_same_machines_are_drained_or_others_of_the_same_rank(folder: Path) -> None:
-    rank = asked(policy_of(folder)).rank
-    for seen, ours in decisions(folder):
-        by_name = {one.slot: rank_of(one, rank, instant(seen.real)) for one in seen.slots}
-        assert [one.rank for one in ours.drains] == [by_name[slot] for slot in seen.real.drained]
+@each_recording
+def test_the_same_machines_are_drained_or_others_with_the_same_rank(folder: Path) -> None:
+    rank = questions_of(policy_of(folder)).rank
+    for recorded, decision in decisions(folder):
+        ranks = {slot.slot: rank_of(slot, rank, context_of(recorded.logged)) for slot in recorded.slots}
+        assert [drain.rank for drain in decision.drains] == [ranks[slot] for slot in recorded.logged.drained]
 
 
 def cost_of(age: int, slot: CandidateSlot) -> Cost | None:
-    """What an ad tells of drains, if it is one of those that the daemon asks."""
-    names = ("TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime")
-    if slot.ad.eval("SlotID") != 1 or not any(name in slot.ad for name in names):
+    """Return the cost of drains in a slot's ad, if condor_defrag reads that ad."""
+    each_recording = ("TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime")
+    if slot.ad.eval("SlotID") != 1 or not any(name in slot.ad for name in each_recording):
         return None
-    badput, unclaimed = (int(slot.ad.eval(name)) if name in slot.ad else 0 for name in names)
+    badput, unclaimed = (int(slot.ad.eval(name)) if name in slot.ad else 0 for name in each_recording)
     return Cost(age, badput, unclaimed, int(slot.ad.eval("TotalCpus")))
 
 
-@names
-def test_the_daemon_s_ad_is_the_same(folder: Path) -> None:
+@each_recording
+def test_the_daemon_ad_is_the_same(folder: Path) -> None:
     policy, defrag = policy_of(folder), Defrag()
-    for seen, ours in decisions(folder):
+    for recorded, decision in decisions(folder):
         costs = [
-            cost for age, one in zip(seen.ages, seen.slots, strict=True) if (cost := cost_of(age, one)) is not None
+            cost
+            for age, slot in zip(recorded.ages, recorded.slots, strict=True)
+            if (cost := cost_of(age, slot)) is not None
         ]
         event = DefragPolled(
-            seen.real.at * SECOND, "polled", "p", ours.wanted, len(ours.draining), len(ours.whole), 0, ours.stopped,
-            tuple(DefragDrain(slot, slot, 0.0, 0, 0, ()) for slot in seen.real.drained),
-            tuple(DefragCancel(slot, slot, ()) for slot in seen.real.canceled),
-            tuple(ours.draining - defrag.draining), tuple(defrag.draining - ours.draining),
-            tuple(ours.whole - defrag.whole), tuple(defrag.whole - ours.whole), averages(costs),
+            recorded.logged.at * SECOND, "polled", "p",
+            decision.wanted, len(decision.draining), len(decision.whole), 0, decision.stopped,
+            tuple(DefragDrain(slot, slot, 0.0, 0, 0, ()) for slot in recorded.logged.drained),
+            tuple(DefragCancel(slot, slot, ()) for slot in recorded.logged.canceled),
+            tuple(decision.draining - defrag.draining), tuple(defrag.draining - decision.draining),
+            tuple(decision.whole - defrag.whole), tuple(defrag.whole - decision.whole), averages(costs),
         )  # fmt: skip
         polled(defrag, event, policy.interval, policy.schedule.lower())
-        if seen.daemon is not None:
-            now = int(seen.daemon.eval("MyCurrentTime"))
-            defrag.since = int(seen.daemon.eval("DaemonStartTime")) * SECOND
-            mine = statistics(defrag, policy, now * SECOND)
-            same = set(mine) - {
+        if recorded.daemon is not None:
+            now = int(recorded.daemon.eval("MyCurrentTime"))
+            defrag.since = int(recorded.daemon.eval("DaemonStartTime")) * SECOND
+            statistics_ad = statistics(defrag, policy, now * SECOND)
+            compared_names = set(statistics_ad) - {
                 "DaemonLastReconfigTime",
                 "UpdateSequenceNumber",
                 "RecentDrainsList",
                 "RecentCancelsList",
             }
-            theirs = {name: seen.daemon.eval(name) for name in same}
-            assert {name: pytest.approx(mine[name], abs=1e-9) for name in same} == theirs
+            recorded_ad = {name: recorded.daemon.eval(name) for name in compared_names}
+            assert {name: pytest.approx(statistics_ad[name], abs=1e-9) for name in compared_names} == recorded_ad
 
 
-def test_the_recordings_have_what_they_are_for() -> None:
-    told = [one for folder in FOLDERS for one in decisions(folder)]
-    assert {ours.stopped for _, ours in told} >= {"", "concurrent", "whole"}
-    assert any(seen.real.canceled for seen, _ in told)
-    # Of two machines that may drain at once one drained already, and two more were drained.
-    assert any(len(ours.draining) + len(ours.drains) > 2 for _, ours in told)
+def test_the_recordings_contain_all_cases() -> None:
+    pairs = [pair for folder in FOLDERS for pair in decisions(folder)]
+    assert {decision.stopped for _, decision in pairs} >= {"", "concurrent", "whole"}
+    assert any(recorded.logged.canceled for recorded, _ in pairs)
+    # Two machines may drain at once; one drained already, and two more were drained.
+    assert any(len(decision.draining) + len(decision.drains) > 2 for _, decision in pairs)
 
 
-def test_the_first_poll_of_an_hour_has_what_is_for_the_hour() -> None:
+def test_the_first_poll_of_an_hour_drains_the_machines_of_the_hour() -> None:
     folder = next(folder for folder in FOLDERS if folder.name == "defrag-new-hour")
-    minutes = [(seen.real.at // 60 % 60, len(seen.real.drained)) for seen, _ in decisions(folder)]
+    minutes = [(recorded.logged.at // 60 % 60, len(recorded.logged.drained)) for recorded, _ in decisions(folder)]
     assert [minute for minute, drained in minutes if drained == 2] == [0]
     assert sum(drained for _, drained in minutes) == 2
 
 
-def test_the_rate_is_divided_as_the_daemon_s_log_says() -> None:
+def test_the_rate_is_split_as_in_the_daemon_s_log() -> None:
     assert [rates(360, 10), rates(720, 10), rates(2, 10)] == [(1, 0, 0), (2, 0, 0), (0, 2, 0)]
