@@ -72,16 +72,16 @@ def unknown(name: str) -> str:
 
 
 _FIRST = """\
-poolbook: runs HTCondor jobs, and writes every step to an append-only log
+poolbook: an HTCondor pool that records every state change in an append-only log
 
-usage: poolbook COMMAND [options]        poolbook help COMMAND shows more
+usage: poolbook COMMAND [options]        poolbook help COMMAND shows a command's options
 
 """
 _LAST = (
     "",
-    "Commands that use a pool take -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
-    "option says otherwise), sqlite:///file.db or postgresql://...; and -json where they print something. HTCondor's "
-    "own names are understood too: poolbook condor_q; by these alone there are "
+    "Commands that use a pool accept -log URL: a file name (default: POOLBOOK_LOG, or pool.db in the current folder), "
+    "sqlite:///file.db or postgresql://...; with -json they print JSON. HTCondor's names also work: poolbook condor_q. "
+    "Some commands only have HTCondor's name: "
     + ", ".join(map(tool_name, TOOLS))
     + ".",
     "",

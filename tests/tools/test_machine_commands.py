@@ -120,7 +120,7 @@ def test_what_slots_run_is_suspended_continued_and_vacated(call: Call, served: P
         (("drain", "a", "-resume", "-restart"), "-restart-on-completion conflicts with -resume-on-completion"),
         (("off", "a", "b"), "one machine at a time"),
         (("on", "a"), "this machine alone"),
-        (("reconfig", "-daemon", "startd"), "one process has all roles here"),
+        (("reconfig", "-daemon", "startd"), "one process has all roles"),
         (("reschedule", "a"), "this machine alone"),
     ],
 )

@@ -171,8 +171,8 @@ def test_what_exists_elsewhere_names_the_commands_that_have_it() -> None:
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("status", "only the current slots are kept; `poolbook why SLOT -at TIME` shows"),
-        ("history", "the history is kept as it is now alone; -constraint .* leaves the jobs that had ended by then"),
+        ("status", "only the current slots are stored; `poolbook why SLOT -at TIME` explains"),
+        ("history", "only the current history is stored; -constraint .* shows the jobs that had ended by a time"),
     ],
 )
 def test_an_instant_that_cannot_be_asked_for_is_refused_with_what_can(command: str, why: str) -> None:

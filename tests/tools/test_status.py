@@ -159,7 +159,7 @@ def test_a_name_that_is_not_there_is_a_refusal() -> None:
         ("status_available", r"unknown option -available \(near: -avail"),
         ("status_xx", "unknown option -xx"),
         ("status_nobatch", "unknown option -nobatch"),
-        ("status_subsystem", "-subsystem is not supported: name the kind"),
+        ("status_subsystem", "-subsystem is not supported: use -schedd"),
         ("status_compact_run", "-compact shows slots and cannot be combined with -run"),
     ],
 )

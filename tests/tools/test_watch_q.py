@@ -140,7 +140,7 @@ def test_it_prints_and_ends_as_the_real_one(
         (["-exit", "all,done,x"], 'exit_status must be an integer, but was "x"', 2),
         (["-clusters", "x"], "ERROR: -clusters takes numbers of clusters, not 'x'", 1),
         (["-files", "nosuch.log"], "File path does not exist", 0),
-        (["-color"], "-color is not supported: the table has no colours", 2),
+        (["-color"], "-color is not supported: the table has no colors", 2),
     ],
 )
 def test_what_makes_no_sense_is_refused(
