@@ -65,7 +65,7 @@ def test_it_is_told_worst_first_with_the_way_out_below(folder: Path, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("poolbook doctor: 1 problem, ") and lines[0].endswith(" in order")
     assert lines[1].split(maxsplit=2)[:2] == ["problem", "START"]
-    assert lines[2].strip() == "-> `poolbook config -verbose START` says which line does that"
+    assert lines[2].strip() == "-> `poolbook config -verbose START` shows the line that sets it"
     assert not any(line.startswith("  ok") for line in lines)
     main(["doctor"])
     assert sum(line.startswith("  ok") for line in capsys.readouterr().out.splitlines()) > 8
@@ -77,8 +77,8 @@ def test_it_is_told_worst_first_with_the_way_out_below(folder: Path, capsys: pyt
         ("START = (\n", 1, "configuration", "the configuration is not valid: "),
         ("NUM_SLOTS = many\n", 1, "configuration", "NUM_SLOTS"),
         ("include : /nonexistent.conf\n", 1, "configuration", "/nonexistent.conf"),
-        ("START = False\n", 1, "START", "no job ever starts"),
-        ("START = False && KeyboardIdle > 60\n", 1, "START", "no job ever starts"),
+        ("START = False\n", 1, "START", "so this machine never starts a job"),
+        ("START = False && KeyboardIdle > 60\n", 1, "START", "so this machine never starts a job"),
         ("STRAT = True\n", 0, "configuration", "STRAT"),
     ],
 )
@@ -133,7 +133,7 @@ def test_what_the_environment_sets_is_looked_at_without_a_file_as_a_pool_would_f
     monkeypatch.setenv("_CONDOR_START", "False")
     code, found = doctor()
     assert (code, [one["check"] for one in found]) == (1, ["environment", "START"])
-    assert "a pool here follows that without any file" in found[0]["words"]
+    assert "a pool here uses them without a configuration file" in found[0]["words"]
 
 
 def test_a_time_zone_that_is_misspelled_is_found(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_a_log_without_its_mark_is_found(folder: Path, doctor: Doctor) -> None:
     begun()
     (folder / "pool.db.head").unlink()
     code, (found,) = doctor()
-    assert (code, found["check"]) == (0, "log") and "no mark" in found["words"]
+    assert (code, found["check"]) == (0, "log") and "has no .head file" in found["words"]
 
 
 def test_a_server_that_does_not_answer_is_a_problem(
@@ -187,7 +187,7 @@ def test_jobs_that_are_held_and_jobs_that_fit_no_slot_are_found(doctor: Doctor) 
     begun(jobs=3, request_cpus="64")
     code, (unfit,) = doctor()
     assert (code, unfit["check"]) == (0, "jobs")
-    assert unfit["words"].startswith("no slot fits job 1.0, nor 2 more like it")
+    assert unfit["words"].startswith("no slot fits job 1.0, or 2 more like it")
     begun(jobs=2, hold="true")
     code, found = doctor()
     assert (code, [one["check"] for one in found]) == (0, ["jobs", "jobs"])
@@ -206,7 +206,7 @@ def test_who_writes_the_log_and_what_runs_beside_it_is_found(folder: Path, docto
     (folder / "pool.db.d" / "claims").mkdir(parents=True)
     (folder / "pool.db.d" / "claims" / "1.0-1").write_text("")
     code, (left,) = doctor()
-    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 job was started that")
+    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 started job is not managed")
     lock = WriterLock("pool.db")
     assert lock.take()
     try:

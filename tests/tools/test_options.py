@@ -211,7 +211,7 @@ def test_words_belong_to_their_option_or_to_none(
         (["-conztraint", "A"], r"unknown option -conztraint \(near: -constraint"),
         (["-to"], r"unknown option -to \(near: -totals\). `poolbook q -help` lists"),
         (["--help-me"], "unknown option --help-me"),
-        (["-reverse-analyze", "12"], "-reverse-analyze is not supported: ask `poolbook why JOB`"),
+        (["-reverse-analyze", "12"], "-reverse-analyze is not supported: `poolbook why JOB` explains"),
         (["-limit", "many"], "-limit takes a whole number from 1, not 'many'"),
         (["-wide:x"], "-wide takes a whole number"),
     ],

@@ -265,7 +265,7 @@ def _configuration(facts: DoctorFacts) -> Cases:
 def _environment(facts: DoctorFacts) -> Cases:
     settings = facts.settings
     if settings.environment:
-        effect = "that goes before every file" if settings.files else "a pool here follows that without any file"
+        effect = "these override all files" if settings.files else "a pool here uses them without a configuration file"
         yield "set", {"names": ", ".join(settings.environment), "effect": effect}
 
 
@@ -300,7 +300,7 @@ def _served(facts: DoctorFacts) -> Cases:
         yield "serves" if log.answers else "writes", {"holder": log.holder}
     elif log.claims:
         watched = f"{counted(log.claims, 'job continues', 'jobs continue')} without a pool"
-        alone = f"{counted(log.claims, 'job was', 'jobs were')} started that no pool manages"
+        alone = f"{counted(log.claims, 'started job is', 'started jobs are')} not managed by a pool"
         yield "gone", {"jobs": watched if log.supervised else alone}
     elif log.there and not log.imported:
         yield "none", {}
@@ -313,7 +313,7 @@ def _jobs(facts: DoctorFacts) -> Cases:
         job, reason = log.held
         yield "held", {"jobs": counted(held, "job is", "jobs are"), "job": job, "reason": reason}
     for row in log.unfit:
-        others = f", nor {row.jobs - 1} more like it" if row.jobs > 1 else ""
+        others = f", or {row.jobs - 1} more like it" if row.jobs > 1 else ""
         yield "unfit", {"job": row.job, "others": others, "slots": counted(row.slots, "slot was", "slots were")}
     if log.counts and not held and not log.unfit:
         run = counted(running, "job runs", "jobs run")
