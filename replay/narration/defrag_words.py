@@ -39,7 +39,7 @@ def chosen(
     """
     for place, drain in enumerate(poll.drains, 1):
         if poll.stimulus == began.stimulus and drain.machine == began.machine:
-            cost = f"{interval(drain.seconds * 1_000_000)} and {drain.badput:,} core-seconds were"
+            cost = f"{interval(drain.seconds * 1_000_000)} and {drain.badput:,} core-seconds"
             evidence = _evidence(drain.evidence, evaluations)
             facts = {"seen": poll_sentence(poll), "place": str(place), "candidates": str(poll.candidates), "cost": cost}
             return {**facts, "rank": f"{drain.rank:.12g}", **evidence}
@@ -62,4 +62,4 @@ def _evidence(positions: Sequence[int], evaluations: Mapping[int, e.EvaluationRe
 
 
 def _refused(reason: str) -> str:
-    return f", refused: {reason}" if reason else ""
+    return f", rejected: {reason}" if reason else ""

@@ -190,7 +190,7 @@ _EXPRESSION = re.compile(r" expression '.*'(?= evaluated to )")
 """What a schedd writes of a policy: the name before it says which."""
 _TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a condition
 _EVIDENCE = re.compile(r"<<(.*?)>>")
-_SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "none", "of", "the", "what"})
+_SMALL = frozenset({"a", "all", "every", "it", "its", "job", "jobs", "no", "none", "of", "the", "what"})
 LONGEST = 120  #: the longest text of one fact in a sentence without its evidence
 LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
 _KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends

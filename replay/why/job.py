@@ -195,7 +195,7 @@ def _is_deferred(job: OwnJob) -> Situation | None:
         return None
     facts = {"time": instant(time * SECOND, job.zone)}
     if sleep_end.until is None:
-        return Situation("job_idle", [job.now("time_missed", **facts)], "mend_time")
+        return Situation("job_idle", [job.now("time_missed", **facts)], "fix_time")
     facts["when"] = instant(sleep_end.until * SECOND, job.zone)
     return Situation("job_idle", [job.now("sleeps", **facts)], "wait_for_time")
 

@@ -96,7 +96,7 @@ def test_why_explains_the_drain_of_a_slot(pool: DefragPool) -> None:
     at = next(poll.at for poll in pool.polls() if poll.drains)
     answer = why(pool.log, "slot1@m1", at)
     assert any(
-        "The defragmentation drained its machine, Graceful: it was number 1 of 2 by DEFRAG_RANK (1), and" in text
+        "The defragmentation drained its machine, Graceful: it was number 1 of 2 by DEFRAG_RANK (1), with" in text
         for text in answer.texts
     )
     full = " ".join(sentence.full for sentence in answer.life)
@@ -114,7 +114,7 @@ def test_why_explains_the_cancellation_of_a_drain(pool: DefragPool) -> None:
 def test_why_explains_that_a_poll_drained_another_machine(pool: DefragPool) -> None:
     at = next(poll.at for poll in pool.polls() if poll.drains)
     text = " ".join(why(pool.log, "slot1@m2", at).texts)
-    assert "The defragmentation left its machine alone at " in text
+    assert "The defragmentation did not drain its machine at " in text
     assert "drained: m1 (rank 1)" in text
     with pytest.raises(UnknownThingError):
         why(pool.log, "slot1@m3", at)
@@ -127,7 +127,9 @@ def test_why_reports_the_last_poll_for_a_large_job_that_waits() -> None:
     pool.run(10, cpus=4, user="bob")
     pool.run(10, cpus=40, user="bob")
     pool.advance(70)
-    assert any("the defragmentation saw 0 draining and 0 whole machines" in text for text in why(pool.log, "2.0").texts)
+    assert any(
+        "the defragmentation found 0 draining and 0 whole machines" in text for text in why(pool.log, "2.0").texts
+    )
     assert not any("defragmentation" in text for text in why(pool.log, "3.0").texts)  # no machine is that large
 
 

@@ -184,7 +184,7 @@ def test_why_says_what_keeps_a_job_in_the_queue() -> None:
     pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
     pool.advance(5)
     found = [line.full for line in why_job(list(pool.log.read()), 1, 0).lines]
-    assert "It stays in the queue for as long as its LeaveJobInQueue is true: JobStatus == 4." in found
+    assert "It stays in the queue while its LeaveJobInQueue is true: JobStatus == 4." in found
     pool.act("remove", "1.0")
     assert not any("stays in the queue" in text for text in why_job(list(pool.log.read()), 1, 0).texts)
 

@@ -115,7 +115,7 @@ def test_why_tells_both_jobs_of_it() -> None:
     pool = contested("htcondor-25")
     pool.advance(1)
     said = ["\n".join(sentence.text for sentence in why(pool.log, job).life) for job in ("1.0", "5.0")]
-    assert "with slot1@h, which takes the resources of slot1_1@h, where job 1.0 ran" in said[0]
+    assert "with slot1@h and gave it the resources of slot1_1@h, where job 1.0 ran" in said[0]
     assert "with slot1@h, which takes the resources of slot1_2@h, slot1_1@h" in said[1]
 
 

@@ -44,9 +44,9 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_why_names_the_quota_that_keeps_a_job_waiting(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = said(capsys, "why", "1.1", "-verbose", "-log", log)
-    assert "the quota of the accounting group physics.hep was used up: its members may have 1 core, and had 1" in told
+    assert "the quota of the accounting group physics.hep was used up (1 of 1 core)" in told
     told = said(capsys, "why", "2.2", "-verbose", "-log", log)
-    assert "the quota of the accounting group physics was used up: its members may have 2 cores, and had 2" in told
+    assert "the quota of the accounting group physics was used up (2 of 2 cores)" in told
 
 
 def test_why_in_short_names_the_group_and_says_where_quotas_stand(log: str, capsys: pytest.CaptureFixture[str]) -> None:

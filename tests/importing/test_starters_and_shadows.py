@@ -143,6 +143,6 @@ def test_a_job_without_a_log_is_told_from_its_shadow_and_its_starter(tmp_path: P
     found = why(imported(tmp_path)[0], "1.1")
     assert found.texts[:2] == [
         "Job 1.1 completed at 2026-11-22 22:09:55, with code 3.",
-        "By its shadow it ended after 3 s on slot2@localhost, with code 3.",
+        "Its shadow logged that it ended after 3 s on slot2@localhost, with code 3.",
     ]
     assert [sentence.code for sentence in found.life] == ["started_there", "starter_saw_end", "shadow_saw_end"]

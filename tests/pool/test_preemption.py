@@ -88,7 +88,7 @@ def test_a_job_makes_way_for_one_that_the_slot_prefers_and_is_run_again(preferri
     assert "No such file" in (preferring.path / "seen.txt").read_text(), "the one was gone before the other began"
     assert numbers(preferring.path / "job.log")[:4] == ["000", "001", "004", "001"]
     assert numbers(preferring.path / "important.log") == ["000", "001", "005"]
-    assert "for job 2.0, waits for the slot of job 1.0: the slot's RANK prefers job 2.0 to the job that it has." in why
+    assert "for job 2.0, is waiting for the slot of job 1.0: the slot's RANK prefers job 2.0 to its current job." in why
     assert "sound" in preferring.call("verify")
 
 

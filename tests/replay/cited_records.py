@@ -93,12 +93,12 @@ RECORD_PATTERNS: Final = {
 }
 # A startd's or schedd's report about a slot: how the sentence begins -> what the record must say.
 REPORTED: Final = {
-    "An access point asked": r"{short}: Received ClaimId from schedd",
-    "Job {started} is started": r"{short}: State change: claim-activation protocol successful",
-    "Its starter's last word on job": r"{short}\[{ended}\]: Received final job ClassAd update",
+    "An access point requested the slot": r"{short}: Received ClaimId from schedd",
+    "The access point started job {started} on it": r"{short}: State change: claim-activation protocol successful",
+    "Its starter's final report on job": r"{short}\[{ended}\]: Received final job ClassAd update",
     "Its starter ended": _SCHEDD_GONE,
-    "The access point gave it back": r"RELEASE_CLAIM to startd {slot} |Match record \({slot} ",
-    "{user} holds it": r"{short}: Remote owner is {user}$",
+    "The access point released the claim": r"RELEASE_CLAIM to startd {slot} |Match record \({slot} ",
+    "{user} claimed it": r"{short}: Remote owner is {user}$",
 }
 
 
@@ -267,7 +267,7 @@ def record_pattern(name: str, sentence: Sentence) -> str | None:
     sentence_words = facts.get("words", "")
     facts["named"] = next(iter(re.findall(r"\d+\.\d+", facts.get("other", ""))), facts.get("job", ""))
     facts["started"] = facts["ended"] = next(iter(re.findall(r"\d+\.\d+", sentence_words)), "")
-    facts["user"] = sentence_words.partition(" holds it")[0]
+    facts["user"] = sentence_words.partition(" claimed it")[0]
     facts["cooled"] = (
         str(int(datetime.fromisoformat(facts["until"] + "+00:00").timestamp())) if sentence.code == "cools_down" else ""
     )

@@ -12,12 +12,12 @@ OPPOSITES = (
     ("began to drain", "drain was cancelled"),
     ("began to drain", "drain ended"),
     ("The startd suspended", "The startd continued"),
-    ("began to retire", "run on: "),
-    ("went to Backfill", "left Backfill"),
-    ("waits for it", "took over the slot"),
-    ("waits for it", "holds it from here on"),
-    ("Nothing is heard", "is heard again"),
-    ("was set apart", "is set apart for job"),
+    ("began to retire", " continue: "),
+    ("changed to Backfill", "left Backfill"),
+    ("is waiting for it", "took over the slot"),
+    ("is waiting for it", "claimed it."),
+    ("holder is silent", "reported again"),
+    ("was reserved for job", "no longer reserved for job"),
 )
 """Pairs of sentences that may not be in one short answer about a slot: the second undid the first."""
 EXPRESSION = re.compile(r"&&|\|\||[=!]=|[<>]=|=[?!]=|TARGET\.|MY\.")

@@ -84,7 +84,7 @@ def test_the_member_of_one_process_equals_that_in_the_members() -> None:
         (e.EvaluationRecorded(
             NOW, "evaluated", "hold-1", "PREEMPT", "KeyboardIdle < 60", "true", {"MY.KeyboardIdle": "7"}
          ),
-         "evidence         noted                                                 an expression of the owner's policy "
+         "evidence         noted                                                 an expression in the owner's policy "
          "was evaluated (PREEMPT = KeyboardIdle < 60 is true)"),
         (e.MachineConfigured(NOW, "reconfigured", "hold-1", "h", {"POLLING_INTERVAL": "10", "MATCH_TIMEOUT": ""}),
          "h                configured                                            the machine's configuration was read "
@@ -100,12 +100,12 @@ def test_the_member_of_one_process_equals_that_in_the_members() -> None:
          "(7,200 core-seconds)"),
         (e.ClaimMade(NOW, "claimed", "hold-1", "slot1@h", "c1", "bob@h", 2000, 0.0, "ap.h", "7.0", {}, 1800),
          "slot1@h          claimed                                               the access point claimed the slot "
-         "that it had been given (by bob@h, weight 2, of ap.h, for job 7.0, lease 30 min)"),
+         "it was matched with (by bob@h, weight 2, of ap.h, for job 7.0, lease 30 min)"),
         (e.ClaimQueued(NOW, "better_match", "hold-1", "slot1@h", "c1", "bob@h", 2.5, "ap.h", "7.0", {}),
-         "slot1@h          waited for                                            a better match for the slot came "
+         "slot1@h          waited for                                            a better match for the slot arrived "
          "(by bob@h, of ap.h, for job 7.0, rank 2.5)"),
         (e.ClaimFlagged(NOW, "evaluated", "hold-1", "slot1@h", "c1", ("irrevocable", "preempted"), "too loud", 21, 3),
-         "slot1@h          marked                                                an expression of the owner's policy "
+         "slot1@h          marked                                                an expression in the owner's policy "
          "was evaluated (irrevocable, preempted: too loud (code 21, subcode 3))"),
         (e.ClaimHolderSilent(NOW, "lease_over", "hold-1", "slot1@h", "c1", NOW + 60_000_000),
          "slot1@h          unheard                                               " + CAUSES["lease_over"]
@@ -117,14 +117,14 @@ def test_the_member_of_one_process_equals_that_in_the_members() -> None:
          "slot1@h          11           Claimed/Idle -> Claimed/Busy             a user asked for it to be held"),
         (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {},
                      code=3, user_cpu=1_500_000, system_cpu=500_000),
-         "1.0              complete     -> Completed                             it ended by itself "
+         "1.0              complete     -> Completed                             its program exited "
          "(exited, code 3, on slot1@h, CPU 2 s)"),
         (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {}, None, 9),
-         "1.0              complete     -> Completed                             it ended by itself "
+         "1.0              complete     -> Completed                             its program exited "
          "(exited, signal 9, on slot1@h)"),
         (e.PrioritiesUpdated(NOW, "accounted", "hold-1", {"alice@h": 0.5, "bob@h": 12.345678912}),
-         "accountant       updated                                               the priorities were brought up to "
-         "date (alice@h 0.5, bob@h 12.3457)"),
+         "accountant       updated                                               the priorities were updated "
+         "(alice@h 0.5, bob@h 12.3457)"),
         (e.QuotasAssigned(NOW, "negotiated", "hold-1", 30, (e.GroupQuota("<none>", 0, 30), e.GroupQuota("a", 1.5, 2))),
          "negotiator       quotas                                                a negotiation cycle was held "
          "(30 cores: <none> 0, a 1.5)"),

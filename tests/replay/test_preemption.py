@@ -86,31 +86,31 @@ BEGINNINGS = {
         "alice submitted job 1.0.",
         "The negotiator matched job 1.0 with slot1@h, which was free.",
         "Job 1.0 started on slot1@h.",
-        "bob@example.org, for job 2.0, waits for the slot of job 1.0: the slot's RANK prefers job 2.0 to the job that "
-        "it has.",
-        "The startd began to retire job 1.0: a better match for the slot came.",
-        "No one waits for the slot of job 1.0 any more",
-        "bob@example.org, for job 2.1, waits for the slot of job 1.0: the submitter of job 2.1 goes before the slot's",
-        "The processes of job 1.0 were told to end: the job's retirement time is over.",
+        "bob@example.org, for job 2.0, is waiting for the slot of job 1.0: the slot's RANK prefers job 2.0 to its "
+        "current job.",
+        "The startd began to retire job 1.0: a better match for the slot arrived.",
+        "No job is waiting for the slot of job 1.0 any more",
+        "bob@example.org, for job 2.1, is waiting for the slot of job 1.0: the submitter of job 2.1 has a better",
+        "The processes of job 1.0 were asked to exit: the job's retirement time is over.",
         "Job 1.0 was evicted from slot1@h after 58 s, with signal 15; it waits again.",
         "The negotiation cycle at 2027-01-15 08:",
     ],
     "2.0": [
         "bob submitted job 2.0, one of 2 jobs.",
         "The negotiator matched job 2.0 with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
-        "Job 2.0 waits until slot1@h is free of the job that it has.",
+        "Job 2.0 is waiting for the current job to leave slot1@h.",
         "bob put job 2.0 on hold (condor_hold).",
-        "Job 2.0 waits for slot1@h no longer",
+        "Job 2.0 is no longer waiting for slot1@h",
     ],
     "2.1": [
         "bob submitted job 2.1, one of 2 jobs.",
-        "The negotiator matched job 2.1 with slot1@h: the submitter of this job goes before alice@example.org",
-        "Job 2.1 waits until slot1@h is free of the job that it has.",
+        "The negotiator matched job 2.1 with slot1@h: the submitter of this job has a better priority than alice@",
+        "Job 2.1 is waiting for the current job to leave slot1@h.",
         "Job 2.1 started on slot1@h.",
     ],
     "slot1@h": [
-        "The negotiator matched it with job 2.1: the submitter of it goes before alice@example.org",
-        "bob@example.org, for job 2.1, waits for it.",
+        "The negotiator matched it with job 2.1: the submitter of it has a better priority than alice@example.org",
+        "bob@example.org, for job 2.1, is waiting for it.",
     ],
 }
 """The life of each job, and the beginning of a slot's: how the sentences begin."""

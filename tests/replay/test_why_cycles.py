@@ -21,20 +21,20 @@ def pool() -> Pool:
 
 REJECTIONS = [
     # in use
-    ("3.0", 606, "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not allow its preemption",
+    ("3.0", 606, "the slots that fit are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption",
      "; 11 claimed slots (dynamic ones included) match, but may not be preempted: PREEMPTION_REQUIREMENTS is not true "
-     "of 11; "),
-    ("3.8", 900, "what it fits on is in use, and prefers the jobs that it has",
-     "6 claimed slots (dynamic ones included) match, but may not be preempted: 3 prefer the jobs that they have, 3 are "
-     "used by its submitter; "),
-    ("1.0", 660, "what it fits on is in use, by its own submitter",
-     "preempted: 3 are used by a user with no worse priority, 8 are used by its submitter; "),
-    ("5.4", 1660, "what it fits on is in use, by users with no worse priority",
-     "preempted: PREEMPTION_REQUIREMENTS is not true of 3, 4 are used by a user with no worse priority, 4 are used "
-     "by its submitter; "),
+     "for 11; "),
+    ("3.8", 900, "the slots that fit are in use, and prefer their current jobs",
+     "6 claimed slots (dynamic ones included) match, but may not be preempted: 3 prefer their current jobs, 3 are "
+     "used by the same submitter; "),
+    ("1.0", 660, "the slots that fit are in use, by the same submitter",
+     "preempted: 3 are used by users whose priority is not worse, 8 are used by the same submitter; "),
+    ("5.4", 1660, "the slots that fit are in use, by users whose priority is not worse",
+     "preempted: PREEMPTION_REQUIREMENTS is not true for 3, 4 are used by users whose priority is not worse, 4 "
+     "are used by the same submitter; "),
     # limits
-    ("2.1", 60, "every slot that it fits on is in use",
-     "; alice@example.org, the only submitter, had 12 cores, which is all there are"),
+    ("2.1", 60, "all slots that fit are in use",
+     "; alice@example.org, the only submitter, had the whole pool (12 cores)"),
     # clauses
     ("6.0", 906,
      "no slot can run it: it asks for 87.9 GiB of memory; the largest slot has 8.0 GiB (request_memory)",
@@ -61,7 +61,7 @@ def test_why_names_what_keeps_a_job_waiting(pool: Pool, job: str, seconds: int, 
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ([], "every slot that it fits on is in use"),
+        ([], "all slots that fit are in use"),
         (["submit bob 4 seconds=900"], "the fair share of alice@example.org is used up"),
     ],
 )
@@ -83,7 +83,8 @@ MATCHES = [
     (
         "3.3",
         900,
-        "with slot4@a: the submitter of this job goes before alice@example.org. Its ranks: PREEMPTION_RANK 57",
+        "with slot4@a: the submitter of this job has a better priority than alice@example.org. Its ranks: "
+        "PREEMPTION_RANK 57",
     ),
 ]
 
@@ -113,8 +114,8 @@ def test_why_gives_the_cores_of_a_ceiling() -> None:
     pool.say("grant alice@example.org ceiling 2")
     pool.say("submit alice 3 seconds=100")
     short, cycle = _rejection(pool, "1.2")
-    assert short == "alice@example.org has as much as its ceiling allows."
-    assert "; alice@example.org may have no more than 2 cores, and had 2" in cycle
+    assert short == "alice@example.org has reached its ceiling."
+    assert "; the ceiling of alice@example.org was reached (2 of 2 cores)" in cycle
 
 
 def test_why_reports_that_preemption_is_not_considered() -> None:
@@ -123,8 +124,8 @@ def test_why_reports_that_preemption_is_not_considered() -> None:
     pool.say("submit alice 1 seconds=1000")
     pool.say("submit bob 1 seconds=100")
     short, cycle = _rejection(pool, "2.0")
-    assert short == "What it fits on is in use, and no job is preempted for it."
-    assert ": 1 is left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false" in cycle
+    assert short == "The slots that fit are in use, and preemption is turned off."
+    assert ": 1 is not preempted, because NEGOTIATOR_CONSIDER_PREEMPTION is false" in cycle
 
 
 def test_the_present_obstacle_is_evaluated_now() -> None:

@@ -204,9 +204,8 @@ def test_why_explains_what_a_schedd_repeats_after_losing_the_end_of_its_table(
     known_entries: Sequence[tuple[int, str, str]], repeated_entry: tuple[int, str, str], status: str, tmp_path: Path
 ) -> None:
     number, _, text = repeated_entry
-    explanation = (
-        f"The access point had forgotten that it was {status}: {BY_SCHEDD}, and lost the end of its job_queue.log."
-    )
+    lost = "and lost the end of its job_queue.log."
+    explanation = f"The access point lost the record that the job was {status}: {BY_SCHEDD}, {lost}"
     for second, schedd, is_explained in (
         ("22:47:06", SCHEDD_RESTARTED, bool(status)),
         ("22:47:06", SCHEDD, False),  # no daemon died
@@ -214,7 +213,7 @@ def test_why_explains_what_a_schedd_repeats_after_losing_the_end_of_its_table(
     ):
         folder = tmp_path / f"{second}-{len(schedd)}"
         _, *life = texts_of(pool(folder, RUN, schedd, event_log(*known_entries, (number, second, text))))
-        assert [sentence for sentence in life if "forgotten" in sentence] == [
+        assert [sentence for sentence in life if "lost the record" in sentence] == [
             f"{explanation} [EventLog:{last_entry_line(folder)}, SchedLog:6, SchedLog:8]"
         ] * is_explained
 
@@ -234,7 +233,7 @@ def test_why_of_a_waiting_job_reports_that_the_negotiator_died(tmp_path: Path) -
     answer, *_ = texts_of(imported(tmp_path)[0])
     assert answer.endswith(
         "The negotiator of localhost died between 2026-11-20 22:46:42 and 2026-11-20 22:47:30, when it started again. "
-        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` shows what fits it. Its records end at "
+        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` shows which slots fit. Its records end at "
         "2026-11-20 22:46:40."
     )
 
@@ -279,12 +278,12 @@ REAL_CASES = [
     (STATIC, "1.0", "13:26:30", "evicted from slot2@localhost: the starter of slot2@localhost died at 13:26:27 (sig",
      "StartLog:91"),
     (STATIC, "1.1", "13:26:42", "has been waiting (Idle) since 13:26:41. Its shadow died after 21 s: signal 9 (Killed)"
-     "; it went from", "SchedLog:154"),
+     "; the job left slot3", "SchedLog:154"),
     (STATIC, "3.0", "13:27:06", "The negotiator of localhost died between 13:26:54 and 13:27:02, when it started "
      "again.", "NegotiatorLog:629"),
     (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {DIED[STATIC].format('13:26:32')}; its log says: Job disco",
      "StartLog:137"),
-    (STATIC, "2.0", "13:27:30", f"Since 13:27:10 no shadow is connected to it. Its shadow lost the connection to "
+    (STATIC, "2.0", "13:27:30", f"No shadow has been connected to it since 13:27:10. Its shadow lost the connection to "
      f"slot1@localhost: {DIED[STATIC].format('13:26:20')}", "StartLog:137"),
     (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it started again.",
      "NegotiatorLog:3178"),
@@ -344,9 +343,8 @@ def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> N
     """The schedd also died in the second in which 13.0 began."""
     log, _ = recorded(DATA / "recordings" / "kill-schedd-again")
     killed = "the schedd of localhost died at {} (signal 9 (Killed))"
-    had_forgotten = (
-        f"The access point had forgotten that it was {{}}: {killed}, and lost the end of its job_queue.log. [bob-job"
-    )
+    had_forgotten = f"The access point lost the record that the job was {{}}: {killed}, "
+        "and lost the end of its job_queue.log. [bob-job"
     lost = f"Its shadow lost the connection to slot2@localhost: {killed}: Local schedd and job shadow died, schedd now"
     expected = {
         "13.0": [
@@ -368,7 +366,7 @@ def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> N
 
 def test_a_new_shadow_is_reported_before_it_finds_its_job() -> None:
     texts = real_answer(STATIC, "1.0")
-    reconnection = texts.index("Its shadow found it again on slot1@localhost. [alice-job.log:142]")
+    reconnection = texts.index("Its shadow reconnected to it on slot1@localhost. [alice-job.log:142]")
     assert texts[reconnection - 1] == "The access point started a shadow for it (pid 34590). [SchedLog:464]"
 
 

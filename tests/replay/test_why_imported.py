@@ -149,8 +149,8 @@ def test_a_jobs_life_is_told_from_all_records_of_its_pool() -> None:
     assert answer_texts(log_of(EVERYTHING), "1.0") == [
         "Job 1.0 completed at 2026-11-20 22:37:27, with code 3. Job 1.0 ended after 20 s on slot1@node, with code 3 "
         "(CPU 8 s, memory 1.6 MiB). [job.log:30] Job 1.0 was evicted once at 2026-11-20 22:36:57, because "
-        "the negotiator gave the slot to a user with a better priority. `poolbook why -verbose 1.0` tells the whole "
-        "life, with where each record stands.",
+        "the negotiator gave the slot to a user with a better priority. `poolbook why -verbose 1.0` shows the whole "
+        "history, with the position of each record.",
         "alice@pool submitted job 1.0 to access. [job.log:1]",
         "The negotiator rejected job 1.0 2 times from 2026-11-20 22:36:45 until 2026-11-20 22:36:46, most recently: "
         "no match found. "
@@ -196,7 +196,7 @@ ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
     ),
     "nobody says why": (
         [slot_transition(17, 94, "12", "Claimed/Busy", "Claimed/Idle", "Called deactivate_claim_job_done")],
-        "Job 1.0 has no records after 2026-11-20 22:36:57: what happened to it is unknown. "
+        "Job 1.0 has no records after 2026-11-20 22:36:57, so its current state is unknown. "
         "Its run on slot1@node ended after 10 s. [StartLog:94] Its",
         f"1 {UNTOLD}",
     ),
@@ -247,7 +247,7 @@ def test_a_job_only_in_the_history_is_explained_from_its_ad() -> None:
     log = log_of([_history(11, ad)])
     assert answer_texts(log, "7.2") == [
         "Job 7.2 was removed at 2026-11-20 22:37:40. eve removed job 7.2 (condor_rm) after 1 run. "
-        "[history:11] `poolbook why -verbose 7.2` tells the whole life, with where each record stands.",
+        "[history:11] `poolbook why -verbose 7.2` shows the whole history, with the position of each record.",
         "eve@pool submitted job 7.2. [history:11]",
         f"Job 7.2 started on {SLOT}. [history:11]",
         "eve removed job 7.2 (condor_rm) after 1 run. [history:11]",
@@ -289,7 +289,7 @@ def test_a_reused_number_means_the_last_job_unless_an_earlier_instant_is_request
     log = log_of([*EVERYTHING, *later_job])
     assert answer_texts(log, "1.0") == [
         "Job 1.0 was removed at 2026-11-21 00:00:10. alice removed job 1.0 (condor_rm). "
-        "[job.log:63] `poolbook why -verbose 1.0` tells the whole life, with where each record stands.",
+        "[job.log:63] `poolbook why -verbose 1.0` shows the whole history, with the position of each record.",
         "alice@pool submitted job 1.0 to access. [job.log:60]",
         "alice removed job 1.0 (condor_rm). [job.log:63]",
     ]
@@ -405,7 +405,7 @@ def test_a_reconnected_job_stays_on_its_slot() -> None:
         assert texts[0].startswith(
             f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:52. Job 1.0 was continued on {SLOT}. ["
         )
-        assert f"Its shadow found it again on {SLOT}. [job.log:12]" in texts
+        assert f"Its shadow reconnected to it on {SLOT}. [job.log:12]" in texts
         assert not [text for text in texts if " on ." in text or "on  " in text]
 
 
@@ -435,7 +435,7 @@ def test_a_checkpoint_exit_code_is_not_the_jobs_exit_code() -> None:
     answer, *life = answer_texts(recorded_log("one-25-l-transfer-checkpoint"), "4.1")
     assert "with code 0 (memory" in answer and "but" not in answer
     assert [text.partition(". [")[0] for text in life if "code 85" in text] == [
-        f"It wrote a checkpoint on slot1@localhost after {run_time}, and ended with code 85 to be started again"
+        f"It wrote a checkpoint on slot1@localhost after {run_time}, and exited with code 85 to be started again"
         for run_time in ("3 s", "6 s")
     ]
 
@@ -444,7 +444,7 @@ def test_a_cooling_job_is_reported_to_wait_until_its_cool_down_ends() -> None:
     log = recorded_log("fault-mixed-1")
     for job, until in (("2.0", "22:05:38"), ("3.0", "22:06:03")):
         answer, *life = answer_texts(log, job)
-        expected = f"It cools down until 2026-11-26 {until}: no negotiation cycle considers it before then."
+        expected = f"It is cooling down: no negotiation cycle considers it before 2026-11-26 {until}."
         assert expected in answer and "No record" not in answer
         assert any(text.startswith(expected) for text in life)
     assert (
@@ -481,7 +481,7 @@ def test_matches_used_by_similar_jobs_are_one_sentence_that_names_the_jobs() -> 
     rejected = daemon_report(24, 90, "rejected", source=NEGOTIATOR, user="alice@pool", words="no match found")
     texts = answer_texts(log_of([LOGGED[0], *matched, rejected, *OF_SLOT[:2], *activations]), "1.0")
     assert [text for text in texts if "gave" in text or "matched" in text] == [
-        f"The negotiator gave {SLOT} for jobs like this one, 9 times until 2026-11-20 22:37:08; jobs 5.0, 6.0 ran "
+        f"The negotiator matched {SLOT} with jobs like this one, 9 times until 2026-11-20 22:37:08; jobs 5.0, 6.0 ran "
         "there. [NegotiatorLog:18, NegotiatorLog:10, StartLog:300, StartLog:305]"
     ]
 
@@ -492,9 +492,12 @@ def test_a_match_used_by_a_similar_job_on_a_dynamic_slot_names_the_job() -> None
         slot_report(second, second, "activated", SLOT.replace("@", f"_{number}@"), job=job)
         for number, second, job in ((1, 24, "6.0"), (2, 21, "5.0"))
     ]
-    (text,) = [text for text in answer_texts(log_of([LOGGED[0], matched, *activations]), "1.0") if "gave" in text]
+    (text,) = [
+        text for text in answer_texts(log_of([LOGGED[0], matched, *activations]), "1.0") if "like this one" in text
+    ]
     assert (
-        text == f"The negotiator gave {SLOT} for jobs like this one; job 5.0 ran there. [NegotiatorLog:10, StartLog:21]"
+        text
+        == f"The negotiator matched {SLOT} with jobs like this one; job 5.0 ran there. [NegotiatorLog:10, StartLog:21]"
     )
 
 
@@ -502,7 +505,7 @@ def test_a_reused_shadow_takes_the_job_after_the_previous_one_ended() -> None:
     new_job = daemon_report(27, 60, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711", before="5.0")
     texts = answer_texts(log_of([*LOGGED[:4], *REPORTED[2:5], new_job]), "1.0")
     assert texts[-2] == (
-        f"The access point reused a shadow for it on {SLOT}: that of job 5.0 (pid 4711), which had ended. [SchedLog:60]"
+        f"The access point reused the shadow of job 5.0 (pid 4711), which had ended, for it on {SLOT}. [SchedLog:60]"
     )
 
 
@@ -553,12 +556,12 @@ RUN_ENDED = [
 BY_SLOT_ALONE: dict[str, tuple[list[e.Event], str]] = {
     "begun": (
         [*LATER_RUN],
-        "has been running on slot2@node since 2026-11-20 22:37:30. By the log of slot2@node it started there.",
+        "has been running on slot2@node since 2026-11-20 22:37:30. The log of slot2@node shows that it started there.",
     ),
     "over": (
         [*LATER_RUN, *RUN_ENDED],
-        "has no records after 2026-11-20 22:37:31: what happened to it is unknown. "
-        "By the log of slot2@node its run there ended",
+        "has no records after 2026-11-20 22:37:31, so its current state is unknown. "
+        "The log of slot2@node shows that its run there ended",
     ),
     "of another access point's user": (
         [slot_report(50, 200, "owner", "slot2@node", user="eve@pool"), *LATER_RUN[1:]],
@@ -588,14 +591,14 @@ def test_an_end_names_the_slot_of_the_last_run() -> None:
 def test_matches_without_a_recorded_run_are_one_sentence(times: int, expected: str) -> None:
     matched = [daemon_report(20 + index, 10 + index, "matched", source=NEGOTIATOR, slot=SLOT) for index in range(times)]
     (text,) = [text for text in answer_texts(log_of([LOGGED[0], *matched]), "1.0") if "matched" in text]
-    assert text.startswith(f"The negotiator matched it with {SLOT}{expected}; no record shows a run that followed. [")
+    assert text.startswith(f"The negotiator matched it with {SLOT}{expected}; no record shows a run after that. [")
 
 
 def test_a_real_match_used_by_another_job_names_that_job(tmp_path: Path) -> None:
     log, _ = recorded(TRACES / "13-deferral-crontab")
     texts = answer_texts(log, "23.0")
-    (text,) = [text for text in texts if "for jobs like this one" in text]
-    assert text.startswith("The negotiator gave slot4@localhost for jobs like this one; job 24.0 ran there. [")
+    (text,) = [text for text in texts if "with jobs like this one" in text]
+    assert text.startswith("The negotiator matched slot4@localhost with jobs like this one; job 24.0 ran there. [")
 
 
 def test_a_match_in_two_logs_leads_to_one_run() -> None:
@@ -626,13 +629,13 @@ def test_a_slot_is_explained_since_its_last_claim() -> None:
         "The slot became busy: the access point started a job on it; its log: claiming protocol successful "
         "(Claimed/Idle -> Claimed/Busy by "
         "transition 11). [StartLog:132] The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. "
-        "[NegotiatorLog:20] Its records end at 2026-11-20 22:36:57; `poolbook import` reads on where the files have "
-        "grown.",
+        "[NegotiatorLog:20] Its records end at 2026-11-20 22:36:57; `poolbook import` reads what the daemons have "
+        "written since.",
         "The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. [NegotiatorLog:20]",
-        "bob@pool holds it from here on. [StartLog:120]",
-        "The better match that waited took over the slot; its log: preempting claim exists (Preempting/Vacating -> "
+        "bob@pool claimed it. [StartLog:120]",
+        "The waiting better match took over the slot; its log: preempting claim exists (Preempting/Vacating -> "
         "Claimed/Idle by transition 23 (I)). [StartLog:121]",
-        "Job 2.0 is started on it. [StartLog:129]",
+        "The access point started job 2.0 on it. [StartLog:129]",
         "The slot became busy: the access point started a job on it; its log: claiming protocol successful "
         "(Claimed/Idle -> Claimed/Busy by "
         "transition 11). [StartLog:132]",
@@ -640,7 +643,7 @@ def test_a_slot_is_explained_since_its_last_claim() -> None:
     assert answer_texts(log, SLOT, 3) == [
         "Slot slot1@node has been Unclaimed/Idle since 2026-11-20 22:36:40. The slot became available for jobs: "
         "IS_OWNER is not true; its log: IS_OWNER is false (Owner/Idle -> Unclaimed/Idle by transition 1 (A)). "
-        "[StartLog:53] `poolbook why -verbose slot1@node` tells the whole life, with where each record stands.",
+        "[StartLog:53] `poolbook why -verbose slot1@node` shows the whole history, with the position of each record.",
         "The slot was created with machine node, as a static slot. [StartLog:41]",
         "The slot became available for jobs: IS_OWNER is not true; its log: IS_OWNER is false (Owner/Idle -> "
         "Unclaimed/Idle by transition 1 (A)). [StartLog:53]",
@@ -656,9 +659,9 @@ def test_a_long_claim_is_shortened_to_its_beginning_and_end() -> None:
             slot_transition(20 + number, 202 + 3 * number, "12", "Claimed/Busy", "Claimed/Idle"),
         ]
     _, *life = answer_texts(log_of([*OF_SLOT, *jobs]), SLOT)
-    assert life.pop(6) == "244 sentences between are left out: `poolbook log slot1@node` has all."
+    assert life.pop(6) == "244 sentences are omitted here; `poolbook log slot1@node` shows all."
     assert len(life) == 60
-    assert life[0] == "bob@pool holds it from here on. [StartLog:120]"
+    assert life[0] == "bob@pool claimed it. [StartLog:120]"
     assert life[-1].endswith("[StartLog:502]")
 
 
@@ -897,8 +900,8 @@ def test_a_run_only_in_the_slots_log_is_a_separate_run() -> None:
     _, *life = answer_texts(log, "3.8")
     assert [text.partition(" [")[0] for text in life[-3:]] == [
         "The negotiator matched job 3.8 with slot3@localhost.",
-        "By the log of slot3@localhost it started there.",
-        "By the log of slot3@localhost its run there ended after 5 s.",
+        "The log of slot3@localhost shows that it started there.",
+        "The log of slot3@localhost shows that its run there ended after 5 s.",
     ]
     assert not any(f"job {name} ran" in " ".join(answer_texts(log, name)) for name in ("3.8", "2.31", "3.40"))
 

@@ -11,7 +11,7 @@ from ..together import together
 
 EXPECTED = (
     "It would get slot1@h, but the job there has retirement time (MAXJOBRETIREMENTTIME) until 2027-01-15 08:10:00, and "
-    "the negotiator waits for that, as NEGOTIATOR_CONSIDER_EARLY_PREEMPTION is false."
+    "the negotiator does not preempt it earlier, because NEGOTIATOR_CONSIDER_EARLY_PREEMPTION is false."
 )
 
 

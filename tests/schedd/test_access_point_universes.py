@@ -131,7 +131,7 @@ def test_why_tells_what_a_job_waits_for_that_the_access_point_does_not_begin() -
     with Pool.open("memory:", config="START_SCHEDULER_UNIVERSE = false", user="alice") as pool:
         pool.submit({"executable": "/bin/sleep", "universe": "scheduler"})
         pool.advance(10)
-        words = "The access point runs it itself, when START_SCHEDULER_UNIVERSE is true of it, and its own Requirements"
+        words = "The access point runs it itself, once START_SCHEDULER_UNIVERSE is true for the job, and the job's"
         assert any(line.startswith(words) for line in pool.why("1.0"))
 
 

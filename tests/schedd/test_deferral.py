@@ -540,10 +540,10 @@ def test_why_tells_until_when_a_job_waits() -> None:
     with Pool.open(user="alice", behave=lambda launch: Behaviour(10)) as pool:
         pool.add_machine("node1", cpus=1)
         pool.submit({"executable": "/bin/x", "cron_minute": "5", "cron_prep_time": "60", "+ScheddInterval": "0"})
-        words = "It cannot be matched before 2027-01-15 08:04:00: it is to begin at 2027-01-15 08:05:00."
+        words = "It cannot be matched before 2027-01-15 08:04:00: it is to start at 2027-01-15 08:05:00."
         assert words in pool.why("1.0")
         pool.advance(270)
-        assert "Its process waits there for its time, 2027-01-15 08:05:00." in pool.why("1.0")
+        assert "Its starter waits there until 2027-01-15 08:05:00 to start the program." in pool.why("1.0")
         pool.submit({"executable": "/bin/x", "deferral_time": "QDate - 60"})
-        words = "It can no longer be matched: it was to begin at 2027-01-15 08:03:30, which is past."
+        words = "It can no longer be matched: it was to start at 2027-01-15 08:03:30, which is in the past."
         assert words in pool.why("2.0")

@@ -245,7 +245,7 @@ def test_a_submit_file_with_max_idle_has_a_factory() -> None:
         pool.submit("executable = /bin/x\narguments = $(item)\nmax_idle = 2\nqueue item from (\na\nb\nc\nd\n)")
         jobs = [(job["Args"], job["TotalSubmitProcs"], job["JobMaterializeMaxIdle"]) for job in pool.jobs()]
         assert jobs == [("a", 4, 2), ("b", 4, 2)]
-        assert pool.why("1.3")[0] == "Job 1.3 is still to be made by its cluster's factory."
+        assert pool.why("1.3")[0] == "Job 1.3 has not been created by its cluster's factory yet."
 
 
 def test_a_million_items_cost_ten_bytes_each_however_many_were_made() -> None:

@@ -171,7 +171,7 @@ def test_why_tells_which_transform_changed_what() -> None:
     exceeds(pool, *MEMORY)
     (said,) = [one.full for one in why_job(pool.log.read(), 1, 0).life if one.code == "changed_itself"]
     assert said == (
-        "Job 1.0 was changed by its transform RequestMemory instead of being held: RequestMemory = 2048 "
+        "The transform RequestMemory changed job 1.0 instead of a hold: RequestMemory = 2048 "
         "(before: 1024); evidence: TransformBody_RequestMemory = (VacateReasonCode == 21 || VacateReasonCode == 34) && "
         "VacateReasonSubCode == 102 was true, with MY.VacateReasonCode = 34, MY.VacateReasonSubCode = 102."
     )

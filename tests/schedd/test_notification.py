@@ -229,6 +229,6 @@ def test_why_tells_of_the_mails() -> None:
     engine.handle([s.MailHandled("mail", position, "the program is gone")])
     told = [one.full for one in why_job(engine.log.read(), 1, 0).life if "mail" in one.code]
     assert told == [
-        "A mail about job 1.0 to alice@example.org could not be sent: the program is gone: "
+        "The access point could not mail alice@example.org about job 1.0: the program is gone: "
         "[Condor] Condor Job 1.0 put on hold."
     ]

@@ -298,7 +298,7 @@ def test_jobs_that_differ_in_what_is_read_have_each_their_evidence() -> None:
          "Job 1.0 was put on hold: PeriodicHold became true (RequestMemory = 128, limit 100)"),
         ({"PeriodicHold": "true"}, {}, "Job 1.0 was put on hold: its periodic_hold became true: The job attribute"),
         ({"PeriodicVacate": "NumShadowStarts < 2"}, {},
-         "The processes of job 1.0 were told to end: its periodic_vacate became true; PeriodicVacate = NumShadowStart"),
+         "The processes of job 1.0 were asked to exit: its periodic_vacate became true; PeriodicVacate = NumShadow"),
         ({}, {"SYSTEM_PERIODIC_REMOVE_NAMES": "Big", "SYSTEM_PERIODIC_REMOVE_Big": "RequestMemory > 100"},
          "Job 1.0 was removed: SYSTEM_PERIODIC_REMOVE_Big became true (RequestMemory = 128, limit 100)"),
     ],

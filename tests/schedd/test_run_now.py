@@ -292,16 +292,16 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
     pool = crowded(immortal="1.0")
     pool.submit(RequestCpus="3")
     assert now(pool, "3.0", "1.0", "1.1") == ""
-    assert "Job 3.0 is to run immediately in place of what runs on slot1_1@h and slot1_2@h: alice asked" in told(
+    assert "Job 3.0 is to run immediately in place of the jobs on slot1_1@h and slot1_2@h: alice asked" in told(
         pool, "3.0"
     )
-    assert "set apart for job 3.0" in told(pool, "slot1_2@h", whole=True)
+    assert "reserved for job 3.0" in told(pool, "slot1_2@h", whole=True)
     pool.advance(30)
     assert "Running job 3.0 immediately failed: the jobs to be evicted did not" in told(pool, "3.0")
     assert now(pool, "2.1", "1.2", "1.3") == ""
     pool.advance(0)
     assert "The slots of the evicted jobs were combined into" in told(pool, "2.1")
-    assert "killed: alice asked for a job to run at once in place of others" in told(pool, "1.2")
+    assert "killed: alice asked for a job to run immediately in place of others" in told(pool, "1.2")
 
 
 # It has been given another slot meanwhile

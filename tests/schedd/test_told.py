@@ -34,14 +34,14 @@ def test_why_tells_which_transform_changed_a_job_and_what_was_before() -> None:
     pool = PolicyPool(POLICY)
     pool.submit()
     texts = why_job(pool.log.read(), 1, 0).texts
-    assert "The transform Memory changed job 1.0 as it was submitted: RequestMemory = 512 (was 128)." in texts
+    assert "The transform Memory changed job 1.0 at submission: RequestMemory = 512 (was 128)." in texts
 
 
 def test_why_tells_which_requirement_refused_a_cluster_and_what_it_read() -> None:
     pool = PolicyPool(POLICY)
     pool.submit(RequestCpus="64")
     told = (
-        "Cluster 1, which alice submitted, was refused by SUBMIT_REQUIREMENT_Cores for job 1.0: "
+        "The access point rejected cluster 1, which alice submitted, because of SUBMIT_REQUIREMENT_Cores and job 1.0: "
         "64 cores are too many.; RequestCpus <= 16 was not true (TARGET.RequestCpus = 64)."
     )
     assert why_cluster(pool.log, 1, None, pool.engine.zone).texts == [told]
