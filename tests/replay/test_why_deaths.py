@@ -343,8 +343,10 @@ def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> N
     """The schedd also died in the second in which 13.0 began."""
     log, _ = recorded(DATA / "recordings" / "kill-schedd-again")
     killed = "the schedd of localhost died at {} (signal 9 (Killed))"
-    had_forgotten = f"The access point lost the record that the job was {{}}: {killed}, "
+    had_forgotten = (
+        f"The access point lost the record that the job was {{}}: {killed}, "
         "and lost the end of its job_queue.log. [bob-job"
+    )
     lost = f"Its shadow lost the connection to slot2@localhost: {killed}: Local schedd and job shadow died, schedd now"
     expected = {
         "13.0": [
