@@ -16,7 +16,7 @@ from ...domain.negotiator.accounting import Standing, accounts_of, standings, te
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings
-from ...domain.startd.provisioning import reconfigured
+from ...domain.startd.provisioning import reconfiguration
 from ...domain.state.accounting_groups import group_names
 from ...domain.state.negotiators import as_one, negotiator_named, short
 from ...domain.state.state import State
@@ -210,7 +210,7 @@ class Machines:
         configuration = Configured(config, ignore_unenforced, stacklevel=4).read(
             {"Cpus": here.cpus, "Memory": here.memory}
         )
-        self._ask(reconfigured(self._engine.id("reconfigure"), present, slots, configuration, here))
+        self._ask(reconfiguration(self._engine.id("reconfigure"), present, slots, configuration, here))
         self._configure_sensors(configuration)
 
     def _configure_sensors(self, configuration: Configuration) -> None:

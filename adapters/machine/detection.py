@@ -13,8 +13,8 @@ from typing import Final
 from ...domain.config import Configuration, read
 from ...domain.events import Ad
 from ...domain.ports.stimuli import AddMachine, SlotPlan
-from ...domain.startd.custom_resources import inventories
-from ...domain.startd.provisioning import Equipment, ExecuteVolume, execute_directories, offer, with_attributes
+from ...domain.startd.custom_resources import inventory_commands
+from ...domain.startd.provisioning import Equipment, ExecuteVolume, execute_directories, machine_offer, with_attributes
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
@@ -103,7 +103,7 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
     volumes = {directory: volume(Path(directory)) for directory in named_folders.values()}
     if 0 not in named_folders:
         volumes = {"": volume(execute), **volumes}
-    inventory = {name: _run_inventory(name, command) for name, command in inventories(configuration).items()}
+    inventory = {name: _run_inventory(name, command) for name, command in inventory_commands(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
     system = {**system, **system_names(), **advertised(configuration), **runtimes(configuration)}
     return Equipment(resources["Cpus"], resources["Memory"], swap, volumes, system, inventory)
@@ -132,7 +132,7 @@ def missing_inventories(configuration: Configuration) -> list[str]:
     """Return a sentence for each HTCondor inventory program that is configured but not installed."""
     return [
         f"MACHINE_RESOURCE_INVENTORY_{name}: {program} is not installed: this machine offers no {name}"
-        for name, command in inventories(configuration).items()
+        for name, command in inventory_commands(configuration).items()
         if (program := command.split()[0]).endswith(f"/{_GPU_DISCOVERY}") and not Path(program).exists()
     ]
 
@@ -206,7 +206,7 @@ def machine(
     `static` equal slots (there may be more slots than cores). `attributes` override those of its slots' ads; for
     ``domains`` see ``system_ad``. Raise `ValueError` if the resources do not suffice for these slots."""
     described = _describe(resources, domains, max(resources["Cpus"], static))
-    joining = offer(id, name, plain(static) if configuration is None else configuration, described)
+    joining = machine_offer(id, name, plain(static) if configuration is None else configuration, described)
     if not attributes:
         return joining
     slots = tuple(SlotPlan(plan.name, plan.kind, with_attributes(plan.ad, attributes)) for plan in joining.slots)

@@ -17,7 +17,7 @@ from ...domain.decide import Refusal
 from ...domain.decide.pool_configuration import Load, followed
 from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
 from ...domain.ports import stimuli as s
-from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, reconfigured
+from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
 from ...domain.state.records import Machine, Slot
 from ..machine import containers
 from ..machine.detection import equipment, missing_inventories, plain, system_ad
@@ -106,7 +106,7 @@ class ExecutionPoint:
             going = " still, and leaves it when its jobs have gone" if machine.shutdown else " already"
             raise Refusal(f"machine {self.name} is in the pool{going}")
         configuration = self._configuration()
-        joins = offer(self.engine.id("machine"), self.name, configuration, self._equipment(configuration))
+        joins = machine_offer(self.engine.id("machine"), self.name, configuration, self._equipment(configuration))
         self._sense_by(configuration)
         self.engine.ask(joins)
         return _warnings(configuration)
@@ -144,7 +144,7 @@ class ExecutionPoint:
             return f"machine {self.name} is not in the pool: `poolbook on` brings it back"
         id = self.engine.id("reconfigure")
         try:
-            command = reconfigured(id, machine, self._slots(), configuration, self._equipment(configuration))
+            command = reconfiguration(id, machine, self._slots(), configuration, self._equipment(configuration))
         except SlotTypeError as error:
             return str(error)
         (answer,) = self.engine.handle([command])

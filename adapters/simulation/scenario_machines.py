@@ -18,7 +18,7 @@ from ...domain.decide.pool_configuration import followed
 from ...domain.events import Ad
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import AddMachine, ConfigurePool, Reconfigure
-from ...domain.startd.provisioning import Equipment, ExecuteVolume, offer, reconfigured
+from ...domain.startd.provisioning import Equipment, ExecuteVolume, machine_offer, reconfiguration
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.state import State
@@ -130,7 +130,7 @@ class ScenarioMachines:
     def joining(self, id: str, machine: ScenarioMachine) -> AddMachine:
         """Return the stimulus that adds the machine to the pool. Raise PlayError if its configuration is invalid."""
         try:
-            return offer(id, machine.name, self.configuration(machine), _equipment(machine))
+            return machine_offer(id, machine.name, self.configuration(machine), _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
 
@@ -140,7 +140,9 @@ class ScenarioMachines:
         machine, present_machine = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
-            return reconfigured(id, present_machine, present_machine.slots.values(), configuration, _equipment(machine))
+            return reconfiguration(
+                id, present_machine, present_machine.slots.values(), configuration, _equipment(machine)
+            )
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
 

@@ -1,11 +1,10 @@
-"""Deciding: what follows from what came in.
+"""Decide which events result from a stimulus.
 
-``decide(state, stimulus, now)`` returns the events that follow, by the rules of the module that the stimulus belongs
-to, or raises a ``Refusal`` that says why nothing does. Equal arguments give equal events: no clock, no I/O, no
-randomness, no order that depends on hashing. It works in place: each event is folded onto ``state`` as it is made,
-since the next step of the same decision reads what the step before left. Whoever cannot append the events throws the
-state away. Each module here is one subject; ``draft`` is the only place where an event is made legal, and ``stimuli``
-the list of what can come in.
+``decide(state, stimulus, now)`` returns the resulting events, or raises a ``Refusal`` with the reason. It calls the
+rule for this kind of stimulus. Equal arguments give equal events: there is no clock, no I/O, no randomness, and no
+order that depends on hashing. Each event is folded onto ``state`` when it is made, since the next step of the decision
+reads the changed state. A caller that cannot append the events must discard the state. ``decision.draft`` checks every
+event with the tables, and ``ports.stimuli`` lists all stimuli.
 """
 
 from ..decision.draft import Draft, Refusal, Tables

@@ -1,10 +1,9 @@
-"""What a pool does by itself, and when: ``next_deadline`` says when to look, ``due`` and ``following`` what to decide.
+"""The stimuli that a pool gives itself: ``next_deadline`` returns when, ``due`` and ``following`` yield which.
 
-Here the agendas of all roles come together, each planned by a module of its own subject: the timers (``timers``), the
-rounds of the machines' policies (``startd.round_schedule``), the passes over jobs' policies (``schedd.policy_times``),
-the jobs that stay behind their end (``schedd.leave_queue``) or cannot be matched yet (``schedd.sleeping_jobs``), the
-negotiation cycles (``negotiator.schedule``) and the polls of the defragmentation (``defrag.schedule``). What is yielded
-has no id yet.
+This module combines the agendas of all roles: the timers (``timers``), the policy evaluations of machines
+(``startd.evaluation_schedule``) and of jobs (``schedd.policy_times``), the completed jobs that stay in the queue
+(``schedd.leave_queue``), the jobs that cannot be matched yet (``schedd.sleeping_jobs``), the negotiation cycles
+(``negotiator.schedule``) and the polls of the defragmentation (``defrag.poll``). The stimuli have no id yet.
 """
 
 from __future__ import annotations
@@ -25,77 +24,77 @@ from ..schedd.leave_queue import StayingJobs
 from ..schedd.local_jobs import next_look
 from ..schedd.policy_times import PolicyPasses
 from ..schedd.sleeping_jobs import SleepingJobs
-from ..startd.round_schedule import RoundSchedule
+from ..startd.evaluation_schedule import EvaluationSchedule
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
 from .timers import next_timer
 
 
 class _LocalJobs(Struct):
-    """At which position of the log, and when, jobs of the local universe were let in last."""
+    """The log position and the instant at which jobs of the local universe were last considered."""
 
-    asked: tuple[int, int] = -1, 0
+    considered: tuple[int, int] = -1, 0
 
 
 def begin(moment: Moment[AccessPoint]) -> None:
-    """Plan everything for a state that was folded."""
+    """Plan the agendas for a state that was read from a log."""
     agendas = moment.state.agendas
     agendas.of(StayingJobs).begin(moment.state, moment.zone)
     agendas.of(PolicyPasses).begin(moment.state, moment.now)
 
 
 def note(draft: Draft[Any], stimulus: s.Stimulus) -> None:
-    """Take in a decision."""
+    """Update the agendas after a decision."""
     state, now, agendas = draft.state, draft.now, draft.state.agendas
     if isinstance(stimulus, s.LeaveQueue):
         agendas.of(StayingJobs).asked(draft, stimulus.jobs)
     elif isinstance(stimulus, s.EvaluateJobPolicies):
         agendas.of(PolicyPasses).asked(draft, stimulus)
     elif isinstance(stimulus, s.EvaluatePolicies):
-        agendas.of(RoundSchedule).held(stimulus.machines, now)
+        agendas.of(EvaluationSchedule).note_evaluations(stimulus.machines, now)
     elif isinstance(stimulus, s.Negotiate):
         cycle = next((event for event in draft.events if isinstance(event, CycleHeld)), None)
         agendas.of(CycleSchedules).held(state, stimulus.negotiator, now, cycle)
     if isinstance(state, AccessPoint):
         agendas.of(PolicyPasses).note(state, draft.events, now)
     if isinstance(state, ExecutionPoint):
-        agendas.of(RoundSchedule).note(state, draft.events)
+        agendas.of(EvaluationSchedule).note_events(state, draft.events)
 
 
 def note_appended(moment: Moment[Manager], began: int) -> None:
-    """Take in that what was decided at the instant ``began`` is in the log now."""
+    """Update the agendas after the decision that began at the instant ``began`` has been appended to the log."""
     moment.state.agendas.of(CycleSchedules).rest(moment.state, began, moment.now)
 
 
 def next_deadline(moment: Moment[Any]) -> int | None:
-    """Return the instant at which something is due by itself for a role that is in the state; None: nothing ever is,
-    unless something comes in."""
+    """Return the instant of the next stimulus that a role of the state gives itself; None if there will be none without
+    a stimulus from the world."""
     state, now, agendas = moment.state, moment.now, moment.state.agendas
-    found = [next_timer(state)]
+    deadlines = [next_timer(state)]
     if isinstance(state, AccessPoint):
-        found += [agendas.of(StayingJobs).next(), agendas.of(PolicyPasses).next(), _sleeping(moment).next()]
-        found += [next_look(state, now)] if moment.matching else []
+        deadlines += [agendas.of(StayingJobs).next(), agendas.of(PolicyPasses).next(), _sleeping(moment).next()]
+        deadlines += [next_look(state, now)] if moment.matching else []
     if isinstance(state, ExecutionPoint):
-        found.append(agendas.of(RoundSchedule).next(moment))
+        deadlines.append(agendas.of(EvaluationSchedule).next(moment))
     if isinstance(state, Manager) and moment.matching:
-        found += [agendas.of(CycleSchedules).next(state, now), next_poll(state)]
-    return min((at for at in found if at is not None), default=None)
+        deadlines += [agendas.of(CycleSchedules).next(state, now), next_poll(state)]
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
-def due(moment: Moment[Any], came: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
-    """Yield what is due by now, as the pool has waited until now and ``came`` has come in from the world; what
-    ``following`` yields comes behind it."""
-    state, rounds = moment.state, moment.state.agendas.of(RoundSchedule)
-    found: list[s.Stimulus] = [*timers_due(moment)]
-    machines = rounds.due(moment) if isinstance(state, ExecutionPoint) else ()
+def due(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
+    """Yield the stimuli that are due now. The pool has waited until now, and the world has given it the stimuli
+    ``received``. The caller decides all of them before those that ``following`` yields."""
+    state, evaluations = moment.state, moment.state.agendas.of(EvaluationSchedule)
+    stimuli: list[s.Stimulus] = [*timers_due(moment)]
+    machines = evaluations.due(moment) if isinstance(state, ExecutionPoint) else ()
     if machines:
-        found.append(s.EvaluatePolicies("", machines))
+        stimuli.append(s.EvaluatePolicies("", machines))
     if isinstance(state, AccessPoint):
-        found += _due_of_jobs(moment)
-    rounds.wait_is_over(moment, woken=bool(came or found))
-    yield from found
+        stimuli += _due_for_jobs(moment)
+    evaluations.end_wait(moment, woken=bool(received or stimuli))
+    yield from stimuli
 
 
-def _due_of_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
+def _due_for_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     agendas, now = moment.state.agendas, moment.now
     staying = agendas.of(StayingJobs).due(now)
     if staying:
@@ -109,20 +108,22 @@ def _due_of_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
 
 
 def timers_due(moment: Moment[LogState]) -> Iterator[s.Stimulus]:
-    """Yield the same of timers alone."""
+    """Yield the stimulus for the timers that are due now, if any."""
     first = next_timer(moment.state)
     if first is not None and first <= moment.now:
         yield s.FireTimers("")
 
 
 def following(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulus]:
-    """Yield what follows at once behind these: rounds that are due only because of them, a poll, cycles, and what the
-    access point does with matches. Whoever asks for the next has decided the last."""
+    """Yield the stimuli that follow ``stimuli`` immediately: policy evaluations that are due only because of them, a
+    poll, cycles, and the claiming of matches. The caller must decide each before it takes the next."""
     state, now = moment.state, moment.now
     holds_jobs = isinstance(state, AccessPoint)
     if holds_jobs and any(isinstance(stimulus, s.ConfigurePool) for stimulus in stimuli):
         yield from schedules_again(moment)
-    machines = state.agendas.of(RoundSchedule).due_at_once(moment) if isinstance(state, ExecutionPoint) else ()
+    machines = (
+        state.agendas.of(EvaluationSchedule).due_after_stimulus(moment) if isinstance(state, ExecutionPoint) else ()
+    )
     if machines:
         yield s.EvaluatePolicies("", machines)
     if not moment.matching or not state.name:
@@ -136,19 +137,19 @@ def following(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.
             yield s.Negotiate("", negotiator)
     if holds_jobs and (state.matches or state.claim_ready or _local_jobs_are_due(state, now)):
         yield s.ClaimMatches("")
-        state.agendas.of(_LocalJobs).asked = state.position, now
+        state.agendas.of(_LocalJobs).considered = state.position, now
 
 
 def schedules_again(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
-    """Yield the reading of the schedules of all jobs that wait by one: HTCondor's schedd does so when it starts, and
-    when it reads its configuration again."""
+    """Yield the stimulus to compute the start times of all scheduled jobs (crontab) again. HTCondor's schedd does so
+    when it starts and when it is reconfigured."""
     jobs = _sleeping(moment).scheduled(moment.state)
     if jobs:
         yield s.ScheduleJobs("", jobs, again=True)
 
 
 def follows_by_itself(moment: Moment[State]) -> bool:
-    """Return True if something follows now though nothing came in: a poll, a cycle, or jobs of the local universe."""
+    """Return True if ``following`` yields a stimulus without one from the world: a poll, a cycle, or a local job."""
     state, now = moment.state, moment.now
     if not moment.matching:
         return False
@@ -158,24 +159,24 @@ def follows_by_itself(moment: Moment[State]) -> bool:
 
 
 def waits_for_cycle(moment: Moment[State]) -> bool:
-    """Return True if a cycle that may help is still to come."""
+    """Return True if a cycle that may match jobs is still to come."""
     _sleeping(moment)
     return moment.state.agendas.of(CycleSchedules).wait_for_cycle(moment.state)
 
 
 def is_busy(moment: Moment[State]) -> bool:
-    """Return True if jobs run, cool down or are about to run, mails are on their way, or slots measure how fast they
-    are, as jobs that wait may get them next; or if a cycle that may help is still to come."""
+    """Return True if jobs run, cool down or are about to run, mails are being sent, slots run benchmarks, or a cycle
+    that may match jobs is still to come."""
     state = moment.state
     if state.activations or state.reserved or state.mails or state.cooling:
         return True
-    if any(one.state_activity == BENCHMARKING for one in state.slots.values()):
+    if any(slot.state_activity == BENCHMARKING for slot in state.slots.values()):
         return True
     return moment.matching and (waits_for_cycle(moment) or state.agendas.of(SleepingJobs).next() is not None)
 
 
 def _sleeping(moment: Moment[AccessPoint]) -> SleepingJobs:
-    """See which jobs cannot be matched yet, and tell the negotiators that are in the same state."""
+    """Return the jobs that cannot be matched yet, updated, and report them to the negotiators in the same state."""
     state = moment.state
     sleeping, cycles = state.agendas.of(SleepingJobs), state.agendas.of(CycleSchedules)
     woke = sleeping.follow(moment)
@@ -187,13 +188,13 @@ def _sleeping(moment: Moment[AccessPoint]) -> SleepingJobs:
 
 
 def _poll_is_due(state: Manager, now: int) -> bool:
-    """Return whether the defragmentation is to look at the pool."""
-    first = next_poll(state)
-    return first is not None and first <= now
+    """Return True if a poll of the defragmentation is due."""
+    poll = next_poll(state)
+    return poll is not None and poll <= now
 
 
 def _local_jobs_are_due(state: AccessPoint, now: int) -> bool:
-    """Return whether jobs of the local universe, which need no cycle, may be to be started: whether any waits, and
-    was not found kept already as of this instant."""
+    """Return True if jobs of the local universe, which need no cycle, may be able to start: one is idle, and they have
+    not been considered yet in this state at this instant."""
     waits = state.idle_local > state.agendas.of(SleepingJobs).asleep_local
-    return waits and state.agendas.of(_LocalJobs).asked != (state.position, now) and not paused(state, now)
+    return waits and state.agendas.of(_LocalJobs).considered != (state.position, now) and not paused(state, now)

@@ -1,4 +1,4 @@
-"""Which rule decides what: one row for each kind of stimulus."""
+"""Decide a stimulus with the rule for its kind."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ..schedd import (
     periodic_policy,
     run_now,
 )
-from ..startd import backfill, draining, machines, policy_rounds, shutdown, vacating
+from ..startd import backfill, draining, machines, periodic_evaluation, shutdown, vacating
 from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import AccessPoint, ExecutionPoint, LogState, State
 from . import agenda, founding, timers
 from .delivery import SLOT_MESSAGES, InOneLog
 
-# Rules that take long to load, and that not every command or pool needs.
+# These rules take long to import, and many commands do not need them.
 
 
 def _configure_pool(draft: Draft[State], stimulus: s.ConfigurePool) -> None:
@@ -65,7 +65,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.RemoveMachine: machines.remove_machine,
     s.Reconfigure: machines.reconfigure,
     s.ConfigurePool: _configure_pool,
-    s.Drain: draining.drain,
+    s.Drain: draining.drain_machine,
     s.CancelDrain: draining.cancel_drain,
     s.ShutDown: shutdown.shut_down,
     s.Submit: _submit,
@@ -79,10 +79,10 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.SuspendClaim: vacating.suspend_slot,
     s.ContinueClaim: vacating.continue_slot,
     **SLOT_MESSAGES,
-    s.EvaluatePolicies: policy_rounds.evaluate_policies,
-    s.BackfillRunning: backfill.client_running,
-    s.BackfillEnded: backfill.client_ended,
-    s.BenchmarksDone: policy_rounds.benchmarks_done,
+    s.EvaluatePolicies: periodic_evaluation.evaluate_policies,
+    s.BackfillRunning: backfill.record_client_start,
+    s.BackfillEnded: backfill.record_client_end,
+    s.BenchmarksDone: periodic_evaluation.end_benchmarks,
     s.Negotiate: _negotiate,
     s.Defragment: _defragment,
     s.ClaimMatches: claims.claim_all,
@@ -98,7 +98,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.EvaluateJobPolicies: periodic_policy.evaluate_job_policies,
 }
 _WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
-"""The stimuli that say nothing but that it is time."""
+"""The stimuli without fields, which their rules do not take as an argument."""
 _IN_ONE_LOG = InOneLog()
 
 
@@ -112,21 +112,20 @@ def decide(
     caches: Caches | None = None,
     fabric: Fabric[Draft[Any]] = _IN_ONE_LOG,
 ) -> list[Event]:
-    """Decide what follows from `stimulus` at the instant `now`, in microseconds, and change `state` in place.
+    """Return the events that result from `stimulus` at the instant `now` (in microseconds).
 
-    Return the events, which are folded onto `state` already: throw it away, with its `caches`, if they cannot be
-    appended. `sense` gives the readings of a machine at this instant, `zone` is that of its local times (ClockMin).
-    `caches` has what was computed of `state` before; without it, nothing is. `fabric` carries messages to roles that
-    are not in `state`.
+    The events are folded onto `state` already. If they cannot be appended, discard it and its `caches`. `sense` returns
+    a machine's sensor readings at this instant, and `zone` is the time zone of local times (ClockMin). `caches` has
+    values that were computed from `state` before. `fabric` carries messages to roles that are not in `state`.
 
-    A command whose id was answered before is not decided again: the answer stands in ``state.answers``.
+    A command that was answered before is not decided again; its answer is in ``state.answers``.
 
-    :raises Refusal: nothing follows, and why
-    :raises NotAllowed: a change that no row of the tables allows; the state may have been changed
+    :raises Refusal: the stimulus is rejected, with the reason
+    :raises NotAllowed: the tables do not allow a transition; the state may have been changed
     """
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
-    # A command's user pays for what it makes the pool evaluate, of jobs of others, too.
+    # The user of a command is charged for all evaluations that it causes, including those of other users' jobs.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
     draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
     rule = _RULES[type(stimulus)]
@@ -139,7 +138,7 @@ def decide(
 
 
 def settle(draft: Draft[Any]) -> None:
-    """Do what follows from a decision for each role that is in the draft's state, whatever was decided."""
+    """Complete a decision with the steps that each role of the draft's state takes after any decision."""
     state = draft.state
     if isinstance(state, AccessPoint):
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
@@ -150,8 +149,7 @@ def settle(draft: Draft[Any]) -> None:
             notification.notify(draft)
         if state.factories:
             factories.materialize(draft)
-    # Else nothing was freed, and nothing is to be told.
-    freed = isinstance(state, ExecutionPoint) and any(isinstance(e, SlotEvent | BackfillExited) for e in draft.events)
-    if freed:
-        shutdown.finish(draft)
-        policy_rounds.publish(draft)
+    slot_kinds = SlotEvent | BackfillExited
+    if isinstance(state, ExecutionPoint) and any(isinstance(event, slot_kinds) for event in draft.events):
+        shutdown.finish_drains_and_shutdowns(draft)
+        periodic_evaluation.publish_changed_slots(draft)

@@ -1,7 +1,7 @@
-"""Deliver what one role of the pool sends another, within the decision: the only place that knows who receives what.
+"""Deliver messages between the roles of a pool within a decision. Only this module knows the receivers.
 
-The message is an argument of the receiver's rule, and its answer what the rule returns. In one log the receiver's
-events follow the sender's in the same append, and imply the message. So no event says that one was sent.
+The receiver's rule takes the message as an argument and returns the answer. In one log, the receiver's events follow
+the sender's in the same append and imply the message, so that no event needs to record it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
     s.ActivateClaim: activating.activate_claim,
     s.DeactivateClaim: activating.deactivate_claim,
     s.ReleaseClaim: activating.release_claim,
-    s.StarterReported: activating.starter_reported,
-    s.StarterGone: activating.starter_gone,
-    s.HolderSilent: leases.holder_silent,
-    s.HolderHeard: leases.holder_heard,
+    s.StarterReported: activating.handle_starter_report,
+    s.StarterGone: activating.handle_starter_end,
+    s.HolderSilent: leases.record_holder_silence,
+    s.HolderHeard: leases.record_holder_message,
 }
-"""What a slot hears of a claim: from the pool's own roles, or as a stimulus from outside."""
+"""The rules for messages about a slot's claim, which come from the pool's own roles or as stimuli from outside."""
 
 
 def _open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
     return first_factor(draft.state, message.submitter, message.negotiator)
 
 
-def _tell_likeness(draft: Draft[Manager], message: m.TellLikeness) -> SignificantAttributes:
+def _significant_attributes(draft: Draft[Manager], message: m.TellLikeness) -> SignificantAttributes:
     return significance(draft.state, draft.caches)
 
 
@@ -47,20 +47,20 @@ RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
     AccessPoint: {m.JobPaused: claims.job_paused, m.HoldJob: claims.hold_job},
     ExecutionPoint: {
         **SLOT_MESSAGES,
-        s.RequestClaim: claiming.answer_request,
+        s.RequestClaim: claiming.answer_claim_request,
         m.ShowSlot: claiming.show_slot,
         m.ShowAd: slot_policy.show_ad,
         m.DropMatch: claiming.drop_match,
         m.VacateClaim: vacating.vacate_claim,
         m.PauseJob: vacating.pause_job,
-        m.EndJob: activating.end_job,
+        m.EndJob: activating.record_job_end,
         m.ShowHost: machines.show_host,
-        m.SensorsSay: updates.sensors_say,
+        m.SensorsSay: updates.any_sensor_reports,
         m.PublishReadings: updates.publish_for_cycle,
         m.BeginDrain: draining.drain_to_defragment,
         m.EndDrain: draining.cancel_to_defragment,
     },
-    Manager: {m.TellLikeness: _tell_likeness, m.OpenAccount: _open_account},
+    Manager: {m.TellLikeness: _significant_attributes, m.OpenAccount: _open_account},
 }
 """The rules by which each role receives messages."""
 _RECEIVED: Final = {kind: (role, rule) for role, rules in RECEIVERS.items() for kind, rule in rules.items()}
@@ -72,15 +72,15 @@ def receiver_of(message: m.Message[Any] | s.SlotMessage) -> type[LogState]:
 
 
 def receive(draft: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
-    """Decide on a message in a draft of its receiver; return the answer."""
+    """Decide a message in a draft of its receiver, and return the answer."""
     return _RECEIVED[type(message)][1](draft, message)
 
 
 class InOneLog:
-    """The fabric between roles that are in one state, with one log: receivers decide in the sender's draft."""
+    """The fabric between roles that share one state and one log: receivers decide in the sender's draft."""
 
     def deliver(self, sender: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
         return receive(sender, message)
 
     def conclude(self, sender: Draft[Any]) -> None:
-        """All roles have folded all events already."""
+        """Do nothing: all roles have folded all events already."""

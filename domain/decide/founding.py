@@ -1,4 +1,4 @@
-"""Begin a log: the pool's name, dialect and settings are its first event."""
+"""Begin a log. Its first event has the pool's name, dialect and settings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..state_machines import DIALECTS
 
 def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
     if stimulus.dialect not in DIALECTS:
-        raise Refusal(f"{stimulus.dialect} is no dialect; there are {', '.join(DIALECTS)}")
+        raise Refusal(f"{stimulus.dialect} is not a dialect; use {', '.join(DIALECTS)}")
     try:
-        in_force = settings(stimulus.settings)
+        effective = settings(stimulus.settings)
     except ValueError as error:
         raise Refusal(str(error)) from None
-    if words := wrong(in_force):
-        raise Refusal(words)
+    if problem := wrong(effective):
+        raise Refusal(problem)
     names = stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version
-    draft.emit(PoolFounded(*draft.why("founded"), *names, in_force, stimulus.log))
+    draft.emit(PoolFounded(*draft.why("founded"), *names, effective, stimulus.log))

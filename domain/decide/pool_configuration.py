@@ -1,6 +1,5 @@
-"""What a pool follows of its configuration: what its negotiator reads, what submissions to it go by, the domain of
-its users, and how it is defragmented. It is in the log (``PoolConfigured``), so that it counts for whoever submits,
-from wherever."""
+"""The settings that a pool takes from its configuration: those of the negotiator, of submissions, of the users'
+domains, and of the defragmentation. They are in the log (``PoolConfigured``), so they apply to all clients."""
 
 from __future__ import annotations
 
@@ -21,74 +20,71 @@ from ..state.pool_settings import DOMAINS, NOTHING, SETTINGS, SUBMISSION, SUBMIT
 from ..state.state import State
 from ..submit.submit_context import NAMES as TEMPLATE_NAMES
 
-# The negotiator's configuration: what is in force from now on.
-#
-# A pool goes by what its configuration sets; where that says nothing, by what was given when the log was begun, and
-# else by the defaults. What the log has is always what is in force, so that a cycle can be taken again.
+# A setting has its value from the configuration, or else from the beginning of the log, or else its default. The log
+# always has the effective values, so that a cycle can be repeated.
 
-FOLLOWED: Final = ("NEGOTIATOR_INTERVAL",)
-"""The times among a pool's settings that the negotiator's configuration may set. The others are execution points'."""
+CONFIGURABLE_TIMES: Final = ("NEGOTIATOR_INTERVAL",)
+"""The pool's times that the configuration may set; the others belong to execution points."""
 
 
 def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
-    """The pool's configuration was read: what it sets is in force, and nothing that it set before and does no more.
+    """Apply a pool's configuration. Settings that it no longer has return to their earlier values.
 
-    :raises Refusal: a setting that there is not, or a value that cannot be
+    :raises Refusal: a setting is unknown or its value is invalid
     """
     changes = _changes(draft.state, stimulus.settings)
     if not changes:
         return
     if any(own_part(name)[1] == "PRIORITY_HALFLIFE" for name in changes):
         for negotiator in ("", *draft.state.accounted):
-            _account(draft, negotiator)
+            _record_priorities(draft, negotiator)
     draft.emit(PoolConfigured(*draft.why("reconfigured"), changes))
 
 
 def _changes(state: State, configured: Ad) -> Ad:
-    """The settings that become others, with their texts; empty: the default."""
+    """Return the settings that change, with their new values; an empty value means the default."""
     try:
         settings(configured)
     except ValueError as error:
         raise Refusal(str(error)) from None
     for name in configured:
-        if name == SUPER_USERS or (name in SETTINGS and name not in FOLLOWED):
-            raise Refusal(f"{name} is no setting of the negotiator's: give it when the log is begun (-set)")
-    wanted = {**state.founded, **configured}
-    texts = {name: wanted.get(name, "") for name in (*wanted, *state.settings)}
-    if words := wrong(wanted):
-        raise Refusal(words)
+        if name == SUPER_USERS or (name in SETTINGS and name not in CONFIGURABLE_TIMES):
+            raise Refusal(f"{name} is not a setting of the negotiator: set it when you create the log (-set)")
+    new = {**state.founded, **configured}
+    texts = {name: new.get(name, "") for name in (*new, *state.settings)}
+    if problem := wrong(new):
+        raise Refusal(problem)
     return {name: text for name, text in texts.items() if text != state.settings.get(name, "")}
 
 
-def _account(draft: Draft[State], negotiator: str) -> None:
-    """Write down all priorities of an accounting as of now: who has been left out of updates has aged by the half-life
-    that was in force."""
+def _record_priorities(draft: Draft[State], negotiator: str) -> None:
+    """Record all current priorities of an accounting, since they decayed with the old half-life until now."""
     state = draft.state
     halflife = terms_of(state.settings, negotiator).halflife
     accounted = state.accounted[negotiator] if negotiator else state.priorities_updated_at
-    found = {}
-    for name, one in accounts_of(state.submitters, negotiator).items():
-        real = updated(one, accounted, draft.now, halflife)
-        if real != one.priority or one.used(draft.now) != one.usage_accounted:
-            found[name] = real
-    if found:
-        draft.emit(PrioritiesUpdated(*draft.why("accounted"), found, negotiator))
+    priorities = {}
+    for name, account in accounts_of(state.submitters, negotiator).items():
+        priority = updated(account, accounted, draft.now, halflife)
+        if priority != account.priority or account.used(draft.now) != account.usage_accounted:
+            priorities[name] = priority
+    if priorities:
+        draft.emit(PrioritiesUpdated(*draft.why("accounted"), priorities, negotiator))
 
 
 Load = Callable[[str], Configuration]
-"""Reads the configuration, as the daemon or tool that is named has it (NEGOTIATOR, SUBMIT)."""
+"""Loads the configuration of a daemon or tool (NEGOTIATOR, SUBMIT)."""
 
 
-def followed(load: Load, warn: Callable[[str], None] = lambda words: None) -> Ad:
-    """All of it, where somebody has set it; ``warn`` is told of what has no effect.
+def followed(load: Load, warn: Callable[[str], None] = lambda warning: None) -> Ad:
+    """Return all configured settings of a pool, and call ``warn`` with messages about settings without effect.
 
-    :raises ConfigError: a value that cannot be taken, with where it stands
+    :raises ConfigError: a value is invalid; the error has its file and line
     """
     from ..schedd.policy_configuration import schedd_policy
 
     negotiators = negotiation.followed(load("NEGOTIATOR"), warn)
-    for words in negotiation.groups_in_vain(negotiators):
-        warn(words)
+    for warning in negotiation.groups_in_vain(negotiators):
+        warn(warning)
     return {
         **negotiators,
         **submissions(load("SUBMIT")),
@@ -98,34 +94,34 @@ def followed(load: Load, warn: Callable[[str], None] = lambda words: None) -> Ad
 
 
 def submissions(configuration: Configuration) -> Ad:
-    """What submissions go by.
+    """Return the configured settings for submissions.
 
-    :raises ConfigError: a value that cannot be taken, with where it stands
+    :raises ConfigError: a value is invalid; the error has its file and line
     """
-    found: Ad = {}
+    configured: Ad = {}
     for name in (*DOMAINS, *SUBMISSION):
         source = configuration.source(name)
         text = configuration.get(name).strip()
         if source.kind == "default" or (not text and name in DOMAINS):
             continue
-        found[name] = text or NOTHING
-        if wrong := unfit(name, found[name]):
-            raise configuration.error(name, wrong)
-    return found | _templates(configuration)
+        configured[name] = text or NOTHING
+        if problem := unfit(name, configured[name]):
+            raise configuration.error(name, problem)
+    return configured | _templates(configuration)
 
 
 def _templates(configuration: Configuration) -> Ad:
-    """The templates of submissions, with what the configuration has for the macros that they refer to."""
+    """Return the submit templates. Macros that the configuration defines are expanded."""
     names = configuration.get(TEMPLATE_NAMES).replace(",", " ").upper().split()
     texts = {f"{SUBMIT_TEMPLATE}{name}": configuration.raw(f"{SUBMIT_TEMPLATE}{name}") for name in names}
-    return {name: _filled(configuration, text) for name, text in texts.items() if text is not None}
+    return {name: _expand(configuration, text) for name, text in texts.items() if text is not None}
 
 
-def _filled(configuration: Configuration, text: str) -> str:
-    """A text with the macros replaced that the configuration has, and with the others as they stand."""
-    out, at = [], 0
+def _expand(configuration: Configuration, text: str) -> str:
+    """Expand the macros that the configuration defines, and keep the others."""
+    parts, end = [], 0
     for macro in macros_in(text, frozenset()):
         if configuration.defined(macro.body):
-            out += [text[at : macro.start], configuration.get(macro.body)]
-            at = macro.end
-    return "".join([*out, text[at:]])
+            parts += [text[end : macro.start], configuration.get(macro.body)]
+            end = macro.end
+    return "".join([*parts, text[end:]])

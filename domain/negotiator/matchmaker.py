@@ -257,7 +257,7 @@ class Matchmaker:
     def _parts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
         """Return what a job takes of a partitionable slot; None: too little is left."""
         rest = self.shares.of(place)
-        return rest.cutter.taken(kind.job, rest.left)
+        return rest.carver.amounts_for(kind.job, rest.left)
 
     def _cores_of(self, place: int, kind: ResourceRequest) -> float:
         amounts = self._parts(place, kind)

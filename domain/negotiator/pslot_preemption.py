@@ -18,7 +18,7 @@ from attrs import define, evolve, field, frozen
 from ..classad import ClassAd, Context, EvaluationError, parse, symmetric_match
 from ..classad.columns import OTHER
 from ..names import SlotName
-from ..ports.slot_ads import Cutter
+from ..ports.slot_ads import SlotCarver
 from ..state.records import Slot
 from ..state.state import Manager
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
@@ -82,7 +82,7 @@ class PslotPreemption:
     @classmethod
     def carved(cls, pool: PublicAds) -> Mask:
         """Return the dynamic slots that their partitionable slot lists: none of them is preempted alone."""
-        return np.array([slot.kind == "dynamic" and pool.ads.rolls_up(slot) for slot in pool.slots], bool)
+        return np.array([slot.kind == "dynamic" and pool.ads.has_rollup(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
@@ -166,7 +166,7 @@ class PslotPreemption:
 
     def _too_little(self, kind: ResourceRequest, place: int) -> bool:
         rest = self.shares.of(place)
-        return rest.cutter.taken(kind.job, rest.left) is None
+        return rest.carver.amounts_for(kind.job, rest.left) is None
 
     def _allowed(self, job: ClassAd, account: CycleSubmitter, alike: list[int]) -> set[int]:
         """Return the equally ranked dynamic slots that may be preempted by priority. As in HTCondor, there are none
@@ -192,15 +192,15 @@ class PslotPreemption:
                 continue
             reason = PRIORITY if now == value else reason
             gone.append(place)
-            for name, amount in pool.ads.left_of(pool.slots[place]).items():
+            for name, amount in pool.ads.remaining_resources(pool.slots[place]).items():
                 if name in left:
                     left[name] += int(amount)
                     ad[name] = int(left[name])
-            amounts = remainder.cutter.taken(kind.job, left)
+            amounts = remainder.carver.amounts_for(kind.job, left)
             if amounts is None or not symmetric_match(kind.job, ad, self.context):
                 continue
             ad["RemoteUser"] = _USER
-            rest = Remainder(remainder.slot, remainder.cutter, left, ad)
+            rest = Remainder(remainder.slot, remainder.carver, left, ad)
             cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
             key = key_of(*self.ranks(kind.job, ad), reason, self._preemption_rank(job, ad), parent)
             return Offer(key, reason, rest, amounts, cores, tuple(gone))
@@ -219,7 +219,7 @@ class Remainder:
     published ad with what is left."""
 
     slot: Slot
-    cutter: Cutter
+    carver: SlotCarver
     left: dict[str, float]
     ad: ClassAd
     version: int = 0
@@ -248,7 +248,9 @@ class Remainders:
         if rest is None:
             slot = self.state.slots[self.pool.names[place]]
             ads = self.pool.ads
-            rest = self.rests[place] = Remainder(slot, ads.cutter(slot), ads.left_of(slot), self.pool.table.ad(place))
+            rest = self.rests[place] = Remainder(
+                slot, ads.slot_carver(slot), ads.remaining_resources(slot), self.pool.table.ad(place)
+            )
         return rest
 
     def version(self, place: int) -> int:
@@ -258,12 +260,12 @@ class Remainders:
 
     def goes_on(self, rest: Remainder) -> bool:
         """Return whether a slot that was cut may be matched again in this cycle."""
-        return rest.cutter.consumes or not self.once
+        return rest.carver.consumes or not self.once
 
     def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
         """Return the weight of a part: its SlotWeight, which is Cpus by default. Under a consumption policy it is the
         decrease of the slot's weight, even if slot weights are not used (HTCondor's match cost)."""
-        consumes = rest.cutter.consumes
+        consumes = rest.carver.consumes
         if self.once and weighted and not consumes:
             return self._weight({}, rest) if "SlotWeight" in rest.ad else float(rest.left.get("Cpus", 1))
         if not weighted and not consumes:

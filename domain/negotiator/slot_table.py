@@ -230,8 +230,8 @@ class PublicAds:
         parents = [self.names[place] for place in np.flatnonzero(self.shared)] if self._rolled else ()
         changed = dict.fromkeys(name for name in (*touched, *self._watched, *parents) if name in self.places)
         places = self.places
-        taken = [places[name] for name in matched if name not in touched and name in places]
-        self.free[taken] = self.held[taken] = False
+        places_matched = [places[name] for name in matched if name not in touched and name in places]
+        self.free[places_matched] = self.held[places_matched] = False
         if fresh:
             self._add(state, fresh)
         for name in (*changed, *fresh):
@@ -329,7 +329,7 @@ class PublicAds:
                 self._every = True  # an expression that makes names when it is evaluated may read any attribute
             names = sorted(name for name in pending if name in see.ads.live or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
-            self._rolled = self._rolled or any(map(see.ads.is_rolled, pending))
+            self._rolled = self._rolled or any(map(see.ads.is_rollup_attribute, pending))
             self._fill(state, see, names, self.names)
             pending = self._seen - self._wanted.keys()
             if self._every:

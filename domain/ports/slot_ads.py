@@ -34,15 +34,15 @@ Snapshot = Any
 """One slot at one instant, as ``SlotAds.snapshot`` returns it and the other methods take it."""
 
 
-class Cutter(Protocol):
-    """A partitionable slot that is to be cut for jobs."""
+class SlotCarver(Protocol):
+    """Computes the resources that jobs take from a partitionable slot."""
 
     @property
     def consumes(self) -> bool:
         """Whether the slot has a consumption policy."""
 
-    def taken(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-        """Return what a job takes of what is ``left``; None if that does not suffice."""
+    def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
+        """Return the amounts that a job takes, or None if not enough is ``left``."""
 
 
 class SlotAds(Protocol):
@@ -93,17 +93,17 @@ class SlotAds(Protocol):
 
     # Partitionable slots
 
-    def is_rolled(self, key: str) -> bool:
-        """Return True if an attribute of a partitionable slot may tell of its dynamic slots."""
+    def is_rollup_attribute(self, key: str) -> bool:
+        """Return True if an attribute may summarize dynamic slots."""
 
-    def rolls_up(self, slot: Slot) -> bool:
-        """Return True if a slot tells of those carved from it, or is told of."""
+    def has_rollup(self, slot: Slot) -> bool:
+        """Return True if a slot's ad has, or contributes to, a summary of dynamic slots."""
 
-    def left_of(self, slot: Slot) -> dict[str, float]:
-        """Return what is left of a slot, by resource."""
+    def remaining_resources(self, slot: Slot) -> dict[str, float]:
+        """Return the remaining amount of each resource of a slot."""
 
-    def cutter(self, slot: Slot) -> Cutter:
-        """Return a partitionable slot, ready to be cut."""
+    def slot_carver(self, slot: Slot) -> SlotCarver:
+        """Return the carver of a partitionable slot."""
 
 
 Advertise = Callable[[Any, Caches, int, Context], SlotAds]

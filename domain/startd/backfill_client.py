@@ -1,8 +1,8 @@
-"""The backfill client of a machine: whether there is to be one, its start, its end.
+"""Start and end the backfill client of a machine.
 
-One client runs on a machine, whatever its slots: the first slot that is Busy in Backfill starts it, and the last that
-leaves ends it. A client that ends by itself soon after its start is started again later and later, by the law of
-HTCondor's master for its daemons (the manual's MASTER_BACKOFF_CONSTANT and those beside it, with their defaults).
+A machine has at most one client: the first slot in Backfill/Busy starts it, and the last slot that leaves ends it. If a
+client exits soon after its start, the next start is delayed exponentially, as HTCondor's master delays its daemons
+(MASTER_BACKOFF_CONSTANT, MASTER_BACKOFF_FACTOR and MASTER_BACKOFF_CEILING, with their defaults).
 """
 
 from __future__ import annotations
@@ -17,74 +17,73 @@ from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from ..units import SECOND
 from .startd_settings import BACKFILL_SYSTEMS, duration, setting
 
-STEADY: Final = 300 * SECOND
-"""A client that has run for so long is started again at once (MASTER_RECOVER_FACTOR)."""
-_CONSTANT, _FACTOR, _CEILING = 9, 2, 3600  # seconds, its growth, seconds
+STEADY_AFTER: Final = 300 * SECOND
+"""A client that has run for this long is restarted without delay (MASTER_RECOVER_FACTOR)."""
+_BACKOFF_CONSTANT, _BACKOFF_FACTOR, _BACKOFF_CEILING = 9, 2, 3600
 
 
-def system_of(state: ExecutionPoint, machine: Machine | None) -> str:
-    """Return the backfill system of a machine; empty: it has none."""
+def backfill_system(state: ExecutionPoint, machine: Machine | None) -> str:
+    """Return the backfill system of a machine, or an empty text if it has none."""
     if machine is None or setting(state, machine, "ENABLE_BACKFILL") != "true":
         return ""
-    named = setting(state, machine, "BACKFILL_SYSTEM").upper()
-    return named if named in BACKFILL_SYSTEMS else ""
+    system = setting(state, machine, "BACKFILL_SYSTEM").upper()
+    return system if system in BACKFILL_SYSTEMS else ""
 
 
-def settings_of(state: ExecutionPoint, machine: Machine, system: str) -> Ad:
-    """Return how the client is run, by the settings of its system without its name."""
-    found = {name: setting(state, machine, name) for name in BACKFILL_SYSTEMS.get(system, ())}
-    return {name.partition("_")[2]: text for name, text in found.items() if text}
+def client_settings(state: ExecutionPoint, machine: Machine, system: str) -> Ad:
+    """Return the settings of a backfill system, by their names without the system's name."""
+    values = {name: setting(state, machine, name) for name in BACKFILL_SYSTEMS.get(system, ())}
+    return {name.partition("_")[2]: text for name, text in values.items() if text}
 
 
-def runs(machine: Machine | None) -> bool:
-    """Tell whether the machine's client runs and is not to end."""
+def client_is_running(machine: Machine | None) -> bool:
+    """Return True if the machine's client runs and has not been signalled to end."""
     return machine is not None and machine.backfill is not None and not machine.backfill.told
 
 
-def may_start(machine: Machine | None, now: int) -> bool:
-    """Tell whether the machine's client is gone, and may be started by now."""
+def client_may_start(machine: Machine | None, now: int) -> bool:
+    """Return True if the machine has no client and its restart delay is over."""
     return machine is not None and machine.backfill is None and machine.backfill_retry <= now
 
 
-def start(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Start the client of the slot's machine, unless it runs."""
+def start_client(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+    """Start the client of the slot's machine, unless it has one."""
     machine = draft.state.machines[slot.machine]
     if machine.backfill is None:
-        system = system_of(draft.state, machine)
-        client = settings_of(draft.state, machine, system)
-        draft.emit(BackfillStarted(*draft.why("client_started"), machine.name, slot.name, system, client))
+        system = backfill_system(draft.state, machine)
+        settings = client_settings(draft.state, machine, system)
+        draft.emit(BackfillStarted(*draft.why("client_started"), machine.name, slot.name, system, settings))
 
 
-def is_awaited(state: ExecutionPoint, slot: Slot) -> bool:
-    """Tell whether a slot that leaves Backfill has to wait until the client is gone: none other keeps it."""
+def slot_awaits_client(state: ExecutionPoint, slot: Slot) -> bool:
+    """Return True if a slot that leaves Backfill must wait for the client's end, since no other slot uses it."""
     machine = state.machines.get(slot.machine)
     if machine is None or machine.backfill is None or slot.state_activity != BACKFILL_KILLING:
         return False
     return not any(other.state_activity == BACKFILL_BUSY for other in machine.slots.values())
 
 
-def is_in_the_way(state: ExecutionPoint, slot: Slot) -> bool:
-    """Tell whether a client is still to go from the cores of a slot that somebody wants: its own, or those that it was
-    carved from."""
+def client_occupies_slot(state: ExecutionPoint, slot: Slot) -> bool:
+    """Return True if a client that is ending still uses the cores of the slot, or of the slot's parent."""
     parent = state.slots.get(slot.parent)
-    return is_awaited(state, slot) or (parent is not None and is_awaited(state, parent))
+    return slot_awaits_client(state, slot) or (parent is not None and slot_awaits_client(state, parent))
 
 
-def end(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> None:
-    """Tell the client and all its descendants to end at once; again when KILLING_TIMEOUT has passed."""
+def end_client(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> None:
+    """Kill the client and all its descendants; repeat this after KILLING_TIMEOUT."""
     client = machine.backfill
     if client is not None:
         until = draft.now + duration(draft.state, machine, "KILLING_TIMEOUT")
         draft.emit(BackfillSignalled(*draft.why(cause), machine.name, client.key, until))
 
 
-def after_end(state: ExecutionPoint, machine: Machine, outcome: str, now: int) -> tuple[int, int]:
-    """Return how often in a row the client has ended soon after its start, and when it may be started again."""
+def backoff_after_end(state: ExecutionPoint, machine: Machine, outcome: str, now: int) -> tuple[int, int]:
+    """Return how many times in a row the client has ended soon after its start, and when it may be restarted."""
     client = machine.backfill
-    by_itself = outcome in ("exited", "failed", "lost")
-    steady = client is None or now - client.began >= STEADY
-    failures = 0 if steady else machine.backfill_failures + by_itself
-    if not by_itself or not failures or not state.dialect.backs_off_backfill:
+    exited_unasked = outcome in ("exited", "failed", "lost")
+    was_steady = client is None or now - client.began >= STEADY_AFTER
+    failures = 0 if was_steady else machine.backfill_failures + exited_unasked
+    if not exited_unasked or not failures or not state.dialect.backs_off_backfill:
         return failures, 0
-    seconds = min(_CONSTANT + _FACTOR ** min(failures, 32), _CEILING)
+    seconds = min(_BACKOFF_CONSTANT + _BACKOFF_FACTOR ** min(failures, 32), _BACKOFF_CEILING)
     return failures, now + seconds * SECOND

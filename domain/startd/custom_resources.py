@@ -1,7 +1,7 @@
-"""Custom resources: a machine's resources beside cores, memory and disk, as numbers or as named things.
+"""Custom resources of a machine (MACHINE_RESOURCE_<name>): a quantity, or devices with ids, such as GPUs.
 
-Source: the manual, "Dividing System Resources in Multi-core Machines" and "Configuring GPUs"; the assignment of things
-to slots, and the attributes of their properties in a slot's ad, are the startd's.
+Source: the manual, "Dividing System Resources in Multi-core Machines" and "Configuring GPUs". Devices are assigned to
+slots, and their properties are published, as HTCondor's startd does.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from msgspec import Struct, field
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, Expression, Value, parse, unparse
 from ..events import Ad
 from ..state.job_ad import quoted, unquoted
-from .slot_types import Cut, SlotTypeError
+from .slot_types import SlotAllocation, SlotTypeError
 
 if TYPE_CHECKING:
     from ..config import Configuration
 
 
-class Custom(Struct, frozen=True):
-    """A resource of a machine; ``quantity`` and ``ids`` leave offline things out. ``facts``: the rest of its
-    inventory."""
+class CustomResource(Struct, frozen=True):
+    """A custom resource of a machine. ``quantity`` and ``ids`` leave out offline devices. ``properties`` has an ad for
+    each device, and ``facts`` the other attributes that the inventory command printed."""
 
     name: str
     quantity: float
@@ -36,94 +36,99 @@ class Custom(Struct, frozen=True):
 
 PREFIX: Final = "MACHINE_RESOURCE_"
 INVENTORY: Final = "INVENTORY_"
-_TAKEN: Final = frozenset({"cpu", "cpus", "disk", "swap", "mem", "memory", "ram"})
+_STANDARD_NAMES: Final = frozenset({"cpu", "cpus", "disk", "swap", "mem", "memory", "ram"})
 _NAME: Final = re.compile("[a-z_][a-z0-9_]*", re.ASCII)
 _GPUS: Final = "GPUs"
 
 
-def inventories(configuration: Configuration) -> dict[str, str]:
-    """Return the commands that list what a machine has of a resource, by the resource's name."""
-    begins = (PREFIX + INVENTORY).lower()
+def inventory_commands(configuration: Configuration) -> dict[str, str]:
+    """Return the commands that list a machine's devices (MACHINE_RESOURCE_INVENTORY_<name>), by resource name."""
+    prefix = (PREFIX + INVENTORY).lower()
     return {
-        name[len(begins) :]: configuration.get(name)
+        name[len(prefix) :]: configuration.get(name)
         for name in configuration.names()
-        if name.lower().startswith(begins) and configuration.get(name)
+        if name.lower().startswith(prefix) and configuration.get(name)
     }
 
 
-def custom_resources(configuration: Configuration, told: Mapping[str, str]) -> list[Custom]:
-    """Return the custom resources of a machine, by name. ``told`` is the output of each inventory command.
+def make_custom_resources(configuration: Configuration, outputs: Mapping[str, str]) -> list[CustomResource]:
+    """Return the custom resources of a machine, sorted by name. ``outputs`` has the inventory commands' output.
 
-    :raises SlotTypeError: a name is no identifier, or one of the standard resources'
+    :raises SlotTypeError: a name is not an identifier, or is a standard resource
     """
-    found = {name.lower(): _of_ad(configuration, name, text) for name, text in told.items()}
-    for setting in configuration.names():
-        name = setting[len(PREFIX) :]
+    resources = {name.lower(): _from_ad(configuration, name, text) for name, text in outputs.items()}
+    for setting_name in configuration.names():
+        name = setting_name[len(PREFIX) :]
         lower = name.lower()
-        value = configuration.get(setting) if setting.lower().startswith(PREFIX.lower()) else ""
+        value = configuration.get(setting_name) if setting_name.lower().startswith(PREFIX.lower()) else ""
         if not value:
             continue
         if lower == "names" or lower.startswith(INVENTORY.lower()):
             continue
-        found[lower] = _of_ad(configuration, name, value) if "\n" in value else _of_value(configuration, name, value)
-    if _GPUS.lower() not in found and configuration.get("STARTD_DETECT_GPUS").lower() not in ("", "0", "false"):
-        found[_GPUS.lower()] = Custom(_GPUS, 0)
+        resources[lower] = (
+            _from_ad(configuration, name, value) if "\n" in value else _from_value(configuration, name, value)
+        )
+    if _GPUS.lower() not in resources and configuration.get("STARTD_DETECT_GPUS").lower() not in ("", "0", "false"):
+        resources[_GPUS.lower()] = CustomResource(_GPUS, 0)
     allowed = {name.lower() for name in _words(configuration.get(f"{PREFIX}NAMES"))}
-    for name in found:
-        if name in _TAKEN:
-            raise SlotTypeError(f"{PREFIX}{found[name].name}: {found[name].name} is a standard resource: rename yours")
+    for name in resources:
+        if name in _STANDARD_NAMES:
+            raise SlotTypeError(
+                f"{PREFIX}{resources[name].name}: {resources[name].name} is a standard resource: rename yours"
+            )
         if not _NAME.fullmatch(name):
-            raise SlotTypeError(f"{PREFIX}{found[name].name}: a resource is named by letters, digits and underscores")
-    return [found[name] for name in sorted(found) if not allowed or name in allowed]
+            raise SlotTypeError(f"{PREFIX}{resources[name].name}: use letters, digits and underscores in the name")
+    return [resources[name] for name in sorted(resources) if not allowed or name in allowed]
 
 
 def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _count(text: str) -> tuple[float, list[str]]:
-    """Return how many things a text means, and their names if it lists names."""
+def _parse_devices(text: str) -> tuple[float, list[str]]:
+    """Return the number of devices that a text gives, and their ids if it lists ids."""
     try:
         value = parse(text).evaluate(ClassAd())
     except (ClassAdSyntaxError, EvaluationError):
         value = None
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value), []
-    names = _words(text)
-    return float(len(names)), names
+    ids = _words(text)
+    return float(len(ids)), ids
 
 
-def _at_hand(name: str, all_of_it: str, offline: str) -> Custom:
-    quantity, ids = _count(all_of_it)
-    out, names = _count(offline) if offline else (0.0, [])
+def _online(name: str, configured: str, offline: str) -> CustomResource:
+    """Return a resource without its offline devices."""
+    quantity, ids = _parse_devices(configured)
+    offline_quantity, offline_ids = _parse_devices(offline) if offline else (0.0, [])
     if not ids:
-        return Custom(name, max(0.0, quantity - out))
-    gone = tuple(one for one in ids if one in names)
-    return Custom(name, float(len(ids) - len(gone)), tuple(one for one in ids if one not in names), gone)
+        return CustomResource(name, max(0.0, quantity - offline_quantity))
+    online_ids = tuple(id for id in ids if id not in offline_ids)
+    return CustomResource(name, float(len(online_ids)), online_ids, tuple(id for id in ids if id in offline_ids))
 
 
-def _of_value(configuration: Configuration, name: str, value: str) -> Custom:
-    return _at_hand(name, value, configuration.get(f"OFFLINE_{PREFIX}{name}"))
+def _from_value(configuration: Configuration, name: str, value: str) -> CustomResource:
+    return _online(name, value, configuration.get(f"OFFLINE_{PREFIX}{name}"))
 
 
-def _of_ad(configuration: Configuration, name: str, text: str) -> Custom:
-    """Return the resource that an ad describes: Detected<name> is how many or which, nested ads are properties of
-    single things (or, under ``common``, of all)."""
+def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResource:
+    """Return the resource that an ad describes. Detected<name> is the quantity or the ids. Nested ads are properties of
+    single devices, or under ``common`` of all."""
     ad = ClassAd.from_old(text)
     offline = _text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
-    found = _at_hand(name, _text(ad, f"Detected{name}") or "0", offline)
+    resource = _online(name, _text(ad, f"Detected{name}") or "0", offline)
     nested = {key: value for key in ad if isinstance(value := _value(ad, key), ClassAd)}
     common = next((nested[key] for key in nested if key.lower() == "common"), ClassAd())
-    properties = {one: common.copy() for one in found.ids} if common else {}
-    known = {one: key for key, one in ((key, _text(value, "id") or key) for key, value in nested.items())}
-    for one in found.ids:
-        if one in known:
-            own = properties.setdefault(one, ClassAd())
-            for key in nested[known[one]]:
+    properties = {id: common.copy() for id in resource.ids} if common else {}
+    described = {_text(ad, "id") or key: ad for key, ad in nested.items()}
+    for id in resource.ids:
+        if id in described:
+            device = properties.setdefault(id, ClassAd())
+            for key in described[id]:
                 if key.lower() != "id":
-                    own[key] = nested[known[one]][key]
+                    device[key] = described[id][key]
     facts = {key: unparse(ad[key]) for key in ad if key not in nested and key.lower() != name.lower()}
-    return Custom(name, found.quantity, found.ids, found.offline, properties, facts)
+    return CustomResource(name, resource.quantity, resource.ids, resource.offline, properties, facts)
 
 
 def _value(ad: ClassAd, name: str) -> Value | None:
@@ -138,85 +143,86 @@ def _text(ad: ClassAd, name: str) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-# Things with names, slot by slot
+# Assigning devices to slots
 
 
-def fits(custom: Custom, number: int, constraint: str) -> bool:
-    """Tell whether a thing meets a constraint: by its position, by its name (one of several, parted by commas), or by
-    an expression over its properties."""
-    one = custom.ids[number]
-    if not constraint or one in _words(constraint):
+def meets_constraint(custom: CustomResource, number: int, constraint: str) -> bool:
+    """Return True if a device meets a constraint: its number, a list of ids, or an expression over its properties."""
+    id = custom.ids[number]
+    if not constraint or id in _words(constraint):
         return True
     try:
-        wanted = parse(constraint)
-        value = wanted.evaluate(custom.properties.get(one, ClassAd()))
+        expression = parse(constraint)
+        value = expression.evaluate(custom.properties.get(id, ClassAd()))
     except (ClassAdSyntaxError, EvaluationError):
         return False
     if isinstance(value, str):
-        return value.lower() == one.lower()
-    if isinstance(value, int) and not isinstance(value, bool) and unparse(wanted).strip("()").isdigit():
+        return value.lower() == id.lower()
+    if isinstance(value, int) and not isinstance(value, bool) and unparse(expression).strip("()").isdigit():
         return value == number
-    return one in custom.properties and value not in (False, 0) and isinstance(value, int | float)
+    return id in custom.properties and value not in (False, 0) and isinstance(value, int | float)
 
 
-def hand_out(customs: Iterable[Custom], cuts: Iterable[Cut]) -> dict[int, dict[str, tuple[str, ...]]]:
-    """Return the things of each slot, by slot number and resource: in the slots' order, the first that fit.
+def assign_devices(
+    customs: Iterable[CustomResource], cuts: Iterable[SlotAllocation]
+) -> dict[int, dict[str, tuple[str, ...]]]:
+    """Return the ids of each slot's devices, by slot number and resource. Slots choose in order, the first that fit.
 
-    :raises SlotTypeError: too few things meet a slot's constraint
+    :raises SlotTypeError: too few devices meet a slot's constraint
     """
-    named = [custom for custom in customs if custom.ids]
-    free = {custom.name: list(range(len(custom.ids))) for custom in named}
-    given: dict[int, dict[str, tuple[str, ...]]] = {}
+    resources = [custom for custom in customs if custom.ids]
+    free = {custom.name: list(range(len(custom.ids))) for custom in resources}
+    assignments: dict[int, dict[str, tuple[str, ...]]] = {}
     for cut in cuts:
-        given[cut.number] = {}
-        for custom in named:
-            wanted, constraint = int(cut.amount(custom.name)), cut.type.constraints.get(custom.name, "")
-            chosen = [number for number in free[custom.name] if fits(custom, number, constraint)][:wanted]
-            if len(chosen) < wanted:
+        assignments[cut.number] = {}
+        for custom in resources:
+            count, constraint = int(cut.amount(custom.name)), cut.type.constraints.get(custom.name, "")
+            chosen = [number for number in free[custom.name] if meets_constraint(custom, number, constraint)][:count]
+            if len(chosen) < count:
                 raise SlotTypeError(
-                    f"SLOT_TYPE_{cut.type.number}: slot {cut.number} is to have {wanted} {custom.name} such that "
-                    f"{constraint}, and {len(chosen)} are left that are: ask for fewer, or for others"
+                    f"SLOT_TYPE_{cut.type.number}: slot {cut.number} needs {count} {custom.name} that satisfy "
+                    f"{constraint}, but only {len(chosen)} are left: ask for fewer, or change the constraint"
                 )
             free[custom.name] = [number for number in free[custom.name] if number not in chosen]
             if chosen:
-                given[cut.number][custom.name] = tuple(custom.ids[number] for number in chosen)
-    return given
+                assignments[cut.number][custom.name] = tuple(custom.ids[number] for number in chosen)
+    return assignments
 
 
-def assigned(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Return the things of a resource that a slot's ad lists as assigned."""
+def assigned_ids(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the ids of a resource that a slot's ad lists as assigned (Assigned<name>)."""
     return tuple(filter(None, unquoted(ad.get(f"Assigned{name}", '""')).split(",")))
 
 
-def things(ad: ClassAd, name: str) -> dict[str, ClassAd]:
-    """Return the properties of the things of one resource in a slot's ad, by the things' names."""
-    begins = f"{name}_".lower()
-    found = {}
+def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:
+    """Return the properties of a resource's devices in a slot's ad, by id."""
+    prefix = f"{name}_".lower()
+    properties = {}
     for key in ad:
-        if key.lower().startswith(begins) and isinstance(value := _value(ad, key), ClassAd) and "Id" in value:
-            found[_text(value, "Id")] = value
-    return found
+        if key.lower().startswith(prefix) and isinstance(value := _value(ad, key), ClassAd) and "Id" in value:
+            properties[_text(value, "Id")] = value
+    return properties
 
 
-def of_things(name: str, ids: Sequence[str], known: Mapping[str, ClassAd]) -> Ad:
-    """Return a slot ad's attributes for its things of one resource: names, shared properties, an ad for each."""
-    ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available(name, ids)}
-    properties = [(one, known[one]) for one in ids if one in known]
+def attributes_of_devices(name: str, ids: Sequence[str], properties_by_id: Mapping[str, ClassAd]) -> Ad:
+    """Return a slot ad's attributes for its devices of one resource: the ids, shared properties, an ad for each."""
+    ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available_text(name, ids)}
+    properties = [(id, properties_by_id[id]) for id in ids if id in properties_by_id]
     shared: dict[str, Expression] = dict(properties[0][1]) if properties else {}
     for _, other in properties[1:]:
         shared = {key: value for key, value in shared.items() if key in other and other[key] == value}
     ad |= {f"{name}_{key}": unparse(value) for key, value in shared.items() if key.lower() != "id"}
-    for one, own in properties:
-        whole = own.copy()
-        whole["Id"] = one
-        ad[_attribute(name, one)] = whole.to_new()
+    for id, device in properties:
+        device_ad = device.copy()
+        device_ad["Id"] = id
+        ad[_attribute(name, id)] = device_ad.to_new()
     return ad
 
 
-def available(name: str, ids: Iterable[str]) -> str:
-    """Return Available<name>: the list of the attributes with the properties of these things."""
-    return "{" + ",".join(_attribute(name, one) for one in ids) + "}"
+def available_text(name: str, ids: Iterable[str]) -> str:
+    """Return Available<name>: a list of references to the attributes that have these devices' properties."""
+    return "{" + ",".join(_attribute(name, id) for id in ids) + "}"
 
 
-def _attribute(name: str, one: str) -> str:
-    return f"{name}_{re.sub('[^A-Za-z0-9_]+', '_', one)}"
+def _attribute(name: str, id: str) -> str:
+    return f"{name}_{re.sub('[^A-Za-z0-9_]+', '_', id)}"

@@ -1,10 +1,10 @@
-"""What draining a machine would cost, and when it would be over, if that began now (ExpectedMachine*Draining*).
+"""Estimate the cost and the completion time of a drain that begins now (ExpectedMachine*Draining*).
 
-Badput is in core-seconds: what the machine's jobs have run for, and the time that the drain would grant them still. In
-a quick drain that is their time to vacate; in a graceful one what is left of their retirement, if that is more. The
-drain is over when the last of them is gone. A machine on which nothing runs keeps the instant at which its last job
-was gone; one that never ran any, that at which it joined. Source: the reference (``ResMgr::compute_draining_attrs``),
-which computes it at each evaluation of its policy; here it is as of the instant at which it is asked for.
+Badput is in core-seconds: the run time of the machine's jobs, plus the time that the drain would still grant them. In a
+quick drain that is their time to vacate; in a graceful one, the rest of their retirement, if that is longer. The drain
+completes when the last job is gone. For a machine without jobs, the completion time is when its last job ended, or when
+the machine joined. HTCondor (``ResMgr::compute_draining_attrs``) updates the estimates at each policy evaluation; here
+they are computed for the current instant.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 
 from ..state.records import Machine, Slot
 from ..units import SECOND
-from .time_limits import SlotTerms, granted_retirement, vacate_time_within
+from .time_limits import LimitPolicy, granted_retirement, vacate_time_within
 
-MOST: Final = 2**31 - 1
-"""What larger figures are cut to."""
+MAX_ESTIMATE: Final = 2**31 - 1
+"""The limit of all estimates."""
 
 
 class DrainEstimates(NamedTuple):
-    """Badput is in core-seconds, the instants are seconds since the epoch."""
+    """Badput is in core-seconds, completion times are in seconds since the epoch."""
 
     graceful_badput: int
     graceful_completion: int
@@ -29,25 +29,25 @@ class DrainEstimates(NamedTuple):
     quick_completion: int
 
 
-def drain_estimates(machine: Machine, terms: Callable[[Slot], SlotTerms], now: int) -> DrainEstimates:
-    """Return the estimates of a machine; ``terms``: what each of its slots grants the job that it has."""
-    runs = [_run(terms(slot), now) for slot in machine.slots.values() if slot.activation is not None]
+def drain_estimates(machine: Machine, policy_at: Callable[[Slot], LimitPolicy], now: int) -> DrainEstimates:
+    """Return the estimates for a machine. ``policy_at`` returns a slot's policy at this instant."""
+    runs = [_run(policy_at(slot), now) for slot in machine.slots.values() if slot.activation is not None]
     if not runs:
-        last = max((slot.vacated for slot in machine.slots.values()), default=0)
-        idle_since = max(machine.joined, last) // SECOND
+        last_vacated = max((slot.vacated for slot in machine.slots.values()), default=0)
+        idle_since = max(machine.joined, last_vacated) // SECOND
         return DrainEstimates(0, idle_since, 0, idle_since)
     second = now // SECOND
-    found = (
+    estimates = (
         sum(run.cores * (run.ran + run.stay) for run in runs),
         second + max(run.stay for run in runs),
         sum(run.cores * (run.ran + run.vacate) for run in runs),
         second + max(run.vacate for run in runs),
     )
-    return DrainEstimates(*(min(one, MOST) for one in found))
+    return DrainEstimates(*(min(estimate, MAX_ESTIMATE) for estimate in estimates))
 
 
 class _Run(NamedTuple):
-    """A job: its slot's cores, and in seconds how long it ran, and may stay in a graceful and in a quick drain."""
+    """A running job: its slot's cores, its run time, and the seconds that a graceful and a quick drain leave it."""
 
     cores: int
     ran: int
@@ -55,10 +55,10 @@ class _Run(NamedTuple):
     vacate: int
 
 
-def _run(asked: SlotTerms, now: int) -> _Run:
-    activation = asked.slot.activation
+def _run(policy: LimitPolicy, now: int) -> _Run:
+    activation = policy.slot.activation
     assert activation is not None
     ran = activation.ran_seconds(now)
-    left = max(0, granted_retirement(asked) - ran)
-    vacate = vacate_time_within(asked, lambda: left * SECOND) // SECOND
-    return _Run(int(asked.slot.cores), ran, max(left, vacate), vacate)
+    retirement = max(0, granted_retirement(policy) - ran)
+    vacate = vacate_time_within(policy, lambda: retirement * SECOND) // SECOND
+    return _Run(int(policy.slot.cores), ran, max(retirement, vacate), vacate)

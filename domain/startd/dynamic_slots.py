@@ -1,7 +1,7 @@
 """Carve dynamic slots from partitionable ones, and merge them back.
 
-A dynamic slot is created for a match, with what the job requests, and ends with its claim: its resources return to its
-parent.
+A dynamic slot is created for a match, with the resources that the job requests. It ends with its claim, and its
+resources return to its parent.
 """
 
 from __future__ import annotations
@@ -15,59 +15,61 @@ from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..state.caches import ad_of
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from .custom_resources import assigned, available, of_things, things
+from .custom_resources import assigned_ids, attributes_of_devices, available_text, devices_in_ad
 from .slot_ad import compiled_ad
-from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_things, left_of
+from .slot_resources import SlotCarver, choose_devices, dynamic_ad, free_devices, remaining_resources, slot_carver
 
 
 def remaining(slot: Slot) -> dict[str, float]:
-    """Return what is left of a partitionable slot, by resource."""
-    return left_of(slot.ad)
+    """Return the remaining amount of each resource of a partitionable slot."""
+    return remaining_resources(slot.ad)
 
 
 def requested_resources(
     draft: Draft[ExecutionPoint], slot: Slot, job: ClassAd, left: Mapping[str, float]
 ) -> dict[str, int] | None:
-    """Return what a job takes of what is ``left`` of a partitionable slot; None if that does not suffice."""
-    return _cutter(draft, slot).taken(job, left)
+    """Return the amounts that a job takes from a partitionable slot, or None if not enough is ``left``."""
+    return _slot_carver(draft, slot).amounts_for(job, left)
 
 
-class _Cutters(dict[str, tuple[object, ...]]):
-    """By the slots' names: the inputs of each cutter, and the cutter."""
+class _CachedCarvers(dict[str, tuple[object, ...]]):
+    """Each slot's cutter, after the inputs that it was made from, by slot name."""
 
 
-def _cutter(draft: Draft[ExecutionPoint], slot: Slot) -> Cutter:
-    """Return the slot's cutter, kept for as long as its ad, its machine's settings and the second are the same."""
+def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
+    """Return the slot's cutter. It is cached until the slot's ad, its machine's settings or the second changes."""
     machine = draft.state.machines.get(slot.machine)
-    kept = draft.caches.of(_Cutters)
-    stamp = (slot.version, machine.settings if machine else None, draft.context)
-    known = kept.get(slot.name)
-    if known is None or known[:3] != stamp:
-        made = cutter(draft.state, machine, slot, compiled_ad(draft.state, slot, draft.caches).ad, draft.context)
-        known = kept[slot.name] = (*stamp, made)
-    found = known[3]
-    assert isinstance(found, Cutter)
-    return found
+    cache = draft.caches.of(_CachedCarvers)
+    inputs = (slot.version, machine.settings if machine else None, draft.context)
+    entry = cache.get(slot.name)
+    if entry is None or entry[:3] != inputs:
+        new = slot_carver(draft.state, machine, slot, compiled_ad(draft.state, slot, draft.caches).ad, draft.context)
+        entry = cache[slot.name] = (*inputs, new)
+    cached = entry[3]
+    assert isinstance(cached, SlotCarver)
+    return cached
 
 
 def carve(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
     """Carve a dynamic slot for a job from `parent`. It begins in Owner.
 
-    :raises Refusal: too little is left of the parent
+    :raises Refusal: the parent has too little left
     """
-    taken = requested_resources(draft, parent, job, remaining(parent))
-    if taken is None:
-        left = ", ".join(f"{amount:g} of {key}" for key, amount in remaining(parent).items())
-        raise Refusal(f"slot {parent.name}: the job asks for more than the slot has left ({left}): ask for less")
-    free = free_things(parent, draft.state.slots.values())
-    own = compiled_ad(draft.state, parent, draft.caches).ad
-    chosen = chosen_things(own, job, taken, free, draft.context)
-    given: Ad = {}
-    for resource, ids in chosen.items():
-        given |= of_things(resource, ids, things(own, resource))
-    ad = dynamic_ad(parent, name, taken, given)
+    amounts = requested_resources(draft, parent, job, remaining(parent))
+    if amounts is None:
+        remaining_text = ", ".join(
+            f"{available_amount:g} of {key}" for key, available_amount in remaining(parent).items()
+        )
+        raise Refusal(f"slot {parent.name}: the job requests more than the slot has left ({remaining_text})")
+    free_ids = free_devices(parent, draft.state.slots.values())
+    parent_ad = compiled_ad(draft.state, parent, draft.caches).ad
+    chosen_ids = choose_devices(parent_ad, job, amounts, free_ids, draft.context)
+    device_attributes: Ad = {}
+    for resource, ids in chosen_ids.items():
+        device_attributes |= attributes_of_devices(resource, ids, devices_in_ad(parent_ad, resource))
+    ad = dynamic_ad(parent, name, amounts, device_attributes)
     draft.emit(SlotCreated(*draft.why("carved"), name, parent.machine, "dynamic", parent.name, ad))
-    _give(draft, parent, {key: -amount for key, amount in taken.items()}, "carved")
+    _add_to_parent(draft, parent, {key: -available_amount for key, available_amount in amounts.items()}, "carved")
     return draft.state.slots[name]
 
 
@@ -79,39 +81,39 @@ def merge(draft: Draft[ExecutionPoint], slot: Slot) -> None:
         draft.fire("slot", slot.state_activity, step.row)
     draft.emit(SlotDestroyed(*draft.why("merged"), slot.name))
     if parent is not None:
-        _give(draft, parent, amounts, "merged")
+        _add_to_parent(draft, parent, amounts, "merged")
 
 
-def give_back(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cause: str) -> None:
-    """Return a dynamic slot's resources to its parent before it ends: from here on it has none."""
+def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cause: str) -> None:
+    """Return a dynamic slot's resources to its parent before the slot ends, so that the slot has none."""
     amounts = {name: int(amount) for name, amount in remaining(slot).items() if amount}
     changes: Ad = dict.fromkeys(amounts, "0")
     for name in amounts:
-        if assigned(slot.ad, name):
+        if assigned_ids(slot.ad, name):
             changes[f"Assigned{name}"] = ""
     draft.emit(SlotAdChanged(*draft.why(cause), slot.name, changes))
-    _give(draft, parent, amounts, cause)
+    _add_to_parent(draft, parent, amounts, cause)
 
 
-def _give(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str, int], cause: str) -> None:
+def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str, int], cause: str) -> None:
     left = remaining(parent)
     changes: Ad = {name: str(int(left.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
     if any(f"Available{name}" in parent.ad for name in changes):
-        free = free_things(parent, draft.state.slots.values())
-        changes |= {f"Available{name}": available(name, ids) for name, ids in free.items() if name in changes}
+        free = free_devices(parent, draft.state.slots.values())
+        changes |= {f"Available{name}": available_text(name, ids) for name, ids in free.items() if name in changes}
     if changes:
         draft.emit(SlotAdChanged(*draft.why(cause), parent.name, changes))
 
 
-_PLAIN = 9
-"""Digits of a number that is the same in whatever it is written."""
+_MAX_PLAIN_DIGITS = 9
+"""The most digits of a number that is read without parsing an expression."""
 
 
-def weight_of(slot: Slot) -> int:
-    """Return a slot's weight in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
+def slot_weight(slot: Slot) -> int:
+    """Return a slot's weight in the accounting, in thousandths: its SlotWeight, or else its Cpus."""
     weight, cpus = (slot.ad.get(slot.ad.spelling(name) or "", "") for name in ("slotweight", "cpus"))
     text = cpus if weight in {"", "Cpus"} else weight
-    if text.isascii() and text.isdecimal() and len(text) <= _PLAIN:
+    if text.isascii() and text.isdecimal() and len(text) <= _MAX_PLAIN_DIGITS:
         return int(text) * 1000
     ad = ad_of(slot.ad)
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"

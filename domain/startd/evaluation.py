@@ -1,7 +1,7 @@
-"""Evaluate one slot's policy expressions at one instant, and tell what they read.
+"""Evaluate one slot's policy expressions at one instant, and return what they read.
 
-An expression is evaluated in the slot's ad, matched with the job that runs there, if any. For a job of the vanilla
-universe the variant with _VANILLA counts, if there is one that has a value (the reference's rule).
+An expression is evaluated in the slot's ad, matched with the running job, if any. For a job of the vanilla universe,
+the variant with _VANILLA is used if it is defined and has a value (HTCondor's rule).
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ..state.cluster import UNIVERSE_VANILLA
 from ..state.records import Slot, Starter
 from ..state.state import ExecutionPoint
 from .drain_estimates import DrainEstimates, drain_estimates
-from .moment_attributes import SlotSnapshot
-from .slot_ad import CompiledAd, ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
+from .dynamic_attributes import SlotSnapshot
+from .slot_ad import CompiledAd, compiled_ad, drain_start, extend_ad, job_ad, job_classad, names_read_by, snapshot_ad
 from .startd_settings import EXPRESSIONS
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
 
 
 class EvaluatedExpression(Struct, frozen=True):
-    """An expression that was asked, and its truth or whole number; None if it is neither."""
+    """A policy expression with its value: a truth or a whole number, or None if it has neither."""
 
     name: str
     expression: Expression
     value: bool | int | None
 
     @property
-    def words(self) -> str:
-        """Return the value as the language writes it."""
+    def value_text(self) -> str:
+        """Return the value in ClassAd syntax."""
         return "undefined" if self.value is None else str(self.value).lower()
 
 
 class PolicyEvaluation:
-    """One slot at one instant. It is void when the slot has moved."""
+    """The policy of one slot at one instant. It is invalid after the slot's next transition."""
 
     def __init__(
         self,
@@ -56,22 +56,21 @@ class PolicyEvaluation:
         *,
         estimating: bool = False,
     ) -> None:
-        """:param estimating: it is asked for the estimates of a drain, which it does not have itself then"""
+        """:param estimating: the evaluation serves an estimate of a drain, and so must not read such estimates"""
         self.caches, self._estimating = caches, estimating
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
-        self.verdict: EvaluatedExpression | None = None
-        """The last expression that was asked."""
-        self.matched: dict[frozenset[str], ClassAd] = {}
-        """The slot's ad as matches see it, by what a job may read of it (``slot_policy.show_ad``)."""
+        self.last_evaluated: EvaluatedExpression | None = None
+        self.match_ads: dict[frozenset[str], ClassAd] = {}
+        """The slot's ad as matches see it, by the attributes that the job may read (``slot_policy.show_ad``)."""
         self._ad: ClassAd | None = None
-        self._part: ClassAd | None = None
-        self._has: frozenset[str] = frozenset()
-        self._moment: SlotSnapshot | None = None
+        self._partial_ad: ClassAd | None = None
+        self._partial_names: frozenset[str] = frozenset()
+        self._snapshot: SlotSnapshot | None = None
         self._estimates: DrainEstimates | None = None
         self._job: ClassAd | None = None
-        self._job_known = False
-        self._loose: frozenset[str] = frozenset()
-        """The attributes of the job that the policy reads and that are expressions."""
+        self._job_was_read = False
+        self._computed_in_job: frozenset[str] = frozenset()
+        """The job attributes that the policy reads and that are expressions."""
 
     # Ads
 
@@ -80,28 +79,28 @@ class PolicyEvaluation:
         return compiled_ad(self.state, self.slot, self.caches)
 
     def snapshot(self) -> SlotSnapshot:
-        if self._moment is None:
+        if self._snapshot is None:
             machine = self.state.machines.get(self.slot.machine)
-            self._moment = SlotSnapshot(
+            self._snapshot = SlotSnapshot(
                 self.state, self.slot, machine, self.sense(self.slot.machine), self.now, self.context, self.caches,
                 self.estimates,
             )  # fmt: skip
-        return self._moment
+        return self._snapshot
 
     def estimates(self) -> DrainEstimates | None:
-        """Return what a drain of the slot's machine would cost."""
+        """Return the estimates of a drain of the slot's machine."""
         machine = self.state.machines.get(self.slot.machine)
         if machine is None or self._estimating:
             return None
         if self._estimates is None:
-            self._estimates = drain_estimates(machine, self._to_estimate, self.now)
+            self._estimates = drain_estimates(machine, self._for_estimate, self.now)
         return self._estimates
 
-    def _to_estimate(self, slot: Slot) -> PolicyEvaluation:
+    def _for_estimate(self, slot: Slot) -> PolicyEvaluation:
         return PolicyEvaluation(self.state, slot, self.sense, self.now, self.context, self.caches, estimating=True)
 
-    def beside(self, slot: Slot) -> PolicyEvaluation:
-        """Return the same of another slot of the machine."""
+    def for_slot(self, slot: Slot) -> PolicyEvaluation:
+        """Return the policy of another slot of the machine at the same instant."""
         if slot is self.slot:
             return self
         return PolicyEvaluation(
@@ -110,156 +109,160 @@ class PolicyEvaluation:
 
     @property
     def ad(self) -> ClassAd:
-        """Return the slot's ad at the moment, with what its own expressions can read of it."""
+        """Return the slot's ad, with the dynamic attributes that its own expressions can read."""
         if self._ad is None:
-            self._ad = ad_at(self.snapshot())
+            self._ad = snapshot_ad(self.snapshot())
         return self._ad
 
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
-        """Return the slot's ad, with the attributes of the moment that the expression can read, and the job's, if it
-        can."""
-        found = references(self.compiled, name)
-        if found is None or self._ad is not None or self.drain_start is not None:
+        """Return the slot's ad with the dynamic attributes that the expression can read, and the job's ad if the
+        expression can read that."""
+        readable = names_read_by(self.compiled, name)
+        if readable is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
-        job = self.job if found.foreign else None
-        if job is not None and not self._loose.isdisjoint(found.foreign):
-            return self.ad, job  # an expression of the job's may read anything of the slot
-        if self._part is None:
-            self._part, self._has = ad_at(self.snapshot(), only=found.names), found.names
-        elif not found.names <= self._has:  # it grows by what is asked for
-            extend_ad(self._part, self.snapshot(), found.names - self._has)
-            self._has |= found.names
-        return self._part, job
+        job = self.job if readable.foreign else None
+        if job is not None and not self._computed_in_job.isdisjoint(readable.foreign):
+            return self.ad, job  # the job's expression may read any attribute of the slot
+        if self._partial_ad is None:
+            self._partial_ad, self._partial_names = snapshot_ad(self.snapshot(), only=readable.names), readable.names
+        elif not readable.names <= self._partial_names:
+            extend_ad(self._partial_ad, self.snapshot(), readable.names - self._partial_names)
+            self._partial_names |= readable.names
+        return self._partial_ad, job
 
     @property
     def job(self) -> ClassAd | None:
-        """Return the job's ad; None without a job, or if no expression of the slot's can read it."""
-        if not self._job_known:
-            self._job_known = True
-            known = self.compiled
-            if known.foreign or known.names is None or self.drain_start is not None:
-                job = self._job = job_as_ad(self.state, self.slot, self.caches)
+        """Return the job's ad, or None if there is no job or no expression of the slot can read it."""
+        if not self._job_was_read:
+            self._job_was_read = True
+            compiled = self.compiled
+            if compiled.foreign or compiled.names is None or self.drain_start is not None:
+                job = self._job = job_classad(self.state, self.slot, self.caches)
                 if job is not None:
-                    read = [name for name in known.foreign if name in job]
-                    self._loose = frozenset(name for name in read if not isinstance(job[name], Literal))
+                    read_names = [name for name in compiled.foreign if name in job]
+                    self._computed_in_job = frozenset(name for name in read_names if not isinstance(job[name], Literal))
         return self._job
 
     def matched_with(self, job: Ad) -> PolicyEvaluation:
-        """Return the same slot matched with another job: that of a waiting match."""
+        """Return the same slot's policy, matched with another job: the one of a waiting claim."""
         other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
-        other._ad, other._job, other._job_known = ad_at(self.snapshot(), whole=True), ad_of(job), True
+        other._ad, other._job, other._job_was_read = snapshot_ad(self.snapshot(), whole=True), ad_of(job), True
         return other
 
-    def whole_ads(self) -> tuple[ClassAd, ClassAd | None]:
-        """Return the slot's ad with every attribute of the moment, and its job's, for the job's own expressions."""
+    def complete_ads(self) -> tuple[ClassAd, ClassAd | None]:
+        """Return the slot's ad with all dynamic attributes, and its job's ad, for the job's own expressions."""
         ad = job_ad(self.state, self.slot)
-        return ad_at(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
+        return snapshot_ad(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
 
-    # Truths and values
+    # Values of expressions
 
     def true(self, name: str) -> bool:
         return self.truth(name) is True
 
     def truth(self, name: str) -> bool | None:
-        """Return True, False, or None for neither; the variant for the job's universe goes first."""
-        if name in _VARIED and self._vanilla():
-            found = self._truth(f"{name}_VANILLA")
-            if found is not None:
-                return found
+        """Return True, False, or None for neither. The variant for the job's universe takes precedence."""
+        if name in _VARIED and self._job_is_vanilla():
+            value = self._truth(f"{name}_VANILLA")
+            if value is not None:
+                return value
         return self._truth(name)
 
-    def _vanilla(self) -> bool:
-        if not self.compiled.varied:
+    def _job_is_vanilla(self) -> bool:
+        if not self.compiled.has_vanilla_variants:
             return False
         ad = job_ad(self.state, self.slot)
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
 
     def _truth(self, name: str) -> bool | None:
-        asked = self.expression(name)
-        if asked is None:
+        expression = self.expression(name)
+        if expression is None:
             return None
-        found = (
-            constant_truth(asked) if isinstance(asked, Literal) else truth(asked, *self.ads_read_by(name), self.context)
+        value = (
+            constant_truth(expression)
+            if isinstance(expression, Literal)
+            else truth(expression, *self.ads_read_by(name), self.context)
         )
-        self.verdict = EvaluatedExpression(name, asked, found)
-        return found
+        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        return value
 
     def locally_false(self, name: str) -> bool:
-        """Tell whether the expression is false whatever the job. One that still depends on the job when all that the
-        slot itself says is known is not: ``TARGET.InteractiveJob =?= true`` is false without a job, and true of
-        some."""
-        asked = self.expression(name)
-        if asked is None:
+        """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` is not: it is false
+        without a job, but true for some jobs."""
+        expression = self.expression(name)
+        if expression is None:
             return False
-        found = constant_truth(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
-        if found is False and references_or_empty(asked.simplify(self.ad), self.ad).external:
-            found = None
-        self.verdict = EvaluatedExpression(name, asked, found)
-        return found is False
+        value = (
+            constant_truth(expression)
+            if isinstance(expression, Literal)
+            else truth(expression, self.ad, None, self.context)
+        )
+        if value is False and references_or_empty(expression.simplify(self.ad), self.ad).external:
+            value = None
+        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        return value is False
 
     def start_accepts_job(self) -> bool:
-        """Tell whether START, with every attribute of the moment, is true of the slot's job."""
+        """Return True if START, evaluated with all dynamic attributes, is true for the slot's job."""
         start = self.expression("Start")
-        return start is not None and truth(start, *self.whole_ads(), self.context) is True
+        return start is not None and truth(start, *self.complete_ads(), self.context) is True
 
     @property
     def drain_start(self) -> Expression | None:
-        """Return the drain's START while the machine drains, if the drain has one of its own."""
+        """Return the drain's own START while the machine drains, if it has one."""
         return drain_start(self.state, self.slot)
 
     def expression(self, name: str) -> Expression | None:
-        """Return the slot's expression, else the default's; None if there is neither."""
+        """Return the slot's expression, or else the default, or None."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
         key = name.lower()
-        text = self.slot.ad.text(key)  # it takes no compiled ad: whoever lists slots asks for this alone
-        own = None if text is None else expression(text)
-        if own is not None:
-            return own
+        text = self.slot.ad.text(key)  # avoids compiling the ad, since listings of slots read nothing else
+        configured = None if text is None else expression(text)
+        if configured is not None:
+            return configured
         default = _DEFAULTS.get(key)
         return None if default is None else expression(default)
 
     def number(self, name: str) -> int | None:
-        """Return the value of an attribute as a whole number, as the reference's EvalInteger takes it; None if it is
-        none."""
-        asked = self.expression(name)
-        if asked is None:
+        """Return the value of an attribute as a whole number (HTCondor's EvalInteger), or None."""
+        expression = self.expression(name)
+        if expression is None:
             return None
-        mine, job = (None, None) if isinstance(asked, Literal) else self.ads_read_by(name)
-        found = integer(asked, mine, job, self.context)
-        self.verdict = EvaluatedExpression(name, asked, found)
-        return found
+        slot_ad, job = (None, None) if isinstance(expression, Literal) else self.ads_read_by(name)
+        value = integer(expression, slot_ad, job, self.context)
+        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        return value
 
     def job_has(self, name: str) -> bool:
-        """Tell whether the job's ad has the attribute, whatever its value."""
+        """Return True if the job's ad has the attribute."""
         activation = self.slot.activation
-        return activation is not None and bool(_text(self.state, activation, name))
+        return activation is not None and bool(_job_attribute(self.state, activation, name))
 
     def job_number(self, name: str) -> int | None:
-        """Return a job attribute, which may read the slot's, as a whole number; None if it has none."""
+        """Return a job attribute, which may read the slot's ad, as a whole number, or None."""
         activation = self.slot.activation
-        text = None if activation is None else _text(self.state, activation, name)
+        text = None if activation is None else _job_attribute(self.state, activation, name)
         if not text:
             return None
         if text.isdecimal():
             return int(text)
-        asked = expression(text)
-        mine, job = self.whole_ads()
-        return None if asked is None else integer(asked, job, mine, self.context)
+        job_expression = expression(text)
+        slot_ad, job = self.complete_ads()
+        return None if job_expression is None else integer(job_expression, job, slot_ad, self.context)
 
     # Values read
 
     def read(self) -> dict[str, str]:
-        """Return the values that the last asked expression read, as ``values_read`` does."""
-        assert self.verdict is not None
-        if isinstance(self.verdict.expression, Literal):
+        """Return the values that the last evaluated expression read, by name (``classad.evidence.values_read``)."""
+        assert self.last_evaluated is not None
+        if isinstance(self.last_evaluated.expression, Literal):
             return {}
-        return values_read(self.verdict.expression, *self.ads_read_by(self.verdict.name), self.context)
+        return values_read(self.last_evaluated.expression, *self.ads_read_by(self.last_evaluated.name), self.context)
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})
 """The expressions that may have a variant for jobs of the vanilla universe."""
 
 
-def _text(state: ExecutionPoint, starter: Starter, name: str) -> str:
+def _job_attribute(state: ExecutionPoint, starter: Starter, name: str) -> str:
     return state.job_ad((starter.cluster, starter.proc), starter.ad).value(name)

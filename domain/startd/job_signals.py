@@ -1,7 +1,7 @@
-"""The signals of a slot's job: suspend, continue, end; and its hold by the machine's owner.
+"""Suspend, continue and end a slot's job, and hold it for the machine's owner (WANT_HOLD).
 
-A job of this pool's queue has a status that follows, and events from which its signals are derived; the starter of an
-outside holder is only told.
+For a job of this pool's queue, the job's status changes too, and its signals are derived from events. For an outside
+holder, only its starter is signalled.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
 
 
-def suspend(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
+def suspend_job(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     _pause(draft, slot, "suspend", "Running", cause)
 
 
-def resume(draft: Draft[ExecutionPoint], slot: Slot, cause: str, evidence: int = 0) -> None:
+def resume_job(draft: Draft[ExecutionPoint], slot: Slot, cause: str, evidence: int = 0) -> None:
     _pause(draft, slot, "continue", "Suspended", cause, evidence)
 
 
@@ -34,7 +34,7 @@ def _pause(draft: Draft[ExecutionPoint], slot: Slot, row: str, status: str, caus
     draft.send(JobPaused(activation.cluster, activation.proc, row, status, cause, evidence))
 
 
-def signal(
+def signal_job(
     draft: Draft[ExecutionPoint],
     slot: Slot,
     how: str,
@@ -43,12 +43,12 @@ def signal(
     vacated: Ad | None = None,
     again: bool = False,
 ) -> None:
-    """Tell the slot's job to end. A soft signal is not repeated, unless ``again``. ``evidence`` and ``vacated``: see
-    ``JobSignalled``."""
+    """Signal the slot's job to end. A soft signal is not repeated, unless ``again``. ``JobSignalled`` explains
+    ``evidence`` and ``vacated``."""
     activation = slot.activation
     if activation is None or (how != "hard" and activation.stop and not again):
         return
-    until = draft.now + _patience(draft, slot, how)
+    until = draft.now + _time_to_end(draft, slot, how)
     if activation.cluster:
         job = activation.cluster, activation.proc
         draft.emit(JobSignalled(*draft.why(cause), *job, how, until, evidence, vacated or {}))
@@ -56,16 +56,16 @@ def signal(
         draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, until))
 
 
-def _patience(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:
-    """Return the microseconds until the job is told again, harder."""
+def _time_to_end(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:
+    """Return the microseconds until the next, harder signal."""
     if how == "hard":
         return duration(draft.state, draft.state.machines.get(slot.machine), "KILLING_TIMEOUT")
     return time_limits.vacate_time(policy_of(draft, slot))
 
 
-def hold(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
-    """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true. If a transform of its own
-    or a cool-down may spare it the hold at its end, it is only told to end, and True returned."""
+def hold_job(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
+    """Hold a job that PREEMPT evicts while WANT_HOLD is true, with the reason of WANT_HOLD_REASON. If the job's own
+    transform or a cool-down may prevent the hold, only signal the job to end, and return True."""
     activation = slot.activation
     if activation is None or not activation.cluster:
         return False
@@ -75,18 +75,18 @@ def hold(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
     vacated = draft.send(HoldJob(activation.cluster, activation.proc, why))
     if vacated is None:
         return False
-    signal(draft, slot, how, "held_by_machine", vacated=vacated, again=True)
+    signal_job(draft, slot, how, "held_by_machine", vacated=vacated, again=True)
     return True
 
 
 def _reason(policy: PolicyEvaluation) -> str:
-    asked = policy.expression("WANT_HOLD_REASON")
+    expression = policy.expression("WANT_HOLD_REASON")
     try:
-        said = None if asked is None else asked.evaluate(policy.ad, policy.job, policy.context)
+        reason = None if expression is None else expression.evaluate(policy.ad, policy.job, policy.context)
     except EvaluationError:
-        said = None
-    if isinstance(said, str) and said:
-        return said
+        reason = None
+    if isinstance(reason, str) and reason:
+        return reason
     return (
         "The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: "
         f"WANT_HOLD = {policy.expression('WANT_HOLD')})"

@@ -1,9 +1,9 @@
-"""Share out the load of a machine over its slots.
+"""Divide a machine's load average among its slots.
 
-The load of a slot's own job belongs to that slot, that of the backfill client to the slots in Backfill, by their cores.
-The rest is the owner's: it goes to slots in Owner first, then to those in Unclaimed, then to the others. One slot takes
-at most 1.0 at a time, and when each has that, those in use included, the turns begin anew. Or a slot takes as much as
-it has cores, and the rest belongs to nobody (``Dialect.shares_load_by_cores``).
+A job's load is assigned to its slot, the backfill client's to the slots in Backfill, in proportion to their cores. The
+remaining load is the owner's. It goes first to slots in Owner, then to slots in Unclaimed, then to the others, 1.0 for
+each; if more is left, all slots get another 1.0 in the same order. With ``Dialect.shares_load_by_cores``, each slot
+gets as much as it has cores instead, and the rest is dropped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..state.caches import Caches
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
 
-STEP = 1.0
-"""The share of one turn, where slots do not take by their cores."""
+LOAD_STEP = 1.0
+"""The load that a slot gets at a time, unless slots get it by their cores."""
 _EXCESS = 0.05
-"""The cores beyond its free ones that a partitionable slot must have before its dynamic slots get load of it."""
-_TURNS = ("Owner", "Unclaimed")
-"""The states whose slots are served before all others."""
+"""A partitionable slot's load must exceed its free cores by this much before its dynamic slots get a part of it."""
+_FIRST_STATES = ("Owner", "Unclaimed")
+"""The states whose slots get the owner's load before all others."""
 
 
 class LoadedSlot(Struct, frozen=True):
@@ -31,7 +31,7 @@ class LoadedSlot(Struct, frozen=True):
     state: str
     cpus: float
     free: float
-    """Cores that are not in dynamic slots."""
+    """The cores that are not in dynamic slots."""
     parent: str = ""
 
 
@@ -42,46 +42,50 @@ class Load(Struct, frozen=True):
     condor: float
 
 
-def distribute(owner_load: float, places: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
-    """Return the owner's load on each slot, by name. ``places`` are in slot order, dynamic ones behind their parent."""
-    turn = _in_turn(places)
-    return _by_cores(owner_load, turn, places) if by_cores else _by_steps(owner_load, turn)
+def divide_owner_load(owner_load: float, slots: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
+    """Return the owner's load on each slot, by name. ``slots`` are in slot order, dynamic ones after their parent."""
+    by_priority = _by_priority(slots)
+    return _divide_by_cores(owner_load, by_priority, slots) if by_cores else _divide_by_steps(owner_load, by_priority)
 
 
-def _in_turn(places: Sequence[LoadedSlot]) -> list[LoadedSlot]:
-    return sorted(places, key=lambda place: _TURNS.index(place.state) if place.state in _TURNS else len(_TURNS))
+def _by_priority(slots: Sequence[LoadedSlot]) -> list[LoadedSlot]:
+    return sorted(
+        slots, key=lambda slot: _FIRST_STATES.index(slot.state) if slot.state in _FIRST_STATES else len(_FIRST_STATES)
+    )
 
 
-def _by_steps(left: float, turn: Sequence[LoadedSlot]) -> dict[str, float]:
-    if not turn:
+def _divide_by_steps(remaining_load: float, by_priority: Sequence[LoadedSlot]) -> dict[str, float]:
+    if not by_priority:
         return {}
-    everyone = STEP * (left // (STEP * len(turn)))  # the turns in which each slot takes a whole step
-    left -= everyone * len(turn)
-    given = {}
-    for place in turn:
-        given[place.name] = everyone + min(left, STEP)
-        left -= min(left, STEP)
-    return given
+    common_load = LOAD_STEP * (remaining_load // (LOAD_STEP * len(by_priority)))
+    remaining_load -= common_load * len(by_priority)
+    loads = {}
+    for slot in by_priority:
+        loads[slot.name] = common_load + min(remaining_load, LOAD_STEP)
+        remaining_load -= min(remaining_load, LOAD_STEP)
+    return loads
 
 
-def _by_cores(left: float, turn: Sequence[LoadedSlot], places: Sequence[LoadedSlot]) -> dict[str, float]:
-    given: dict[str, float] = {}
-    for place in turn:
-        if not place.parent:
-            given[place.name] = min(left, place.cpus)
-            left -= given[place.name]
-    free = {place.name: place.free for place in places}
-    for place in places:
-        if place.parent:
-            excess = given.get(place.parent, 0.0) - free.get(place.parent, 0.0)
-            given[place.name] = min(excess, place.cpus) if excess > _EXCESS else 0.0
-            if place.parent in given:
-                given[place.parent] -= given[place.name]
-    return given
+def _divide_by_cores(
+    remaining_load: float, by_priority: Sequence[LoadedSlot], slots: Sequence[LoadedSlot]
+) -> dict[str, float]:
+    loads: dict[str, float] = {}
+    for slot in by_priority:
+        if not slot.parent:
+            loads[slot.name] = min(remaining_load, slot.cpus)
+            remaining_load -= loads[slot.name]
+    free = {slot.name: slot.free for slot in slots}
+    for slot in slots:
+        if slot.parent:
+            excess = loads.get(slot.parent, 0.0) - free.get(slot.parent, 0.0)
+            loads[slot.name] = min(excess, slot.cpus) if excess > _EXCESS else 0.0
+            if slot.parent in loads:
+                loads[slot.parent] -= loads[slot.name]
+    return loads
 
 
 def load_of(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Caches) -> Load:
-    """Return the load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
+    """Return the load of a slot, rounded to hundredths, by its machine's ``readings``."""
     if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD
     shares = _shares(state, slot.machine, readings, caches)
@@ -94,8 +98,8 @@ def load_of(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Cache
 _NO_LOAD: Final = Load(0.0, 0.0)
 
 
-class _SlotPlace(NamedTuple):
-    """A slot's place among those of its machine, kept until its ad or its state changes."""
+class _CachedSlot(NamedTuple):
+    """A slot and its sort key, cached until its ad or its state changes."""
 
     order: tuple[float, float]
     version: int
@@ -103,53 +107,52 @@ class _SlotPlace(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """The shares of a machine's slots by their names, and the position and readings that they hold for."""
+    """The loads of a machine's slots, by slot name, with the log position and the readings that they are based on."""
 
     position: int
     readings: Readings
-    places: dict[str, _SlotPlace]
+    slots: dict[str, _CachedSlot]
     owner: dict[str, float]
     client: dict[str, float]
 
 
-class _Kept(dict[str, _Shares]):
-    """By the machines' names."""
+class _SharesByMachine(dict[str, _Shares]): ...
 
 
 def _shares(state: ExecutionPoint, machine: str, readings: Readings, caches: Caches) -> _Shares:
-    """Return the shares of a machine's slots, kept until an event or another reading."""
-    kept = caches.of(_Kept)
-    known = kept.get(machine)
-    if known is None or known.position != state.position or known.readings is not readings:
+    """Return the loads of a machine's slots, cached until the next event or reading."""
+    cache = caches.of(_SharesByMachine)
+    shares = cache.get(machine)
+    if shares is None or shares.position != state.position or shares.readings is not readings:
         slots = state.machines[machine].slots.values() if machine in state.machines else ()
-        places = _places(slots, {} if known is None else known.places)
-        order = [place.slot for place in sorted(places.values(), key=lambda place: place.order)]
-        left = max(0.0, readings.load - readings.pool_load)
-        owner = distribute(left, order, state.dialect.shares_load_by_cores)
-        known = _Shares(state.position, readings, places, owner, _of_client(readings.backfill_load, order))
-        kept[machine] = known
-    return known
+        cached_slots = _cached_slots(slots, {} if shares is None else shares.slots)
+        ordered = [cached.slot for cached in sorted(cached_slots.values(), key=lambda cached: cached.order)]
+        owner_load = max(0.0, readings.load - readings.pool_load)
+        owner = divide_owner_load(owner_load, ordered, state.dialect.shares_load_by_cores)
+        shares = _Shares(state.position, readings, cached_slots, owner, _client_loads(readings.backfill_load, ordered))
+        cache[machine] = shares
+    return shares
 
 
-def _of_client(load: float, places: Sequence[LoadedSlot]) -> dict[str, float]:
+def _client_loads(load: float, slots: Sequence[LoadedSlot]) -> dict[str, float]:
     """Return the backfill client's load on each slot that it may use."""
-    theirs = {place.name: place.free for place in places if place.state == "Backfill"}
-    cores = sum(theirs.values())
-    return {name: load * free / cores for name, free in theirs.items()} if cores else {}
+    cores = {slot.name: slot.free for slot in slots if slot.state == "Backfill"}
+    total = sum(cores.values())
+    return {name: load * free / total for name, free in cores.items()} if total else {}
 
 
-def _places(slots: Iterable[Slot], known: Mapping[str, _SlotPlace]) -> dict[str, _SlotPlace]:
-    """Return the places of these slots; of those that are ``known``, what still holds."""
-    found = {}
+def _cached_slots(slots: Iterable[Slot], cached: Mapping[str, _CachedSlot]) -> dict[str, _CachedSlot]:
+    """Return the cache entries of these slots, and reuse the ``cached`` ones that are still valid."""
+    entries = {}
     for slot in slots:
         name, state = slot.name, slot.state
-        place = known.get(name)
-        if place is None or place.version != slot.version or place.slot.state != state:
+        entry = cached.get(name)
+        if entry is None or entry.version != slot.version or entry.slot.state != state:
             cpus, free = _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus")
             order = _number(slot, "SlotID"), _number(slot, "DSlotId")
-            place = _SlotPlace(order, slot.version, LoadedSlot(name, state, cpus, free, slot.parent))
-        found[name] = place
-    return found
+            entry = _CachedSlot(order, slot.version, LoadedSlot(name, state, cpus, free, slot.parent))
+        entries[name] = entry
+    return entries
 
 
 def _number(slot: Slot, *names: str) -> float:

@@ -1,4 +1,4 @@
-"""Machines that join a pool, are reconfigured, and leave."""
+"""Add machines to a pool, reconfigure them, and remove them."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from . import draining
 from .slot_policy_evaluation import policy_of
-from .slot_resources import STANDARD
+from .slot_resources import STANDARD_RESOURCES
 from .startd_settings import SETTINGS
-from .transitions import reevaluate
+from .transitions import reevaluate_slot
 from .updates import changed_readings
 
 
 def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
-    """Add a machine with its slots to the pool; each that its owner does not need becomes Unclaimed (transition 1)."""
+    """Add a machine and its slots to the pool. Slots that the owner does not need become Unclaimed (transition 1)."""
     if stimulus.machine in draft.state.machines:
-        raise Refusal(f"machine {stimulus.machine} is in the pool already: take it out first, or give another name")
+        raise Refusal(f"machine {stimulus.machine} is already in the pool: remove it first, or use another name")
     for plan in stimulus.slots:
         if plan.name in draft.state.slots:
-            raise Refusal(f"slot {plan.name} exists already: slots' names are unique in a pool")
-    _check(stimulus.machine, stimulus.ad, stimulus.slots, stimulus.settings)
+            raise Refusal(f"slot {plan.name} exists already: slot names must be unique in a pool")
+    _check_attributes(stimulus.machine, stimulus.ad, stimulus.slots, stimulus.settings)
     draft.emit(MachineJoined(*draft.why("configured"), stimulus.machine, stimulus.ad, stimulus.settings))
     for plan in stimulus.slots:
         ad = {**stimulus.ad, **plan.ad}
         draft.emit(SlotCreated(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
-        reevaluate(draft, draft.state.slots[plan.name])
+        reevaluate_slot(draft, draft.state.slots[plan.name])
     for plan in stimulus.slots:
-        said = changed_readings(policy_of(draft, draft.state.slots[plan.name]))
-        if said:
-            draft.emit(SlotAdChanged(*draft.why("published"), plan.name, said))
+        changes = changed_readings(policy_of(draft, draft.state.slots[plan.name]))
+        if changes:
+            draft.emit(SlotAdChanged(*draft.why("published"), plan.name, changes))
 
 
-def _check(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
-    """Refuse a machine whose log could not be read.
+def _check_attributes(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
+    """Check a machine's attributes and settings.
 
-    :raises Refusal: an attribute is no expression, or a setting is unknown
+    :raises Refusal: an attribute is not an expression, or a setting is unknown
     """
     for plan in plans:
         for name, text in {**ad, **plan.ad}.items():
             if expression(text) is None:
-                raise Refusal(f"machine {machine}: {name} = {text}: this is no ClassAd expression")
+                raise Refusal(f"machine {machine}: {name} = {text} is not a ClassAd expression")
     for name in settings:
         if name not in SETTINGS and not name.startswith("MODIFY_REQUEST_EXPR_"):
             raise Refusal(
-                f"machine {machine}: {name} is no setting of an execution point; there are {', '.join(SETTINGS)}"
+                f"machine {machine}: {name} is not a setting of an execution point; these are: {', '.join(SETTINGS)}"
             )
 
 
@@ -75,7 +75,7 @@ def show_host(draft: Draft[ExecutionPoint], message: ShowHost) -> Ad:
 
 
 def host_ad(state: ExecutionPoint) -> Ad:
-    """Return the ad of the machine on which the pool is, with that of its first slot."""
+    """Return the ad of the pool's own machine, merged with the ad of its first slot."""
     machine = state.machines.get(state.name) or next(iter(state.machines.values()), None)
     slot = None if machine is None else next(iter(machine.slots.values()), None)
     return {**({} if machine is None else machine.ad), **({} if slot is None else slot.ad)}
@@ -84,49 +84,49 @@ def host_ad(state: ExecutionPoint) -> Ad:
 # Reconfiguration
 
 
-def _fixed(name: str) -> bool:
-    """Tell whether an attribute says how a slot was cut, which cannot change while the startd runs."""
+def _is_fixed(name: str) -> bool:
+    """Return True if an attribute describes the division into slots, which cannot change while the startd runs."""
     return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
 
 
 def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
-    """Change the machine's settings and its slots' ads; its slots stay.
+    """Change the machine's settings and its slots' ads.
 
-    :raises Refusal: the slots are others than before, which takes a restart of the startd
+    :raises Refusal: the set of slots or their types would change, which needs a restart of the startd
     """
-    machine = draining.machine_of(draft, stimulus.machine)
-    _check(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
+    machine = draining.find_machine(draft, stimulus.machine)
+    _check_attributes(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
     plans = {plan.name: {**stimulus.ad, **plan.ad} for plan in stimulus.slots}
     slots = [slot for slot in draining.slots_of(draft, machine) if slot.kind != "dynamic"]
-    _same_slots(machine, slots, stimulus.slots, plans)
-    changed = _difference(machine.settings, stimulus.settings)
+    _check_same_slots(machine, slots, stimulus.slots, plans)
+    changed_settings = _difference(machine.settings, stimulus.settings)
     ads = [(slot, _difference_of_ads(slot, plans[slot.name])) for slot in slots]
     for slot in draining.slots_of(draft, machine):
         if slot.kind == "dynamic" and slot.parent in plans:
-            ads.append((slot, _inherited(draft.state.slots[slot.parent], slot, plans[slot.parent])))
-    if changed or any(changes for _, changes in ads):
-        draft.emit(MachineConfigured(*draft.why("reconfigured"), machine.name, changed))
+            ads.append((slot, _inherited_changes(draft.state.slots[slot.parent], slot, plans[slot.parent])))
+    if changed_settings or any(changes for _, changes in ads):
+        draft.emit(MachineConfigured(*draft.why("reconfigured"), machine.name, changed_settings))
     for slot, changes in ads:
         if changes:
             draft.emit(SlotAdChanged(*draft.why("reconfigured"), slot.name, changes))
     draining.reevaluate_machine(draft, machine)
 
 
-def _same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> None:
-    way_out = "slots and their types cannot change by a reconfiguration: restart the execution point"
+def _check_same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> None:
+    hint = "a reconfiguration cannot change slots and their types: restart the execution point"
     before, after = {slot.name for slot in slots}, set(ads)
     if before != after:
         names = ", ".join(sorted(before ^ after))
-        raise Refusal(f"machine {machine.name}: {names} would come or go; {way_out}")
+        raise Refusal(f"machine {machine.name}: {names} would be added or removed; {hint}")
     kinds = {plan.name: plan.kind for plan in plans}
     for slot in slots:
         if kinds[slot.name] != slot.kind:
-            raise Refusal(f"slot {slot.name} would become {kinds[slot.name]}; {way_out}")
-        for name in filter(_fixed, sorted(slot.ad.keys() | ads[slot.name].keys())):
+            raise Refusal(f"slot {slot.name} would become {kinds[slot.name]}; {hint}")
+        for name in filter(_is_fixed, sorted(slot.ad.keys() | ads[slot.name].keys())):
             if slot.ad.get(name) != ads[slot.name].get(name):
                 raise Refusal(
                     f"slot {slot.name}: {name} would change from {slot.ad.get(name)} to {ads[slot.name].get(name)}; "
-                    f"{way_out}"
+                    f"{hint}"
                 )
 
 
@@ -135,15 +135,15 @@ def _difference(before: Mapping[str, str], after: Ad) -> Ad:
     return changes | {name: "" for name in before if name not in after}
 
 
-_LIVED = frozenset(STANDARD)
-"""The attributes of a slot's ad that the pool itself keeps."""
+_MAINTAINED = frozenset(STANDARD_RESOURCES)
+"""The attributes of a slot's ad that the pool maintains."""
 
 
 def _difference_of_ads(slot: Slot, after: Ad) -> Ad:
-    return {name: text for name, text in _difference(slot.ad, after).items() if name not in _LIVED}
+    return {name: text for name, text in _difference(slot.ad, after).items() if name not in _MAINTAINED}
 
 
-def _inherited(parent: Slot, slot: Slot, after: Ad) -> Ad:
-    """Return what a dynamic slot has from its parent, and the parent has no longer."""
+def _inherited_changes(parent: Slot, slot: Slot, after: Ad) -> Ad:
+    """Return the changes of the parent's ad to attributes that the dynamic slot has inherited."""
     changes = _difference_of_ads(parent, after)
     return {name: text for name, text in changes.items() if slot.ad.get(name) == parent.ad.get(name)}

@@ -1,4 +1,4 @@
-"""Shut a startd down: peacefully (jobs run to their end), gracefully (they keep their retirement time) or fast.
+"""Shut a startd down: peacefully (jobs run until they complete), gracefully (they keep their retirement time) or fast.
 
 When its last claim has ended, its slots and the machine leave the pool.
 """
@@ -20,38 +20,40 @@ from ..names import SlotName
 from ..ports import stimuli as s
 from ..state.records import Machine
 from ..state.state import ExecutionPoint
-from .draining import finalize, owned_machine, slots_of
+from .draining import authorized_machine, finalize_drain, slots_of
 from .transitions import apply_policy, end_claim, withdraw_better_match
-from .vacating import kill, retire
+from .vacating import kill_claim, retire_claim
 
-HOWS = ("Peaceful", "Graceful", "Fast")
+SHUTDOWN_SPEEDS = ("Peaceful", "Graceful", "Fast")
 
 
 def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
-    """Begin to shut a startd down; one that is being shut down may be told to go faster."""
-    machine = owned_machine(draft, command, "turn off")
-    if command.how not in HOWS:
-        raise Refusal(f"{command.how!r} is no way to shut down; there are {', '.join(HOWS)}")
-    if machine.shutdown and HOWS.index(machine.shutdown) >= HOWS.index(command.how):
-        raise Refusal(f"{machine.name} is being shut down already ({machine.shutdown}); only a faster way changes that")
+    """Begin to shut a startd down, or speed up a shutdown."""
+    machine = authorized_machine(draft, command, "turn off")
+    if command.how not in SHUTDOWN_SPEEDS:
+        raise Refusal(f"{command.how!r} is not a way to shut down; use {', '.join(SHUTDOWN_SPEEDS)}")
+    if machine.shutdown and SHUTDOWN_SPEEDS.index(machine.shutdown) >= SHUTDOWN_SPEEDS.index(command.how):
+        raise Refusal(
+            f"{machine.name} is being shut down already ({machine.shutdown}); only a faster shutdown has effect"
+        )
     draft.emit(ShutdownBegan(*draft.why("shutdown"), machine.name, command.how))
     for slot in [] if draft.state.dialect.better_match_survives_shutdown else slots_of(draft, machine):
         withdraw_better_match(draft, slot, "shutdown")
-    for slot in [] if _ended_with_it(draft, machine) else slots_of(draft, machine):
+    for slot in [] if _end_idle_startd(draft, machine) else slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is not slot:
             continue
         if command.how == "Fast":
-            kill(draft, slot, "shutdown")
+            kill_claim(draft, slot, "shutdown")
         else:
-            retire(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
+            retire_claim(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
         if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Retiring":
             apply_policy(draft, slot)
     leave_if_empty(draft, machine)
     answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
 
 
-def _ended_with_it(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
-    """End a startd that runs no job at once, with its claims, and tell whether it did."""
+def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
+    """End the claims of a startd that runs no job; return False if it runs one."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
     if runs or machine.backfill or not draft.state.dialect.ends_idle_startd_at_once:
@@ -62,8 +64,8 @@ def _ended_with_it(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
 
 
 def leave_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
-    """Remove a machine that is being shut down once nobody holds a slot of it, and its backfill client is gone."""
-    if not _over(draft.state, machine):
+    """Remove a machine that is being shut down, if its slots are unclaimed and its backfill client is gone."""
+    if not _shutdown_is_complete(draft.state, machine):
         return
     for slot in slots_of(draft, machine):
         end_claim(draft, slot, "shutdown")
@@ -72,20 +74,20 @@ def leave_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
 
 
-def _over(state: ExecutionPoint, machine: Machine) -> bool:
-    """Tell whether the machine is shut down and nobody holds a slot of it; the real startd asks for jobs alone."""
-    slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
-    held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.slot_matches for slot in slots)
-    return bool(machine.shutdown) and not held and machine.backfill is None
+def _shutdown_is_complete(state: ExecutionPoint, machine: Machine) -> bool:
+    """Return True if the machine is being shut down and its slots are unclaimed; HTCondor checks only for jobs."""
+    slots, only_jobs = machine.slots.values(), state.dialect.ends_idle_startd_at_once
+    in_use = any(slot.activation if only_jobs else slot.claim or slot.name in state.slot_matches for slot in slots)
+    return bool(machine.shutdown) and not in_use and machine.backfill is None
 
 
-def finish(draft: Draft[ExecutionPoint]) -> None:
-    """Advance the drains and shutdowns of the machines that this decision freed."""
+def finish_drains_and_shutdowns(draft: Draft[ExecutionPoint]) -> None:
+    """Advance the drains and shutdowns of the machines whose slots or backfill clients this decision ended."""
     ends = (ClaimEnded, MatchVoided, ClaimDeactivated, JobExited)
-    freed = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, ends)]
-    freed += [event.machine for event in draft.events if isinstance(event, BackfillExited)]
-    for name in dict.fromkeys(freed):
+    machines = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, ends)]
+    machines += [event.machine for event in draft.events if isinstance(event, BackfillExited)]
+    for name in dict.fromkeys(machines):
         machine = draft.state.machines.get(name)
         if machine is not None:
-            finalize(draft, machine)
+            finalize_drain(draft, machine)
             leave_if_empty(draft, machine)

@@ -1,8 +1,8 @@
-"""A slot's ad as its policy's expressions read it, with the attributes of the moment.
+"""A slot's ad as its policy's expressions read it, with the dynamic attributes.
 
-An ad has two layers. What the log says of the slot (``Slot.ad``) is compiled once for each version, and the attributes
-of the moment (``DYNAMIC_ATTRIBUTES``) lie over it. Only those that the slot's own expressions can read are computed,
-unless everything is asked for.
+An ad has two layers: the static ad in the log (``Slot.ad``), which is compiled once for each version, and over it the
+dynamic attributes (``DYNAMIC_ATTRIBUTES``). Of these, only the ones that the slot's own expressions can read are
+computed, unless the caller requests all.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ from ..ports.sensor_readings import Readings
 from ..state.caches import Caches, ad_of, expression
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
+from .dynamic_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
 
 
 class SlotReferences(Struct, frozen=True):
-    """The names that an expression of a slot's may read, in small letters, through its attributes too. ``foreign`` are
-    those that the slot lacks: a job may have them."""
+    """The names, in lower case, that a slot's expression may read directly or through other attributes. The slot lacks
+    the ``foreign`` ones, but a job may have them."""
 
     names: frozenset[str]
     foreign: frozenset[str]
 
 
 class CompiledAd(Struct, frozen=True):
-    """A slot's ad compiled for one version of it."""
+    """One version of a slot's ad, with the names that its expressions read."""
 
     version: int
     ad: ClassAd
     names: frozenset[str] | None
-    """The attributes that its expressions may read, in small letters; None: any, since one makes names at run time."""
+    """The attributes that its expressions may read, in lower case; None: any, since one computes names at run time."""
     foreign: frozenset[str]
-    """The names that its policy reads and the slot lacks: a job may have them."""
-    varied: bool
-    """It has expressions for the vanilla universe alone."""
+    """The names that its policy reads and that the slot lacks, so a job may have them."""
+    has_vanilla_variants: bool
     texts: dict[str, str]
-    reaches: dict[str, SlotReferences | None] = field(default_factory=dict)
-    matches: dict[frozenset[str], frozenset[str] | None] = field(default_factory=dict)
+    names_read: dict[str, SlotReferences | None] = field(default_factory=dict)
+    match_names: dict[frozenset[str], frozenset[str] | None] = field(default_factory=dict)
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -59,61 +58,63 @@ class _CompiledAds(dict[str, CompiledAd]):
 
 
 def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd:
-    kept = caches.of(_CompiledAds)
-    known = kept.get(slot.name)
-    if known is not None and known.version == slot.version:
-        return known
+    """Return the slot's ad, compiled and cached for its current version."""
+    cache = caches.of(_CompiledAds)
+    cached = cache.get(slot.name)
+    if cached is not None and cached.version == slot.version:
+        return cached
     texts = {name.lower(): text for name, text in slot.ad.items()}
-    asked = _words(texts, _ASKED)
-    read = asked[0] | _words(texts, _MATCHED)[0]
-    names = None if read & MAKES_NAMES else frozenset(read)
-    foreign = _foreign(texts, *asked)
-    varied = any(name.endswith("_vanilla") for name in texts)
-    found = kept[slot.name] = CompiledAd(slot.version, ad_of(slot.ad), names, foreign, varied, texts)
-    if len(kept) > 2 * len(state.slots) + 100:
-        for name in [name for name in kept if name not in state.slots]:
-            del kept[name]
-    return found
+    policy_words = _words(texts, _POLICY_NAMES)
+    all_words = policy_words[0] | _words(texts, _MATCH_NAMES)[0]
+    names = None if all_words & MAKES_NAMES else frozenset(all_words)
+    foreign = _foreign(texts, *policy_words)
+    has_vanilla_variants = any(name.endswith("_vanilla") for name in texts)
+    compiled = CompiledAd(slot.version, ad_of(slot.ad), names, foreign, has_vanilla_variants, texts)
+    cache[slot.name] = compiled
+    if len(cache) > 2 * len(state.slots) + 100:
+        for name in [name for name in cache if name not in state.slots]:
+            del cache[name]
+    return compiled
 
 
-def references(known: CompiledAd, name: str) -> SlotReferences | None:
-    """Return what the expression of a name can read; None: anything, since one makes names at run time."""
+def names_read_by(compiled: CompiledAd, name: str) -> SlotReferences | None:
+    """Return the names that an expression can read; None: any, since one computes names at run time."""
     key = name.lower()
-    if key not in known.reaches:
-        words = _words(known.texts, frozenset({key}))
-        reach = SlotReferences(frozenset(words[0]), _foreign(known.texts, *words))
-        known.reaches[key] = None if known.names is None else reach
-    return known.reaches[key]
+    if key not in compiled.names_read:
+        words = _words(compiled.texts, frozenset({key}))
+        names = SlotReferences(frozenset(words[0]), _foreign(compiled.texts, *words))
+        compiled.names_read[key] = None if compiled.names is None else names
+    return compiled.names_read[key]
 
 
 def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
-    """Return what is read of a job: the words that the slot lacks, and those behind ``TARGET.``, which it may have."""
+    """Return the names that are read from a job: those that the slot lacks, and those after ``TARGET.``."""
     return frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES | targeted)
 
 
-def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | None:
-    """Return what a match reads of a slot: what its Requirements and Start can, and what the attributes that a job
-    names can (``also``, in small letters). None: anything."""
-    if also not in known.matches:
-        found = [references(known, name) for name in ("requirements", "start", *(also & known.texts.keys()))]
-        names = {name for one in found if one is not None for name in one.names}
-        known.matches[also] = None if None in found else also | names
-    return known.matches[also]
+def names_read_by_match(compiled: CompiledAd, also: frozenset[str]) -> frozenset[str] | None:
+    """Return the names that a match can read from a slot: through Requirements, Start and the attributes ``also`` (in
+    lower case), which the job reads. None: any."""
+    if also not in compiled.match_names:
+        reads = [names_read_by(compiled, name) for name in ("requirements", "start", *(also & compiled.texts.keys()))]
+        names = {name for read in reads if read is not None for name in read.names}
+        compiled.match_names[also] = None if None in reads else also | names
+    return compiled.match_names[also]
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[str]]:
-    """Return all words of these attributes and their variants, and of the attributes that these lead to; and those of
-    them that stand behind ``TARGET.``."""
-    found: set[str] = set()
+    """Return all words in these attributes, their variants and the attributes to which they refer; and separately the
+    words after ``TARGET.``."""
+    all_words: set[str] = set()
     targeted: set[str] = set()
     pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
     while pending:
-        words, behind_target = _words_of(texts[pending.pop()])
-        new = words - found
-        found |= new
-        targeted |= behind_target
+        words, after_target = _words_of(texts[pending.pop()])
+        new = words - all_words
+        all_words |= new
+        targeted |= after_target
         pending += [word for word in new if word in texts]
-    return found, targeted
+    return all_words, targeted
 
 
 @lru_cache(4096)
@@ -123,10 +124,10 @@ def _words_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(map(str.lower, _WORD.findall(text))), frozenset(map(str.lower, _TARGETED.findall(text)))
 
 
-_ASKED = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))
-"""The expressions that the policy asks."""
-_MATCHED = frozenset({"requirements", "withinresourcelimits"})
-"""The expressions that the negotiator asks besides."""
+_POLICY_NAMES = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))
+"""The expressions that the policy evaluates, in lower case."""
+_MATCH_NAMES = frozenset({"requirements", "withinresourcelimits"})
+"""The expressions that the negotiator evaluates as well."""
 
 _NO_ATTRIBUTES = frozenset(
     {
@@ -134,11 +135,11 @@ _NO_ATTRIBUTES = frozenset(
         "real", "string", "floor", "ceiling", "round", "min", "max", "quantize", "regexp", "isundefined", "size",
     }
 )  # fmt: skip
-"""Words of expressions that are no attributes."""
+"""The words of expressions that are not attributes."""
 
 
 @lru_cache(1000)
-def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
+def _dynamic_attributes(names: frozenset[str] | None) -> tuple[Attribute, ...]:
     return tuple(
         DYNAMIC_ATTRIBUTES.values()
         if names is None
@@ -146,17 +147,17 @@ def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
     )
 
 
-def ad_at(
+def snapshot_ad(
     m: SlotSnapshot, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
 ) -> ClassAd:
-    """Return the slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own
-    expressions can read (of ``only``, if given), and those of ``also`` (in small letters)."""
-    known, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
+    """Return the slot's ad with its dynamic attributes: with ``whole``, all of them, else those in ``only`` (by
+    default, those that the slot's own expressions can read) and in ``also`` (both in lower case)."""
+    compiled, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
     names = None
-    if not whole and known.names is not None and start is None and not _sensed_expressions(m):
-        names = known.names if only is None else only
+    if not whole and compiled.names is not None and start is None and not _sensors_publish_expressions(m):
+        names = compiled.names if only is None else only
         names = names | also if also else names
-    ad = ClassAd(_values(m, names), known.ad)
+    ad = ClassAd(_values(m, names), compiled.ad)
     if start is not None:
         ad["Start"] = start
     for name, value in attributes_of_other_slots(m).items():
@@ -165,7 +166,7 @@ def ad_at(
 
 
 def drain_start(state: ExecutionPoint, slot: Slot) -> Expression | None:
-    """Return START while the slot's machine drains, if the drain has one of its own."""
+    """Return the drain's own START while the slot's machine drains, if it has one."""
     machine = state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
     return expression(drain.start) if drain is not None and drain.start else None
@@ -177,47 +178,47 @@ def extend_ad(ad: ClassAd, m: SlotSnapshot, names: frozenset[str]) -> None:
 
 
 def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
-    """Return the wanted attributes of the moment (None: all), overridden by the sensors'."""
-    found: dict[str, Any] = {}
-    for name, value in _wanted(names):
-        now = value(m)
-        if now is not None:
-            found[name] = now
+    """Return these dynamic attributes (None: all). Attributes that the sensors publish override them."""
+    values: dict[str, Any] = {}
+    for name, compute in _dynamic_attributes(names):
+        value = compute(m)
+        if value is not None:
+            values[name] = value
     for source in (m.readings.attributes, m.readings.slots.get(m.slot.name, {})):
         for name, text in source.items():
             if names is None or name.lower() in names:
-                meaning = expression(text)
-                if meaning is not None:
-                    found[name] = meaning
-    return found
+                parsed = expression(text)
+                if parsed is not None:
+                    values[name] = parsed
+    return values
 
 
-def _sensed_expressions(m: SlotSnapshot) -> bool:
-    """Tell whether a sensor publishes an expression, which may read anything, and not a plain value."""
+def _sensors_publish_expressions(m: SlotSnapshot) -> bool:
+    """Return True if a sensor publishes an expression that is not a plain value, and so may read any attribute."""
     sources = (m.readings.attributes, m.readings.slots.get(m.slot.name, {}))
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
 def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
     """Return the attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
-    wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
-    found: dict[str, Any] = {}
-    for other in m.state.machine_slots(m.slot) if wanted else ():
-        seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
+    names = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
+    attributes: dict[str, Any] = {}
+    for other in m.state.machine_slots(m.slot) if names else ():
+        snapshot = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
         prefix = SlotName.parse(other.name).slot
-        for name in wanted:
-            known = DYNAMIC_ATTRIBUTES.get(name.lower())
-            value = known[1](seen) if known else None
+        for name in names:
+            dynamic = DYNAMIC_ATTRIBUTES.get(name.lower())
+            value = dynamic[1](snapshot) if dynamic else None
             if value is None:
-                text = _given(m.readings, other, name)
+                text = _published_text(m.readings, other, name)
                 value = None if text is None else expression(text)
             if value is not None:
-                found[f"{prefix}_{name}"] = value
-    return found
+                attributes[f"{prefix}_{name}"] = value
+    return attributes
 
 
-def _given(readings: Readings, slot: Slot, name: str) -> str | None:
-    """Return a slot's attribute, in any case of letters, from its own sensors, its machine's, or its ad."""
+def _published_text(readings: Readings, slot: Slot, name: str) -> str | None:
+    """Return a slot's attribute, in any capitalization, from the slot's sensors, its machine's sensors, or its ad."""
     for source in (readings.slots.get(slot.name, {}), readings.attributes, slot.ad):
         for key, text in source.items():
             if key.lower() == name.lower():
@@ -226,7 +227,7 @@ def _given(readings: Readings, slot: Slot, name: str) -> str | None:
 
 
 def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
-    """Return the ad of the job that runs on a slot, or that an outside holder claimed it for; None without a job."""
+    """Return the ad of the job that runs on a slot, or for which an outside holder claimed it, or None."""
     activation = slot.activation
     if activation is None:
         return slot.claim.ad or None if slot.claim and slot.claim.holder else None
@@ -234,19 +235,19 @@ def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
 
 
 class _JobAds(dict[str, tuple[str, object, int, ClassAd]]):
-    """By the slots' names: the activation, the version of its job's ad, and the ad."""
+    """By slot name: the activation, the version of its job's ad (changes and status), and the ad."""
 
 
-def job_as_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> ClassAd | None:
-    """Return the same as an ad to be read, kept for as long as nothing of the job has changed."""
+def job_classad(state: ExecutionPoint, slot: Slot, caches: Caches) -> ClassAd | None:
+    """Return ``job_ad`` as a ClassAd, cached until the job changes."""
     activation = slot.activation
     if activation is None:
         ad = job_ad(state, slot)
         return None if ad is None else ad_of(ad)
     job = state.job_ad((activation.cluster, activation.proc), activation.ad)
-    kept = caches.of(_JobAds)
-    known = kept.get(slot.name)
+    cache = caches.of(_JobAds)
+    entry = cache.get(slot.name)
     changes, status = job.version()
-    if known is None or known[0] != activation.key or known[1] is not changes or known[2] != status:
-        known = kept[slot.name] = (activation.key, changes, status, ad_of(job.attributes()))
-    return known[3]
+    if entry is None or entry[0] != activation.key or entry[1] is not changes or entry[2] != status:
+        entry = cache[slot.name] = (activation.key, changes, status, ad_of(job.attributes()))
+    return entry[3]

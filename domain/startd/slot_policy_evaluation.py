@@ -1,4 +1,4 @@
-"""Answer what the rules ask of a slot at one instant (``state_machines.slot_policy``)."""
+"""Evaluate the conditions of the policy rules for a slot (``state_machines.slot_rules``)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ..ports.messages import ShowAd
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from . import backfill_client, time_limits
-from .backfill_client import system_of
+from .backfill_client import backfill_system
 from .evaluation import PolicyEvaluation
-from .slot_ad import ad_at, read_by_match
+from .slot_ad import names_read_by_match, snapshot_ad
 
 
 class SlotPolicyEvaluation(PolicyEvaluation):
-    """One slot at one instant. It is void when the slot has moved."""
+    """The policy of one slot at one instant, with the facts that its rules read. It is invalid after the slot's next
+    transition."""
 
     def set_to_false(self, name: str) -> bool:
-        asked = self.expression(name)
-        return isinstance(asked, Literal) and constant_truth(asked) is False
+        expression = self.expression(name)
+        return isinstance(expression, Literal) and constant_truth(expression) is False
 
     @property
     def state_activity(self) -> str:
@@ -69,7 +70,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
 
     @property
     def machine_drains(self) -> bool:
-        return time_limits.draining(self)
+        return time_limits.machine_is_draining(self)
 
     @property
     def machine_is_drained(self) -> bool:
@@ -93,59 +94,60 @@ class SlotPolicyEvaluation(PolicyEvaluation):
     @property
     def may_backfill(self) -> bool:
         machine = self._machine
-        going = machine is not None and not machine.shutdown
-        return going and self.slot.cores > 0 and not self.is_dynamic and self.has_backfill
+        running = machine is not None and not machine.shutdown
+        return running and self.slot.cores > 0 and not self.is_dynamic and self.has_backfill
 
     @property
     def has_backfill(self) -> bool:
-        return bool(system_of(self.state, self._machine))
+        return bool(backfill_system(self.state, self._machine))
 
     @property
     def backfill_stands(self) -> bool:
         machine = self._machine
-        system = system_of(self.state, machine)
+        system = backfill_system(self.state, machine)
         client = None if machine is None else machine.backfill
         return bool(system) and (client is None or client.system == system)
 
     @property
     def client_runs(self) -> bool:
-        return backfill_client.runs(self._machine) and self.backfill_stands
+        return backfill_client.client_is_running(self._machine) and self.backfill_stands
 
     @property
     def client_may_start(self) -> bool:
-        return backfill_client.may_start(self._machine, self.now)
+        return backfill_client.client_may_start(self._machine, self.now)
 
 
 def policy_of(draft: Draft[ExecutionPoint], slot: Slot) -> SlotPolicyEvaluation:
-    """Return the slot's policy as of now. What was found out of it is kept until the draft's next event."""
-    known = draft.policies.get(slot.name)
-    if known is None or known[0] != len(draft.events):
-        found = SlotPolicyEvaluation(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
-        draft.policies[slot.name] = (len(draft.events), found)
-        return found
-    return cast(SlotPolicyEvaluation, known[1])
+    """Return the slot's policy at the draft's instant. It is cached until the draft's next event."""
+    entry = draft.policies.get(slot.name)
+    if entry is None or entry[0] != len(draft.events):
+        policy = SlotPolicyEvaluation(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
+        draft.policies[slot.name] = (len(draft.events), policy)
+        return policy
+    return cast(SlotPolicyEvaluation, entry[1])
 
 
 def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
-    """Return the ad of a slot at this moment as a match sees it: with the attributes of the moment that its own
-    expressions read, and those of ``also``. While its machine drains, START is what the drain says."""
+    """Return a slot's ad as a match sees it: with the dynamic attributes that Requirements and Start read, and those of
+    ``also``. While the machine drains, START is the drain's."""
     policy = policy_of(draft, draft.state.slots[message.slot])
-    found = policy.matched.get(message.also)
-    if found is None:
-        names = read_by_match(policy.compiled, message.also | _ALWAYS_READ)
-        found = policy.matched[message.also] = ad_at(policy.snapshot(), only=names)
-    return found
+    ad = policy.match_ads.get(message.also)
+    if ad is None:
+        names = names_read_by_match(policy.compiled, message.also | _ALWAYS_READ)
+        ad = policy.match_ads[message.also] = snapshot_ad(policy.snapshot(), only=names)
+    return ad
 
 
 _ALWAYS_READ = frozenset({"state", "activity"})
 
 
-def note_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> int:
-    """Record the last asked expression and what it read, and return its position in the log.
+def record_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> int:
+    """Record the last evaluated expression and the values that it read; return the position of this evidence in the
+    log, or 0 if the expression read nothing.
 
-    Nothing is recorded twice in one decision. Return 0 if it read nothing: a constant needs no evidence.
+    The same evidence is recorded only once in a decision.
     """
-    asked = policy.verdict
-    if asked is None:
+    evaluated = policy.last_evaluated
+    if evaluated is None:
         return 0
-    return draft.note(asked.name, unparse(asked.expression), asked.words, policy.read())
+    return draft.note(evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.read())

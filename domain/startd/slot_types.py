@@ -1,8 +1,8 @@
-"""Read slot types, and divide a machine into slots by them.
+"""Parse slot types, and divide a machine into slots.
 
-A slot type gives for each resource the share of one slot: an amount, a part of the whole (a fraction or a percentage),
-or ``auto``: an equal part of what the others leave. Source: the manual, "Dividing System Resources in Multi-core
-Machines"; the rounding is the startd's.
+A slot type defines a slot's share of each resource: an amount, a part of the machine's total (a fraction or a
+percentage), or ``auto``: an equal part of what the other slots leave. Source: the manual, "Dividing System Resources in
+Multi-core Machines"; shares are rounded as in HTCondor.
 """
 
 from __future__ import annotations
@@ -17,36 +17,38 @@ from msgspec import Struct, field
 from ..errors import PoolbookError
 
 Share = float | Literal["auto"]
-"""An amount; ``auto``: an equal part of what is left."""
+"""An amount, or ``auto``: an equal part of what is left."""
 AUTO: Final = "auto"
 
 CPUS, MEMORY, DISK, SWAP = "Cpus", "Memory", "Disk", "Swap"
 _NAMES: Final = {"cpus": CPUS, "ram": MEMORY, "memory": MEMORY, "swap": SWAP, "virtualmemory": SWAP, "disk": DISK}
-"""The names of a resource in a slot type; any beginning of one will do."""
-_LEAST: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 1024.0, SWAP: 0.0}
-"""The least that a slot with a share or an amount gets: cores, MiB, KiB, KiB."""
-_LEAST_BY_DEFAULT: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 0.0, SWAP: 0.0}
-"""The same, where the share is the type's blanket value."""
-_UNIT: Final = {MEMORY: 2, DISK: 1, SWAP: 1}
-"""The power of 1024 bytes in which the resource is counted."""
+"""The names of the resources in a slot type; they can be abbreviated."""
+_MINIMA: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 1024.0, SWAP: 0.0}
+"""The minimum for a slot whose type gives a share of this resource: cores, MiB, KiB, KiB."""
+_COMMON_MINIMA: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 0.0, SWAP: 0.0}
+"""The minimum for a slot whose type gives a common share for all resources."""
+_UNITS: Final = {MEMORY: 2, DISK: 1, SWAP: 1}
+"""The unit of each resource as a power of 1024 bytes."""
 _SUFFIXES: Final = "kmgtp"
-_MINIMAL: Final = 1 / 128
-"""The share of a blanket ``minimal``."""
-_ENOUGH: Final = -0.000001
+_MINIMAL_PART: Final = 1 / 128
+"""The part that ``minimal`` means."""
+_TOLERANCE: Final = -0.000001
 
 
 class SlotTypeError(PoolbookError, ValueError):
-    """The slots cannot be made: the type, the error, the way out."""
+    """The configured slots cannot be made. The message names the setting, the problem and the fix."""
 
 
-class Whole(Struct, frozen=True):
+class DivisibleResources(Struct, frozen=True):
+    """The resources of a machine that are divided among its slots."""
+
     cpus: float
     memory: int
     """MiB."""
     swap: int
     """KiB of virtual memory."""
     disks: Mapping[str, int]
-    """KiB of each volume on which jobs run."""
+    """KiB of each execute volume."""
     custom: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, resource: str, volume: str) -> float:
@@ -57,8 +59,8 @@ class Whole(Struct, frozen=True):
 
 
 class SlotType(Struct, frozen=True):
-    """The share of one slot of each resource. ``constraints`` choose the things of a custom resource; a ``fractional``
-    slot may have less than a core."""
+    """A slot's share of each resource. ``constraints`` select the devices of a custom resource. A ``fractional`` slot
+    may have less than one core."""
 
     number: int
     shares: Mapping[str, Share]
@@ -67,15 +69,15 @@ class SlotType(Struct, frozen=True):
 
 
 class ConfiguredSlots(Struct, frozen=True):
-    """The configured slots of a type: ``count`` of the type ``number`` with the definition ``text``."""
+    """The slots of one type: ``count`` slots of type ``number``, which SLOT_TYPE_<number> defines as ``text``."""
 
     number: int
     text: str
     count: int
 
 
-class Cut(Struct):
-    """The resources of one slot. ``number`` counts a machine's slots from 1."""
+class SlotAllocation(Struct):
+    """The resources of one slot. The slots of a machine are numbered from 1."""
 
     number: int
     type: SlotType
@@ -92,7 +94,7 @@ class Cut(Struct):
 
 
 class _Value(Struct, frozen=True):
-    """``kind``: auto, minimal, part or amount."""
+    """A share as it is written. ``kind`` is auto, minimal, part or amount."""
 
     kind: str
     value: float = 0.0
@@ -103,48 +105,48 @@ _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*)", r
 
 
 def _number(text: str) -> tuple[float, str]:
-    """Return the number at the beginning of a text (0 if there is none) and the rest."""
-    found = _NUMBER.match(text)
-    return (float(found[1]), found[2]) if found else (0.0, text.strip())
+    """Return the number at the beginning of a text, or 0, and the rest of the text."""
+    match = _NUMBER.match(text)
+    return (float(match[1]), match[2]) if match else (0.0, text.strip())
 
 
-def _value(text: str, number: int) -> _Value:
+def _parse_share(text: str, number: int) -> _Value:
     lower = text.lower()
     if lower in ("auto", "automatic"):
         return _Value("auto")
     if lower in ("min", "minimal"):
-        return _Value("minimal", _MINIMAL)
-    amount, rest = _number(text)
+        return _Value("minimal", _MINIMAL_PART)
+    amount, suffix = _number(text)
     if "%" in text:
         return _Value("part", amount / 100)
     if "/" in text:
-        below, _ = _number(text.partition("/")[2])
-        if below <= 0:
-            raise SlotTypeError(f"SLOT_TYPE_{number}: {text} is no fraction: write one such as 1/4")
-        return _Value("part", amount / below)
-    if not _NUMBER.match(text) or amount < 0 or (rest and rest[0].lower() not in _SUFFIXES):
+        denominator, _ = _number(text.partition("/")[2])
+        if denominator <= 0:
+            raise SlotTypeError(f"SLOT_TYPE_{number}: {text} is not a fraction: write one such as 1/4")
+        return _Value("part", amount / denominator)
+    if not _NUMBER.match(text) or amount < 0 or (suffix and suffix[0].lower() not in _SUFFIXES):
         raise SlotTypeError(
-            f"SLOT_TYPE_{number}: {text} is no share of a resource: write a number (64, 2g), a fraction (1/4), "
+            f"SLOT_TYPE_{number}: {text} is not a share of a resource: write a number (64, 2g), a fraction (1/4), "
             "a percentage (25%) or auto"
         )
-    return _Value("amount", amount, _SUFFIXES.index(rest[0].lower()) + 1 if rest else 0)
+    return _Value("amount", amount, _SUFFIXES.index(suffix[0].lower()) + 1 if suffix else 0)
 
 
-def _share(value: _Value, whole: float, least: float, unit: int, integer: bool) -> Share:
+def _share(value: _Value, total: float, minimum: float, unit: int, integer: bool) -> Share:
     if value.kind == "auto":
         return AUTO
-    found = value.value * whole if value.kind in ("part", "minimal") else value.value
-    found = float(int(found)) if integer else found
+    amount = value.value * total if value.kind in ("part", "minimal") else value.value
+    amount = float(int(amount)) if integer else amount
     if value.kind == "amount":
-        found *= 1024 ** max(0, value.scale - unit) if unit else 1
-    return max(found, least)
+        amount *= 1024 ** max(0, value.scale - unit) if unit else 1
+    return max(amount, minimum)
 
 
 # One type: cpus=2, ram=128, swap=25%, disk=1/2
 
 
 def _items(text: str) -> list[str]:
-    """Return the items of a slot type, parted by lines if it has several, else by commas if any, else by blanks."""
+    """Return the items of a slot type, separated by line breaks, or else by commas, or else by blanks."""
     if "\n" in text:
         parts = text.split("\n")
     elif "," in text:
@@ -154,150 +156,153 @@ def _items(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def slot_type(number: int, text: str, whole: Whole, volume: str) -> SlotType:
-    """Return the slot type of a text, with its shares of ``whole``.
+def parse_slot_type(number: int, text: str, whole: DivisibleResources, volume: str) -> SlotType:
+    """Parse a slot type, and compute its shares of ``whole``.
 
-    :raises SlotTypeError: an item is no share, or no resource of the machine
+    :raises SlotTypeError: an item is not a share, or the machine does not have the resource
     """
-    blanket, fractional = _Value("auto"), False
+    common, fractional = _Value("auto"), False
     shares: dict[str, Share] = {}
     constraints: dict[str, str] = {}
     for item in _items(text):
-        name, equals, said = (part.strip() for part in item.partition("="))
+        name, equals, share_text = (part.strip() for part in item.partition("="))
         if not equals:
-            blanket = _blanket(item, number)
-            fractional = fractional or blanket.kind == "minimal"
+            common = _parse_common_share(item, number)
+            fractional = fractional or common.kind == "minimal"
             continue
-        said, _, constraint = (part.strip() for part in said.partition(":"))
-        if not said:
-            raise SlotTypeError(f"SLOT_TYPE_{number}: {item}: nothing is behind the equals sign")
-        value = _value(said, number)
-        resource = _resource(name, whole)
+        share_text, _, constraint = (part.strip() for part in share_text.partition(":"))
+        if not share_text:
+            raise SlotTypeError(f"SLOT_TYPE_{number}: {item}: a value is missing after the equals sign")
+        value = _parse_share(share_text, number)
+        resource = _full_name(name, whole)
         if resource is None:
             if value.kind == "amount" and value.value > 0:
-                known = ", ".join((CPUS, MEMORY, DISK, SWAP, *whole.custom))
+                names = ", ".join((CPUS, MEMORY, DISK, SWAP, *whole.custom))
                 raise SlotTypeError(
-                    f"SLOT_TYPE_{number}: {name} is no resource of this machine, which has {known}: define it with "
+                    f"SLOT_TYPE_{number}: {name} is not a resource of this machine, which has {names}: define it with "
                     f"MACHINE_RESOURCE_{name}"
                 )
             continue  # so that machines with and without a resource can share a configuration
-        least = 0.0 if resource == CPUS and fractional else _LEAST.get(resource, 0.0)
-        shares[resource] = _share_of(resource, value, whole, volume, least)
+        minimum = 0.0 if resource == CPUS and fractional else _MINIMA.get(resource, 0.0)
+        shares[resource] = _share_of(resource, value, whole, volume, minimum)
         if constraint and resource in whole.custom:
             constraints[resource] = constraint
     for resource in (CPUS, MEMORY, SWAP, DISK, *whole.custom):
         if resource not in shares:
-            least = 0.0 if fractional else _LEAST_BY_DEFAULT.get(resource, 0.0)
-            shares[resource] = _share_of(resource, blanket, whole, volume, least)
+            minimum = 0.0 if fractional else _COMMON_MINIMA.get(resource, 0.0)
+            shares[resource] = _share_of(resource, common, whole, volume, minimum)
     return SlotType(number, shares, constraints, fractional)
 
 
-def _blanket(item: str, number: int) -> _Value:
-    value = _value(item, number)
+def _parse_common_share(item: str, number: int) -> _Value:
+    value = _parse_share(item, number)
     if (value.kind == "amount" and value.value) or (value.kind == "part" and not 0 <= value.value <= 1):
         raise SlotTypeError(
-            f'SLOT_TYPE_{number}: "{item}" says nothing of which resource it is: write a percentage (25%) or a '
-            "fraction (1/4) for all of them, or name each (c=1, m=25%, s=25%, d=25%)"
+            f'SLOT_TYPE_{number}: "{item}" is not a share of all resources: write a part (25% or 1/4), or name '
+            "each resource (c=1, m=25%, s=25%, d=25%)"
         )
     return value
 
 
-def _resource(name: str, whole: Whole) -> str | None:
+def _full_name(name: str, whole: DivisibleResources) -> str | None:
     lower = name.lower()
-    custom = next((known for known in whole.custom if known.lower() == lower), None)
+    custom = next((resource for resource in whole.custom if resource.lower() == lower), None)
     return custom or next((resource for long, resource in _NAMES.items() if long.startswith(lower)), None)
 
 
-def _share_of(resource: str, value: _Value, whole: Whole, volume: str, least: float) -> Share:
-    unit = _UNIT.get(resource, 0)
-    return _share(value, whole.of(resource, volume), least, unit, integer=resource in _UNIT)
+def _share_of(resource: str, value: _Value, whole: DivisibleResources, volume: str, minimum: float) -> Share:
+    unit = _UNITS.get(resource, 0)
+    return _share(value, whole.of(resource, volume), minimum, unit, integer=resource in _UNITS)
 
 
 # The division
 
 
-class _Left(Struct):
-    """The rest of a machine while it is divided, and the number of slots that wait for an equal part of it."""
+class _Remaining(Struct):
+    """The resources that are left while a machine is divided, and the number of slots whose share is ``auto``."""
 
     cpus: float
     amounts: dict[str, float]
-    waiting: dict[str, int] = field(default_factory=dict)
+    auto_slots: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, whole: Whole) -> _Left:
+    def of(cls, whole: DivisibleResources) -> _Remaining:
         amounts: dict[str, float] = {MEMORY: whole.memory, SWAP: whole.swap, **whole.custom}
-        amounts |= {_disk(volume): space for volume, space in whole.disks.items()}
+        amounts |= {_disk_key(volume): space for volume, space in whole.disks.items()}
         return cls(whole.cpus, amounts)
 
 
-def _disk(volume: str) -> str:
+def _disk_key(volume: str) -> str:
     return f"{DISK} {volume}"
 
 
 def _key(resource: str, volume: str) -> str:
-    return _disk(volume) if resource == DISK else resource
+    return _disk_key(volume) if resource == DISK else resource
 
 
-def divide(whole: Whole, wanted: list[ConfiguredSlots], volumes: Mapping[int, str]) -> list[Cut]:
-    """Return the slots of a machine: all of the types ``wanted`` in order, numbered from 1. Slot N's jobs run on the
-    volume ``volumes[N]``.
+def divide_machine(
+    whole: DivisibleResources, groups: list[ConfiguredSlots], volumes: Mapping[int, str]
+) -> list[SlotAllocation]:
+    """Return the slots of a machine in order, numbered from 1. The jobs of slot N run on the volume ``volumes[N]``.
 
-    :raises SlotTypeError: a type is wrong, or the slots need more than the machine has
+    :raises SlotTypeError: a type is invalid, or the slots need more than the machine has
     """
-    left, cuts = _Left.of(whole), list[Cut]()
-    for one in wanted:
-        for _ in range(one.count):
+    left, cuts = _Remaining.of(whole), list[SlotAllocation]()
+    for group in groups:
+        for _ in range(group.count):
             number = len(cuts) + 1
-            type = slot_type(one.number, one.text, whole, volumes[number])
-            cut = Cut(number, type, volumes[number], dict(type.shares))
-            _take(left, cut)
+            type = parse_slot_type(group.number, group.text, whole, volumes[number])
+            cut = SlotAllocation(number, type, volumes[number], dict(type.shares))
+            _take_fixed_shares(left, cut)
             cuts.append(cut)
-    remains = dict(left.amounts), dict(left.waiting)
+    custom_left = dict(left.amounts), dict(left.auto_slots)
     for cut in cuts:
-        _give_equal_parts(left, cut, *remains)
+        _set_auto_shares(left, cut, *custom_left)
     return cuts
 
 
-def _take(left: _Left, cut: Cut) -> None:
+def _take_fixed_shares(left: _Remaining, cut: SlotAllocation) -> None:
     for resource, amount in cut.amounts.items():
         key = _key(resource, cut.volume)
         if amount == AUTO:
-            left.waiting[key] = left.waiting.get(key, 0) + 1
+            left.auto_slots[key] = left.auto_slots.get(key, 0) + 1
         elif resource != CPUS:
-            if left.amounts[key] - amount < _ENOUGH:
-                raise _short(cut, resource, amount, left.amounts[key])
+            if left.amounts[key] - amount < _TOLERANCE:
+                raise _shortage(cut, resource, amount, left.amounts[key])
             left.amounts[key] -= amount
         elif not (cut.type.fractional and amount < 0.5):
-            if int(left.cpus - amount) < _ENOUGH:
-                raise _short(cut, resource, amount, left.cpus)
+            if int(left.cpus - amount) < _TOLERANCE:
+                raise _shortage(cut, resource, amount, left.cpus)
             left.cpus = int(left.cpus - amount)
 
 
-def _give_equal_parts(left: _Left, cut: Cut, remains: dict[str, float], waiting: dict[str, int]) -> None:
-    """Give a slot its part of what is left. Custom resources are whole things: the first slots get one more."""
+def _set_auto_shares(
+    left: _Remaining, cut: SlotAllocation, remaining: dict[str, float], auto_slots: dict[str, int]
+) -> None:
+    """Give a slot an equal part of what is left. Custom resources are not split, so the first slots get one more."""
     for resource, amount in cut.amounts.items():
         if amount != AUTO:
             continue
         key = _key(resource, cut.volume)
         if resource == CPUS:
-            part = left.cpus / left.waiting[key]
+            part = left.cpus / left.auto_slots[key]
             if part <= 0 if cut.type.fractional else part < 1:
-                raise _short(cut, resource, 1, left.cpus, left.waiting[key])
-        elif resource in _UNIT:
-            part = left.amounts[key] // left.waiting[key]
+                raise _shortage(cut, resource, 1, left.cpus, left.auto_slots[key])
+        elif resource in _UNITS:
+            part = left.amounts[key] // left.auto_slots[key]
             if part < 1:
-                raise _short(cut, resource, 1, left.amounts[key], left.waiting[key])
+                raise _shortage(cut, resource, 1, left.amounts[key], left.auto_slots[key])
         else:
-            part = 0 if left.amounts[key] < 1 else math.ceil(remains[key] / waiting[key])
-            remains[key] -= part
-            waiting[key] -= 1
+            part = 0 if left.amounts[key] < 1 else math.ceil(remaining[key] / auto_slots[key])
+            remaining[key] -= part
+            auto_slots[key] -= 1
         cut.amounts[resource] = float(part)
 
 
-def _short(cut: Cut, resource: str, wanted: float, left: float, among: int = 0) -> SlotTypeError:
+def _shortage(cut: SlotAllocation, resource: str, needed: float, left: float, slots: int = 0) -> SlotTypeError:
     name, setting = f"slot {cut.number}", f"SLOT_TYPE_{cut.type.number}" if cut.type.number else "NUM_SLOTS"
-    if among:
-        of = f"{among} slots are too many for what is left of {resource}, {left:g}: each needs {wanted:g} at least"
+    if slots:
+        problem = f"{slots} slots share {left:g} of {resource}, but each needs at least {needed:g}"
     else:
-        of = f"it is to have {wanted:g} of {resource}, and {left:g} is left"
-    return SlotTypeError(f"{setting}: {name} cannot be made: {of}; ask for less, or for fewer slots")
+        problem = f"it needs {needed:g} of {resource}, but {left:g} is left"
+    return SlotTypeError(f"{setting}: {name} cannot be made: {problem}; configure less, or fewer slots")

@@ -1,7 +1,6 @@
 """The settings of a startd, and the policy expressions of its slots' ads.
 
-Defaults are HTCondor 25's (``condor_config_val -dump``), except that a time which the pool has as a setting is taken
-from there.
+Defaults are those of HTCondor 25 (``condor_config_val -dump``). A pool's own setting takes precedence over a default.
 """
 
 from __future__ import annotations
@@ -15,33 +14,33 @@ from ..state.state import ExecutionPoint
 from ..units import SECOND
 
 BACKFILL_SYSTEMS: Final = {name: tuple(defaults(f"startd backfill {name}")) for name in ("BOINC", "EXEC")}
-"""The backfill systems, each with the settings that say how its client is run."""
+"""The backfill systems, each with the settings of its client."""
 SETTINGS: Final = {
     **defaults("startd"), **defaults("startd backfill BOINC"), **defaults("startd backfill EXEC")
 }  # fmt: skip
-"""The settings of a startd that are in no ad, with their defaults."""
+"""The settings of a startd that are not in its slots' ads, with their defaults."""
 EXPRESSIONS: Final = defaults("slot")
 """The policy expressions by their names in a slot's ad, with their defaults."""
 
 FREE_DISK: Final = "FreeDiskWhenJoined"
-"""The free space (KiB) on a slot's volume when its machine joined, which was divided then."""
+"""The free space (KiB) on a slot's volume when its machine joined and this space was divided."""
 
 PRIVATE: Final = frozenset(
     name.lower() for name in (*EXPRESSIONS, FREE_DISK) if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
 )
-"""The attributes that the startd keeps to itself, and others that stand in no published ad."""
+"""The attributes that are not published, in lower case."""
 
 
 def setting(state: ExecutionPoint, machine: Machine | None, name: str) -> str:
-    """Return a setting of a startd: its own, else the pool's, else the default."""
+    """Return a setting of a machine: its own value, else the pool's, else the default."""
     if machine is not None and name in machine.settings:
         return machine.settings[name]
     return state.settings.get(name) or SETTINGS[name]
 
 
 def duration(state: ExecutionPoint, machine: Machine | None, name: str) -> int:
-    """Return a setting in seconds as microseconds. A text that is no number counts as the default: the configuration is
-    checked when it is read."""
+    """Return a setting in seconds as microseconds; the default, if it is not a number. (The configuration is checked
+    when it is read.)"""
     try:
         seconds = float(setting(state, machine, name))
     except ValueError:

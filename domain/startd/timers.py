@@ -1,7 +1,7 @@
-"""The timers of an execution point: what is due of them, and what happens then.
+"""The timers of an execution point, and their actions.
 
-They are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a job, or a backfill client, has
-to end.
+They are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a signalled job or backfill
+client has for its end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ..ports.timers import Timer
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
 from . import backfill_client
-from .job_signals import signal
+from .job_signals import signal_job
 from .startd_settings import duration
-from .transitions import trigger
-from .vacating import kill, void
+from .transitions import fire_trigger
+from .vacating import cancel_match, kill_claim
 
 
 def timers(state: ExecutionPoint) -> Iterator[Timer]:
-    """Yield every timer that runs."""
+    """Yield all running timers."""
     for name in state.matched:
         slot = state.slots[name]
         yield Timer(slot.entered_state + _match_timeout(state, slot), "match", name)
@@ -29,18 +29,18 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
         slot = state.slots[name]
         yield Timer(slot.destined + _match_timeout(state, slot), "match", name)
     for name in state.silent_claims:
-        claim, where = state.slots[name].claim, state.slots[name].state
-        if claim is not None and where == "Claimed" and "closing" not in claim.marks:
+        claim, slot_state = state.slots[name].claim, state.slots[name].state
+        if claim is not None and slot_state == "Claimed" and "closing" not in claim.marks:
             yield Timer(claim.until, "lease", name)
     for job in state.stopping:
         starter = state.starters[job]
-        patience = "KILLING_TIMEOUT" if starter.stop == "hard" else "MachineMaxVacateTime"
-        # Logs of the first release do not say until when: there it follows from the pool's settings.
-        yield Timer(starter.until or starter.told + state.setting(patience), "stop", starter.key, JobId(*job))
+        limit_name = "KILLING_TIMEOUT" if starter.stop == "hard" else "MachineMaxVacateTime"
+        # Logs of the first release have no deadline, so it is computed from the pool's settings.
+        yield Timer(starter.until or starter.told + state.setting(limit_name), "stop", starter.key, JobId(*job))
     for name in state.preempting:
-        outside = state.slots[name].activation
-        if outside is not None and not outside.cluster and outside.stop:
-            yield Timer(outside.until, "starter", name)
+        starter_outside = state.slots[name].activation
+        if starter_outside is not None and not starter_outside.cluster and starter_outside.stop:
+            yield Timer(starter_outside.until, "starter", name)
     for name in state.clients:
         client = state.machines[name].backfill
         if client is not None and client.told:
@@ -51,26 +51,25 @@ def _match_timeout(state: ExecutionPoint, slot: Slot) -> int:
     return duration(state, state.machines.get(slot.machine), "MATCH_TIMEOUT")
 
 
-def fire(draft: Draft[ExecutionPoint], timer: Timer) -> None:
-    """Let happen what is due, if it still is."""
+def fire_timer(draft: Draft[ExecutionPoint], timer: Timer) -> None:
+    """Perform the action of a timer, if it still applies."""
     state, name = draft.state, timer.name
     if timer.what == "client" and name in state.clients:
-        backfill_client.end(draft, state.machines[name], "kill_timeout")
+        backfill_client.end_client(draft, state.machines[name], "kill_timeout")
         return
     starter = None if timer.job is None else state.starters.get(timer.job)
     slot = state.slots.get(name if timer.job is None else "" if starter is None else starter.slot)
     if slot is None:
         return
     if timer.what == "match" and (name in state.matched or name in state.destined):
-        void(draft, slot, "match_timeout")
+        cancel_match(draft, slot, "match_timeout")
     elif timer.what == "lease" and name in state.silent_claims:
-        kill(draft, slot, "lease_over")
+        kill_claim(draft, slot, "lease_over")
     elif timer.what in ("stop", "starter") and slot.activation is not None:
         _escalate(draft, slot)
 
 
 def _escalate(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """The time to end is up: the slot goes from Vacating to Killing where its triggers say so, and the processes are
-    killed."""
-    if not trigger(draft, slot, "vacate time over", "vacate_timeout"):
-        signal(draft, slot, "hard", "kill_timeout")
+    """Move the slot from Vacating to Killing, if its triggers include this; kill the job's processes."""
+    if not fire_trigger(draft, slot, "vacate time over", "vacate_timeout"):
+        signal_job(draft, slot, "hard", "kill_timeout")

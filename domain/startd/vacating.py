@@ -1,4 +1,4 @@
-"""End claims softly or at once, or suspend and continue them, by request."""
+"""End, suspend and continue claims on request."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from ..state.records import Slot
 from ..state.state import ExecutionPoint
 from ..state_machines import void_row
 from .dynamic_slots import merge
-from .transitions import mark, trigger, void_match
+from .transitions import fire_trigger, flag_claim, record_voided_matches
 
 
-def retire(
+def retire_claim(
     draft: Draft[ExecutionPoint], slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False
 ) -> bool:
-    """Retire the claim: its job may use its retirement time and its time to vacate. Unless ``reversible``, it ends
-    whatever happens meanwhile. Return False if there is nothing to end."""
+    """Retire the claim: its job may use its retirement time and its time to vacate. If ``reversible``, the claim
+    continues when the reason to retire is gone. Return False if there is no claim or match to end."""
     if slot.claim is None and slot.name in draft.state.slot_matches and slot.state != "Backfill":
-        return void(draft, slot, cause)
+        return cancel_match(draft, slot, cause)
     if slot.state == "Claimed":
-        mark(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
+        flag_claim(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
         if slot.activity in ("Cleaning", "Retiring"):
             return True
-    return trigger(draft, slot, "retire", cause)
+    return fire_trigger(draft, slot, "retire", cause)
 
 
-def kill(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
-    """End the claim at once, and kill its job. Return False if there is nothing to end."""
+def kill_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
+    """Kill the claim and its job. Return False if there is no claim or match to end."""
     if slot.claim is None and slot.name in draft.state.slot_matches and slot.state != "Backfill":
-        return void(draft, slot, cause)
+        return cancel_match(draft, slot, cause)
     if slot.activity == "Cleaning":
-        mark(draft, slot, "closing")
+        flag_claim(draft, slot, "closing")
         return True
-    return trigger(draft, slot, "kill", cause)
+    return fire_trigger(draft, slot, "kill", cause)
 
 
-def void(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> bool:
-    """Void the slot's matches, or those with these jobs."""
+def cancel_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> bool:
+    """Void the slot's matches, or only those with these jobs, and move the slot out of Matched."""
     if slot.name in draft.state.slot_matches:
         draft.move_match(slot, void_row(cause))
-        void_match(draft, slot, cause, *jobs)
-    if not trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
+        record_voided_matches(draft, slot, cause, *jobs)
+    if not fire_trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
         merge(draft, slot)
     return True
 
 
-def vacate(draft: Draft[ExecutionPoint], slot: Slot, fast: bool, cause: str) -> bool:
-    """Vacate a slot, whatever it does, because of `cause`; False if it has neither claim nor match."""
-    return kill(draft, slot, cause) if fast else retire(draft, slot, cause) or slot.state == "Preempting"
+def end_claim_or_match(draft: Draft[ExecutionPoint], slot: Slot, fast: bool, cause: str) -> bool:
+    """End a slot's claim or match, quickly if ``fast``; return False if it has neither."""
+    return kill_claim(draft, slot, cause) if fast else retire_claim(draft, slot, cause) or slot.state == "Preempting"
 
 
 def vacate_claim(draft: Draft[ExecutionPoint], message: VacateClaim) -> bool:
-    return vacate(draft, draft.state.slots[message.slot], message.fast, message.cause)
+    return end_claim_or_match(draft, draft.state.slots[message.slot], message.fast, message.cause)
 
 
 def pause_job(draft: Draft[ExecutionPoint], message: PauseJob) -> bool:
@@ -62,45 +62,49 @@ def pause_job(draft: Draft[ExecutionPoint], message: PauseJob) -> bool:
 
 
 def suspend_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Suspend the running job until a request continues it. Return False if nothing runs that is not ending."""
+    """Suspend the running job until a request continues it. Return False if no job runs, or the job is ending."""
     ending = slot.activation is not None and bool(slot.activation.stop)
     if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
         return False
-    mark(draft, slot, "by_command")
-    return trigger(draft, slot, "suspend", "suspend_command")
+    flag_claim(draft, slot, "by_command")
+    return fire_trigger(draft, slot, "suspend", "suspend_command")
 
 
 def continue_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Continue what a request suspended; return False if none did."""
+    """Continue a job that a request suspended; return False if there is none."""
     claim = slot.claim
     if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
         return False
-    mark(draft, slot, "resumed")
-    return trigger(draft, slot, "continue", "continue_command")
+    flag_claim(draft, slot, "resumed")
+    return fire_trigger(draft, slot, "continue", "continue_command")
 
 
 def vacate_slot(draft: Draft[ExecutionPoint], command: VacateSlot) -> None:
-    """Vacate a slot by its name, or every slot of a machine."""
-    done = [
-        slot.name for slot in _slots(draft, command, "vacate") if vacate(draft, slot, command.fast, "vacate_command")
-    ]
-    answer(draft, command, "vacate", command.slot, {"vacated": done})
+    """Vacate a slot, or every slot of a machine."""
+    slots = _authorized_slots(draft, command, "vacate")
+    names = [slot.name for slot in slots if end_claim_or_match(draft, slot, command.fast, "vacate_command")]
+    answer(draft, command, "vacate", command.slot, {"vacated": names})
 
 
 def suspend_slot(draft: Draft[ExecutionPoint], command: SuspendClaim) -> None:
-    """Suspend what runs on a slot, or on every slot of a machine."""
-    done = [slot.name for slot in _slots(draft, command, "suspend") if suspend_claim(draft, slot)]
-    answer(draft, command, "suspend", command.slot, {"suspended": done})
+    """Suspend the job of a slot, or of every slot of a machine."""
+    names = [slot.name for slot in _authorized_slots(draft, command, "suspend") if suspend_claim(draft, slot)]
+    answer(draft, command, "suspend", command.slot, {"suspended": names})
 
 
 def continue_slot(draft: Draft[ExecutionPoint], command: ContinueClaim) -> None:
-    """Let what a request suspended go on."""
-    done = [slot.name for slot in _slots(draft, command, "continue") if continue_claim(draft, slot)]
-    answer(draft, command, "continue", command.slot, {"continued": done})
+    """Continue the jobs that a request suspended on a slot, or on every slot of a machine."""
+    names = [slot.name for slot in _authorized_slots(draft, command, "continue") if continue_claim(draft, slot)]
+    answer(draft, command, "continue", command.slot, {"continued": names})
 
 
-def _slots(draft: Draft[ExecutionPoint], command: VacateSlot | SuspendClaim | ContinueClaim, verb: str) -> list[Slot]:
-    """Return the slots that a command names, if its user may do so with all of them."""
+def _authorized_slots(
+    draft: Draft[ExecutionPoint], command: VacateSlot | SuspendClaim | ContinueClaim, verb: str
+) -> list[Slot]:
+    """Return the slots that a command names.
+
+    :raises Refusal: there are none, or one of them runs another user's job and the user does not own the pool
+    """
     slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
     if not slots:
         raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them", NOT_FOUND)

@@ -62,10 +62,10 @@ class SlotTransitions(Protocol):
     def start_client(self) -> None:
         """Start the machine's backfill client, unless it runs."""
 
-    def awaits_client(self, cause: str) -> bool:
+    def must_wait_for_client(self, cause: str) -> bool:
         """Tell whether the slot has to wait for the end of its machine's client, and tell that to end."""
 
-    def client_gone(self) -> bool:
+    def leave_backfill(self) -> bool:
         """Let a slot that need not wait for its client go where it is headed; False if a claim is to take it."""
 
 
@@ -139,7 +139,7 @@ def start_client(slot: SlotTransitions, cause: str) -> bool:
 
 def end_client(slot: SlotTransitions, cause: str) -> bool:
     """End the client if this is its last slot; any other slot leaves immediately."""
-    return not slot.awaits_client(cause) and slot.client_gone()
+    return not slot.must_wait_for_client(cause) and slot.leave_backfill()
 
 
 def leave_preempting(slot: SlotTransitions, cause: str) -> None:

@@ -202,7 +202,7 @@ def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule
     for rule in rules.get(policy.state_activity, ()):
         if entered and rule.polled:
             continue
-        policy.verdict = None  # the expression of another rule is no evidence for this one
+        policy.last_evaluated = None  # the expression of another rule is no evidence for this one
         if CONDITIONS[rule.when].holds(policy):
             return rule
     return None
@@ -211,7 +211,7 @@ def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule
 class SlotPolicy(Protocol):
     """A slot's expressions, and the facts of its claim, its job, its machine and the machine's drain."""
 
-    verdict: Any
+    last_evaluated: Any
     """The last expression that was asked and its value: the evidence of what follows from it."""
 
     def true(self, name: str) -> bool:

@@ -16,7 +16,7 @@ from ...domain.classad.analysis import ValuedClause, references
 from ...domain.classad.matching import accepts, requirements_met
 from ...domain.classad.values import ContextError, EvaluationError
 from ...domain.events import Ad
-from ...domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES
+from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
 from ...domain.state.caches import ad_of
 from ...domain.state.user_maps import NO_MAPS, UserMaps
 

@@ -10,7 +10,14 @@ from ...domain import events as e
 from ...domain.defrag.choice import allowed
 from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
 from ...domain.defrag.poll import COMPLETION, before, habits_of
-from ...domain.startd.backfill_client import after_end, is_awaited, is_in_the_way, runs, settings_of, system_of
+from ...domain.startd.backfill_client import (
+    backfill_system,
+    backoff_after_end,
+    client_is_running,
+    client_occupies_slot,
+    client_settings,
+    slot_awaits_client,
+)
 from ...domain.startd.startd_settings import SETTINGS
 from ...domain.state.records import BackfillClient, Machine, MachineDrain, Slot
 from ...domain.state_machines import drain_machine
@@ -35,7 +42,7 @@ def _known(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
 @rule(e.MachineJoined)
 def joined(pool: JudgedPool, event: e.MachineJoined) -> None:
     if event.machine in pool.state.machines:
-        pool.report(event.machine, "reference", f"machine {event.machine} is in the pool already")
+        pool.report(event.machine, "reference", f"machine {event.machine} is already in the pool")
         pool.folds = None
         return
     _settings(pool, event)
@@ -362,8 +369,8 @@ def started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> Non
         pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
     elif slot.state_activity != BACKFILL_BUSY:
         pool.report(slot, "backfill", f"a client begins for it, but it is {slot.state_activity}")
-    system = system_of(pool.state, machine)
-    if event.system != system or event.client != settings_of(pool.state, machine, system):
+    system = backfill_system(pool.state, machine)
+    if event.system != system or event.client != client_settings(pool.state, machine, system):
         pool.report(machine.name, "backfill", f"its client is run otherwise than {system or 'nothing'} is configured")
     if event.at < machine.backfill_retry:
         pool.report(machine.name, "backfill", "its client begins again before the time")
@@ -389,7 +396,7 @@ def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) ->
     if event.outcome not in _OUTCOMES[bool(client.told)]:
         state = "signalled" if client.told else "not signalled"
         pool.report(event.machine, "backfill", f"its client was {state} to end, and is said to be {event.outcome}")
-    expected_end = after_end(pool.state, machine, event.outcome, event.at)
+    expected_end = backoff_after_end(pool.state, machine, event.outcome, event.at)
     if (event.failures, event.retry) != expected_end:
         pool.report(event.machine, "backfill", "the time of its client's next start does not follow from how it ended")
     if min(event.user_cpu, event.system_cpu, event.ended) < 0 or event.ended > event.at:
@@ -422,11 +429,17 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
     if machine is None:
         return
     client = machine.backfill
-    if slot.state_activity == BACKFILL_BUSY and not runs(machine):
+    if slot.state_activity == BACKFILL_BUSY and not client_is_running(machine):
         text = "no client runs" if client is None else "its client was signalled to end"
         pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, and {text}")
-    if slot.state_activity == BACKFILL_KILLING and (not is_awaited(pool.state, slot) or runs(machine)):
-        text = "there is nothing to wait for" if not is_awaited(pool.state, slot) else "its client got no signal to end"
+    if slot.state_activity == BACKFILL_KILLING and (
+        not slot_awaits_client(pool.state, slot) or client_is_running(machine)
+    ):
+        text = (
+            "there is nothing to wait for"
+            if not slot_awaits_client(pool.state, slot)
+            else "its client got no signal to end"
+        )
         pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {text}")
     if client is not None and not any(
         other_slot.state_activity in _WITH_CLIENT for other_slot in machine.slots.values()
@@ -436,4 +449,4 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
 
 def may_wait(pool: JudgedPool, slot: Slot) -> bool:
     """Return True if a claim may wait for an unclaimed slot: a client that is ending still has its cores."""
-    return slot.state_activity == BACKFILL_BUSY or is_in_the_way(pool.state, slot)
+    return slot.state_activity == BACKFILL_BUSY or client_occupies_slot(pool.state, slot)

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...domain import events as e
 from ...domain.startd.pslot_preemption import CAUSE as PSLOT_PREEMPTION
-from ...domain.startd.slot_resources import STANDARD, resources
+from ...domain.startd.slot_resources import STANDARD_RESOURCES, resource_names
 from ...domain.state.records import RUNS, Slot, Starter
 from ...domain.state.slot_fold import SUSPENDED
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
@@ -72,7 +72,7 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
     if event.kind not in KINDS:
         pool.report_slot(name, "value", f"{event.kind} is not a kind of slot")
     amounts = pool.amounts[name] = Amounts()
-    _amounts(pool, name, resources(event.ad), event.ad)
+    _amounts(pool, name, resource_names(event.ad), event.ad)
     amounts.whole = dict(amounts.have)
     amounts.weight = None if "SlotWeight" in event.ad else _thousandths(event.ad.get("Cpus", ""))
     parent = pool.state.slots.get(event.parent)
@@ -162,7 +162,7 @@ def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
     if "SlotWeight" in event.changes or "Cpus" in event.changes:
         amounts.weight = None  # the weight is the expression's now
     before = dict(amounts.have)
-    _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD, *amounts.have))), event.changes)
+    _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD_RESOURCES, *amounts.have))), event.changes)
     if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
         match_checks.gives_back(pool, slot, {name: size - amounts.have[name] for name, size in before.items()})
     if event.cause in ("carved", "merged", PSLOT_PREEMPTION):

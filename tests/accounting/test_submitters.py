@@ -14,7 +14,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.slot_ad import ad_at
+from poolbook.domain.startd.slot_ad import snapshot_ad
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.proc_ads import pack
 from poolbook.projections.views import Views
@@ -168,7 +168,7 @@ SAID = {"RemoteOwner": USER, "RemoteUser": USER, "AccountingGroup": "ishmael@exa
 def test_a_slots_ad_says_whose_its_job_is_and_for_whom_it_counts() -> None:
     pool = _running()
     slot = pool.state.slots["slot1@h"]
-    found = ad_at(
+    found = snapshot_ad(
         PolicyEvaluation(pool.state, slot, nothing, pool.engine.now(), _context(pool), Caches()).snapshot(),
         whole=True,
     )
@@ -211,7 +211,7 @@ def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder:
         "PreemptingAccountingGroup": "queequeg@example.org",
         **SAID,
     }
-    found = ad_at(
+    found = snapshot_ad(
         PolicyEvaluation(state, state.slots["slot1@h"], nothing, state.at, _context(pool), Caches()).snapshot(),
         whole=True,
     )

@@ -22,7 +22,7 @@ from poolbook.domain.config import read  # noqa: E402
 from poolbook.domain.ports import stimuli as s  # noqa: E402
 from poolbook.domain.ports.sensor_readings import Readings  # noqa: E402
 from poolbook.domain.ports.world import Launch  # noqa: E402
-from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume, offer  # noqa: E402
+from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume, machine_offer  # noqa: E402
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld  # noqa: E402
 
 AIM_EVALUATION, AIM_WEEK = 0.050, 60.0
@@ -56,7 +56,7 @@ def desktop_pool(machines: int, slots: int) -> tuple[Engine, VirtualWorld]:
     volume = ExecuteVolume("disk", 10**7 * slots, 10**7 * slots)
     equipment = Equipment(slots, 2048 * slots, 2048 * 1024 * slots, {"": volume}, {"Arch": '"X86_64"'})
     for number in range(machines):
-        engine.handle([offer(f"machine-{number}", f"ws{number}", configuration, equipment)])
+        engine.handle([machine_offer(f"machine-{number}", f"ws{number}", configuration, equipment)])
     return engine, world
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import effective, factor, floor, terms
-from poolbook.domain.startd.slot_resources import consumes
+from poolbook.domain.startd.slot_resources import has_consumption_policy
 
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
@@ -231,7 +231,9 @@ def _shared(case: _DifferingCycle) -> bool:
     the real one when it matches those slots once."""
     match_counts = Counter(match_counts.slot for match_counts in case.cycle.matches)
     partitionable = {
-        name for name, slot in case.found.state.slots.items() if slot.kind == "partitionable" and not consumes(slot.ad)
+        name
+        for name, slot in case.found.state.slots.items()
+        if slot.kind == "partitionable" and not has_consumption_policy(slot.ad)
     }
     only_more = not case.real and all(match.slot in partitionable and match_counts[match.slot] for match in case.ours)
     return only_more or (bool(partitionable) and case.again(case.moment.visible.count, case.moment.at))

@@ -14,7 +14,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.pslot_preemption import Remainders
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
-from poolbook.domain.startd.slot_resources import consumes
+from poolbook.domain.startd.slot_resources import has_consumption_policy
 from poolbook.domain.state.caches import Caches, ad_of
 
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
@@ -33,7 +33,7 @@ class MatchCosts:
         creations = (
             event for event in self.record.pool if isinstance(event, e.SlotCreated) and event.kind == "partitionable"
         )
-        self.consuming = frozenset(event.slot for event in creations if consumes(event.ad))
+        self.consuming = frozenset(event.slot for event in creations if has_consumption_policy(event.ad))
 
     def of(
         self, cycle: RecordedCycle, count: int, known: Mapping[str, int]
@@ -65,7 +65,7 @@ def _taken(rests: Remainders, match: RecordedMatch) -> int | None:
     if place is None or cluster is None or int(proc) not in cluster:
         return None
     remainder = rests.of(place)
-    amounts = remainder.cutter.taken(ad_of(cluster.attributes(int(proc))), remainder.left)
+    amounts = remainder.carver.amounts_for(ad_of(cluster.attributes(int(proc))), remainder.left)
     if amounts is None:
         return None
     cost = rests.cores(remainder, amounts, weighted=True)

@@ -20,8 +20,8 @@ from poolbook.domain.decide.timers import next_timer
 from poolbook.domain.events import Event, SlotDestroyed, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
-from poolbook.domain.startd.policy_rounds import interval
-from poolbook.domain.startd.provisioning import offer, reconfigured
+from poolbook.domain.startd.periodic_evaluation import evaluation_interval
+from poolbook.domain.startd.provisioning import machine_offer, reconfiguration
 from poolbook.domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify
 from poolbook.replay.virtual_world import VirtualWorld
 
@@ -64,7 +64,7 @@ class TracePlay:
         self.looked = run.began - SECOND
         self._tell(s.FoundPool("founding", run.machine, dialect, run.machine, "", {}), 0)
         self.equipment = equipment(run.slots, system(files))
-        self._tell(offer("machine", run.machine, configuration(files, run, run.configured), self.equipment), 0)
+        self._tell(machine_offer("machine", run.machine, configuration(files, run, run.configured), self.equipment), 0)
 
     def moves(self) -> list[PlayedTransition]:
         """Replay the run, and return the slots' transitions."""
@@ -90,7 +90,7 @@ class TracePlay:
 
     def _due(self) -> bool:
         machine = self.engine.state.machines.get(self.run.machine)
-        return machine is not None and self.world.clock >= self.looked + interval(self.engine.state, machine)
+        return machine is not None and self.world.clock >= self.looked + evaluation_interval(self.engine.state, machine)
 
     def _take(self, step: TraceStep) -> None:
         stimulus = step.what
@@ -113,7 +113,7 @@ class TracePlay:
         if machine is not None:
             slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine.name]
             now = configuration(self.files, self.run, number)
-            self._tell(reconfigured(f"configuration-{number}", machine, slots, now, self.equipment), line)
+            self._tell(reconfiguration(f"configuration-{number}", machine, slots, now, self.equipment), line)
 
     def _tell(self, stimulus: s.Stimulus, line: int) -> None:
         if isinstance(stimulus, s.EvaluatePolicies):

@@ -68,7 +68,7 @@ def read_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 
 def test_every_setting_that_the_code_reads_is_listed_as_implemented(read_names: set[str]) -> None:
     configuration = read(EVERYTHING)
-    provisioning.offer("1", "node1", configuration, EQUIPMENT)
+    provisioning.machine_offer("1", "node1", configuration, EQUIPMENT)
     followed(configuration)
     cron_jobs(configuration)
     Sensors.configured(configuration).close()

@@ -80,5 +80,5 @@ def test_a_slot_refuses_an_outside_claim_that_its_rank_values_less(
     for wish in wishes[1:-1]:
         assert not claim(wish)
     before = pool.events()
-    assert "its RANK values more" in claim(wishes[-1])
+    assert "with a higher RANK" in claim(wishes[-1])
     assert pool.events() == before

@@ -377,7 +377,7 @@ def test_a_constraint_selects_jobs_by_their_ads() -> None:
         (lambda pool: pool.edit("1", ClusterId="7"), 'Update of immutable attribute "ClusterId" is not allowed.'),
         (lambda pool: pool.edit("1", Foo="(("), "Foo = (("),
         (lambda pool: pool.vacate_slot("slot9@h"), "there is no slot or machine slot9@h"),
-        (lambda pool: pool.machine("h"), "machine h is in the pool already"),
+        (lambda pool: pool.machine("h"), "machine h is already in the pool"),
         (lambda pool: pool.submit(0), "nothing to submit"),
     ],
 )

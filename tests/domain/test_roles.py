@@ -16,7 +16,7 @@ from poolbook.domain.negotiator import matches
 from poolbook.domain.ports import messages as m
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd import deferred_starts, factories, job_submission, notification, run_now
-from poolbook.domain.startd import policy_rounds, shutdown
+from poolbook.domain.startd import periodic_evaluation, shutdown
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, Manager, Queue, Slots, State
 
@@ -75,7 +75,11 @@ def separated(monkeypatch: pytest.MonkeyPatch) -> None:
     for message, (role, rule) in delivery._RECEIVED.items():
         monkeypatch.setitem(delivery._RECEIVED, message, (role, of_one_role(rule)))
     rules = [(job_submission, "submit"), (run_now, "settle"), (notification, "notify"), (factories, "materialize")]
-    rules += [(deferred_starts, "end_told"), (shutdown, "finish"), (policy_rounds, "publish")]
+    rules += [
+        (deferred_starts, "end_told"),
+        (shutdown, "finish_drains_and_shutdowns"),
+        (periodic_evaluation, "publish_changed_slots"),
+    ]
     rules += [(matches, "negotiate"), (poll, "defragment")]
     for module, name in rules:
         monkeypatch.setattr(module, name, of_one_role(getattr(module, name)))

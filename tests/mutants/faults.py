@@ -32,7 +32,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         "adapters/machine/execution/supervisor/server.py",
     ),
     "timers": (
-        "domain/decide/timers.py", "domain/startd/time_limits.py", "domain/startd/round_schedule.py",
+        "domain/decide/timers.py", "domain/startd/time_limits.py", "domain/startd/evaluation_schedule.py",
         "domain/negotiator/schedule.py", "adapters/runtime/round_schedule.py", "adapters/runtime/leave_in_queue.py",
     ),
     "order and fsync": ("adapters/runtime", "adapters/stores", "adapters/machine/execution"),

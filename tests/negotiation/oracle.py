@@ -24,11 +24,11 @@ from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.negotiator_settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.requests.autoclusters import significance
+from poolbook.domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
 from poolbook.domain.startd.public_ad import is_published
-from poolbook.domain.startd.slot_ad import ad_at, compiled_ad, drain_start
-from poolbook.domain.startd.slot_resources import Cutter, cutter, left_of
+from poolbook.domain.startd.slot_ad import compiled_ad, drain_start, snapshot_ad
+from poolbook.domain.startd.slot_resources import SlotCarver, remaining_resources, slot_carver
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
 from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.caches import Caches, ad_of
@@ -53,7 +53,7 @@ class Offer:
     held: bool
     user: str
     weight: float
-    cutter: Cutter | None = None
+    carver: SlotCarver | None = None
     left: dict[str, float] = field(factory=dict)
     cuts: int = 0
 
@@ -148,7 +148,7 @@ class Negotiation:
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        whole = ad_at(
+        whole = snapshot_ad(
             SlotSnapshot(state, slot, machine, readings, self.now, self.context, Caches(), self._look(slot).estimates),
             whole=True,
         )
@@ -159,19 +159,19 @@ class Negotiation:
         closed = machine is not None and (bool(machine.shutdown) or (drained and drain_start(state, slot) is None))
         if closed or slot.waiting is not None or slot.state in ("Matched", "Preempting"):
             ad["Requirements"] = False
-        claim, taken = slot.claim, slot.name in state.matches
-        held = claim is not None and not taken and slot.waiting is None and slot.state == "Claimed"
+        claim, matched = slot.claim, slot.name in state.matches
+        held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
         if not state.dialect.preempts_idle_claims and slot.activity == "Idle":
             held = False
         if not self.rules.consider_preemption:
             held = False
         if held and not self.rules.consider_early_preemption and retirement_left(self._look(slot)) > 0:
             held = False
-        free = claim is None and not taken and self._takes_claims(slot)
+        free = claim is None and not matched and self._takes_claims(slot)
         offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
         if slot.kind == "partitionable":
-            offer.cutter = cutter(state, machine, slot, compiled_ad(state, slot, Caches()).ad, self.context)
-            offer.left = left_of(slot.ad)
+            offer.carver = slot_carver(state, machine, slot, compiled_ad(state, slot, Caches()).ad, self.context)
+            offer.left = remaining_resources(slot.ad)
         return offer
 
     def _look(self, slot: Slot) -> PolicyEvaluation:
@@ -423,8 +423,8 @@ class Negotiation:
             if not (offer.free or offer.held) or (offer.free and only_rank):
                 continue
             parts = None
-            if offer.cutter is not None and offer.free:
-                parts = offer.cutter.taken(job.ad, offer.left)
+            if offer.carver is not None and offer.free:
+                parts = offer.carver.amounts_for(job.ad, offer.left)
                 if parts is None:
                     continue
             if not symmetric_match(ad, offer.ad, self.context):
@@ -525,7 +525,7 @@ class Negotiation:
         """Whether job and slot accept each other, and the ranks that they have for each other."""
         ad = ClassAd(self._of("Submitter", user.name), job.ad)
         ranks = self._ranks(ad, offer, RANK) if symmetric_match(ad, offer.ad, self.context) else None
-        parts = None if offer.cutter is None or ranks is None else offer.cutter.taken(job.ad, offer.left)
+        parts = None if offer.carver is None or ranks is None else offer.carver.amounts_for(job.ad, offer.left)
         return ranks, ranks and self._true(PREFERS, offer.ad, ad), parts
 
     def refused(self, user: str, job: Job) -> Refused:

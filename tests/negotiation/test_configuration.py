@@ -131,8 +131,8 @@ def test_a_pool_that_is_opened_again_is_under_the_configuration_that_it_is_opene
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"MATCH_TIMEOUT": "5"}, "MATCH_TIMEOUT is no setting of the negotiator's"),
-        ({"QUEUE_SUPER_USERS": "mallory"}, "QUEUE_SUPER_USERS is no setting of the negotiator's"),
+        ({"MATCH_TIMEOUT": "5"}, "MATCH_TIMEOUT is not a setting of the negotiator"),
+        ({"QUEUE_SUPER_USERS": "mallory"}, "QUEUE_SUPER_USERS is not a setting of the negotiator"),
         ({"PRIORITY_HALFLIFE": "-1"}, "PRIORITY_HALFLIFE = -1"),
         ({"NO_SUCH": "1"}, "NO_SUCH is no setting"),
     ],

@@ -22,7 +22,7 @@ from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.names import SlotName
 from poolbook.domain.negotiator.accounting import ceiling
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.startd.dynamic_slots import weight_of
+from poolbook.domain.startd.dynamic_slots import slot_weight
 from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import Behaviour
 
@@ -48,7 +48,7 @@ def promised(state: State) -> Counter[str]:
     found: Counter[str] = Counter()
     for (cluster, _), name in state.reserved.items():
         if name in state.slots and name not in state.claim_ready:
-            found[state.clusters[cluster].submitter] += weight_of(state.slots[name])
+            found[state.clusters[cluster].submitter] += slot_weight(state.slots[name])
     return found
 
 
@@ -155,7 +155,7 @@ class Cycles(RuleBasedStateMachine):
                 assert match.slot not in state.matches
                 assert slot.waiting is None
                 assert (slot.claim is not None) == bool(match.reason)
-                cores = weight_of(slot)
+                cores = slot_weight(slot)
             new[cluster.submitter] += cores if self.weighted else 1000
         for parent, cores in cut.items():
             assert cores <= int(state.slots[parent].ad["Cpus"])

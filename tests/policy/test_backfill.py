@@ -131,18 +131,21 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
 @together(
     ("text", "words"),
     [
-        (ON, "BACKFILL_SYSTEM: it is not set, and ENABLE_BACKFILL is true: set BOINC or EXEC"),
+        (ON, "BACKFILL_SYSTEM: it is not set, but ENABLE_BACKFILL is true: set it to BOINC or EXEC"),
         (
             f"{ON}BACKFILL_SYSTEM = SETI\n",
-            "BACKFILL_SYSTEM: SETI is no backfill system, and ENABLE_BACKFILL is true: set BOINC or EXEC",
+            "BACKFILL_SYSTEM: SETI is not a backfill system, but ENABLE_BACKFILL is true: set it to BOINC or EXEC",
         ),
-        (f"{ON}BACKFILL_SYSTEM = EXEC\n", "EXEC_Executable: it is no full path: the backfill client needs one"),
-        (EXEC_ON, "EXEC_InitialDir: it is no full path: the backfill client needs one"),
-        (f"{EXEC_ON}EXEC_InitialDir = work\n", "EXEC_InitialDir: work is no full path: the backfill client needs one"),
-        (BOINC_ON, "BOINC_Universe: backfill clients are of the vanilla universe: set it to vanilla"),
+        (f"{ON}BACKFILL_SYSTEM = EXEC\n", "EXEC_Executable: it is not a full path: the backfill client needs one"),
+        (EXEC_ON, "EXEC_InitialDir: it is not a full path: the backfill client needs one"),
+        (
+            f"{EXEC_ON}EXEC_InitialDir = work\n",
+            "EXEC_InitialDir: work is not a full path: the backfill client needs one",
+        ),
+        (BOINC_ON, "BOINC_Universe: backfill clients run in the vanilla universe: set it to vanilla"),
         (
             f"{BOINC_ON}BOINC_Universe = docker\n",
-            "BOINC_Universe: backfill clients are of the vanilla universe: set it to vanilla",
+            "BOINC_Universe: backfill clients run in the vanilla universe: set it to vanilla",
         ),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 
 from poolbook.domain.classad import Context
 from poolbook.domain.events import SlotTransitioned
+from poolbook.domain.startd.dynamic_attributes import moving_attributes
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.moment_attributes import moving_attributes
 from poolbook.domain.state.caches import Caches
 
 from ..together import together

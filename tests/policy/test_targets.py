@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from poolbook import Behaviour, Pool
 from poolbook.domain.classad import Context
 from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.units import SECOND
 

@@ -11,7 +11,7 @@ from poolbook.domain.classad import Context
 from poolbook.domain.negotiator.schedule import SETTLES
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.slot_ad import ad_at
+from poolbook.domain.startd.slot_ad import snapshot_ad
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.units import SECOND
@@ -224,12 +224,12 @@ def test_the_real_startd_gives_static_slots_to_jobs_that_its_drain_accepts(diale
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ({"schedule": "Slowly"}, "'Slowly' is no schedule of a drain"),
-        ({"completion": "party"}, "'party' is nothing that can follow a drain"),
+        ({"schedule": "Slowly"}, "'Slowly' is not a drain schedule"),
+        ({"completion": "party"}, "'party' is not an action on completion"),
         ({"check": "Cpus > 7"}, "Draining check expression is false on slot1@h: Cpus > 7"),
         ({"check": "Nobody"}, "Draining check expression is neither true nor false on slot1@h"),
-        ({"check": "1 +"}, "the check expression of the drain cannot be read"),
-        ({"start": "1 +"}, "the start expression of the drain cannot be read"),
+        ({"check": "1 +"}, "the drain's check expression is invalid"),
+        ({"start": "1 +"}, "the drain's start expression is invalid"),
     ],
 )
 def test_a_drain_that_cannot_be_is_refused_in_words(dialect: str, words: dict[str, str], refusal: str) -> None:
@@ -266,7 +266,7 @@ def test_what_a_drain_costs_is_counted(dialect: str, schedule: str, badput: int,
     at(point, 200)
     machine = point.state.machines["h"]
     now = Context(now=point.world.clock // SECOND)
-    ad = ad_at(
+    ad = snapshot_ad(
         PolicyEvaluation(point.state, point.slot(), nothing, point.world.clock, now, Caches()).snapshot(), whole=True
     )
     assert ad.eval("TotalMachineDrainingBadput") == machine.badput == badput
@@ -338,7 +338,7 @@ def test_nothing_new_comes_to_a_machine_that_is_shut_down(dialect: str) -> None:
     point.claim("slot1@h", Behaviour(50))
     at(point, 8)
     point.off("Peaceful")
-    assert "takes no claims" in point.claim("slot1@h").refusal
+    assert "accepts no claims" in point.claim("slot1@h").refusal
     at(point, 100)
     assert "h" not in point.state.machines
 
@@ -375,7 +375,7 @@ def test_no_job_starts_on_a_claim_that_took_over_while_the_machine_shuts_down() 
     point.vacate_slot("slot1@h", fast=True)
     at(point, 20)
     assert point.pair() == "Claimed/Idle"
-    assert "no job can start there" in point.activate().refusal
+    assert "it starts no more jobs" in point.activate().refusal
     at(point, 60)
     assert point.pair("slot2@h") == "Claimed/Retiring"
 

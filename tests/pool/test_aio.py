@@ -65,7 +65,7 @@ def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> N
             assert events == [told async for told in log.events()]
             assert assert_type(await log.id(), str) == await pool.id() != ""
             assert not await log.imported() and assert_type(await log.verify(), Verification).sound
-            with pytest.raises(Refusal, match="node1 is in the pool already"):
+            with pytest.raises(Refusal, match="node1 is already in the pool"):
                 await pool.add_machine("node1")
         assert heard == [threading.get_ident()] * 4
         assert threads.isdisjoint(heard) and len(threads) == 1

@@ -116,7 +116,7 @@ def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
         (lambda pool: pool.hold(), ValueError, "no jobs given"),
         (lambda pool: pool.remove(constraint="(("), Refusal, "constraint"),
         (lambda pool: pool.edit("1", Owner="bob"), Refusal, "Owner"),
-        (lambda pool: pool.add_machine("node1"), Refusal, "node1 is in the pool already"),
+        (lambda pool: pool.add_machine("node1"), Refusal, "node1 is already in the pool"),
         (lambda pool: pool.remove_machine("node9"), Refusal, "node9 is not in the pool"),
         (lambda pool: pool.add_machine("n", cpus=1, memory=1, static=3), ValueError, "too many"),
         (lambda pool: Pool.open("ftp://x"), LogError, "ftp"),

@@ -16,7 +16,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import PublishedSlots
-from poolbook.domain.startd.slot_ad import ad_at
+from poolbook.domain.startd.slot_ad import snapshot_ad
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
 from poolbook.domain.state.records import Slot
@@ -98,7 +98,7 @@ def is_the_policys_view(views: Views, state: State) -> None:
     context = Context(now=state.at // SECOND)
     published = PublishedSlots(state, Caches(), state.at, context)
     for ad, slot in zip(views.slot_ads(state.at // SECOND), state.slots.values(), strict=True):
-        seen = ad_at(PolicyEvaluation(state, slot, nothing, state.at, context, Caches()).snapshot(), whole=True)
+        seen = snapshot_ad(PolicyEvaluation(state, slot, nothing, state.at, context, Caches()).snapshot(), whole=True)
         assert ad == published.ad(slot)
         for name in OF_THE_LOG:
             mine, theirs = ad.eval(name), seen.eval(name)

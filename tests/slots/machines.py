@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolbook.domain.config import Configuration, read
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume, offer, reconfigured
+from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume, machine_offer, reconfiguration
 
 from ..domain.pools import TestPool
 
@@ -24,7 +24,7 @@ def configuration(text: str, here: Equipment | None = None) -> Configuration:
 
 def offered(text: str, here: Equipment | None = None) -> s.AddMachine:
     here = here or equipment()
-    return offer("joins", "h", configuration(text, here), here)
+    return machine_offer("joins", "h", configuration(text, here), here)
 
 
 def whole_ads(joins: s.AddMachine) -> dict[str, dict[str, str]]:
@@ -44,4 +44,4 @@ def reconfigure(found: TestPool, text: str, here: Equipment | None = None) -> s.
     here = here or equipment()
     machine = found.state.machines["h"]
     wanted = configuration("RunBenchmarks = false\n" + text, here)
-    return reconfigured(found.id(), machine, machine.slots.values(), wanted, here)
+    return reconfiguration(found.id(), machine, machine.slots.values(), wanted, here)

@@ -7,21 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.startd.slot_types import AUTO, ConfiguredSlots, Cut, SlotTypeError, Whole, divide
+from poolbook.domain.startd.slot_types import (
+    AUTO,
+    ConfiguredSlots,
+    DivisibleResources,
+    SlotAllocation,
+    SlotTypeError,
+    divide_machine,
+)
 
 from ..together import together
 
-MANUAL = Whole(cpus=4, memory=256, swap=1000, disks={"d": 100_000})
+MANUAL = DivisibleResources(cpus=4, memory=256, swap=1000, disks={"d": 100_000})
 """The manual's machine with 4 cores and 256 Mbytes of RAM."""
-COGS = Whole(8, 16_000, 16_000_000, {"d": 1_000_000}, {"cogs": 8, "actuator": 8})
+COGS = DivisibleResources(8, 16_000, 16_000_000, {"d": 1_000_000}, {"cogs": 8, "actuator": 8})
 
 
-def cut(whole: Whole, *wanted: tuple[str, int]) -> list[Cut]:
+def cut(whole: DivisibleResources, *wanted: tuple[str, int]) -> list[SlotAllocation]:
     types = [ConfiguredSlots(number, text, count) for number, (text, count) in enumerate(wanted, 1)]
-    return divide(whole, types, dict.fromkeys(range(1, 100), "d"))
+    return divide_machine(whole, types, dict.fromkeys(range(1, 100), "d"))
 
 
-def amounts(whole: Whole, text: str, *names: str) -> tuple[float, ...]:
+def amounts(whole: DivisibleResources, text: str, *names: str) -> tuple[float, ...]:
     return tuple(cut(whole, (text, 1))[0].amount(name) for name in names)
 
 
@@ -49,13 +56,13 @@ def amounts(whole: Whole, text: str, *names: str) -> tuple[float, ...]:
     ],
 )
 def test_each_spelling_means_its_amounts(text: str, cpus: float, memory: float, swap: float, disk: float) -> None:
-    whole = MANUAL if "131072" not in text else Whole(4, 200_000, 2000, {"d": 100_000})
+    whole = MANUAL if "131072" not in text else DivisibleResources(4, 200_000, 2000, {"d": 100_000})
     assert amounts(whole, text, "Cpus", "Memory", "Swap", "Disk") == (cpus, memory, swap, disk)
 
 
 @pytest.mark.parametrize("text", ["mem=64", "mem=1/2", "mem=50%", "mem=auto"])
 def test_half_of_128_megabytes_is_spelled_in_four_ways(text: str) -> None:
-    whole = Whole(4, 128, 1000, {"d": 100_000})
+    whole = DivisibleResources(4, 128, 1000, {"d": 100_000})
     assert [one.amount("Memory") for one in cut(whole, (text, 2))] == [64, 64]
 
 
@@ -81,19 +88,22 @@ def test_what_custom_resources_leave_over_goes_to_the_first_slots() -> None:
 @together(
     "wanted, words",
     [
-        ([("cpus=9", 1)], "SLOT_TYPE_1: slot 1 cannot be made: it is to have 9 of Cpus, and 8 is left"),
-        ([("60%", 2)], "SLOT_TYPE_1: slot 2 cannot be made: it is to have 4.8 of Cpus, and 3 is left"),
-        ([("mem=10000", 1), ("mem=7000", 1)], "SLOT_TYPE_2: slot 2 cannot be made: it is to have 7000 of Memory"),
-        ([("disk=75%", 2)], "slot 2 cannot be made: it is to have 750000 of Disk, and 250000 is left"),
-        ([("actuator=5", 2)], "slot 2 cannot be made: it is to have 5 of actuator, and 3 is left"),
-        ([("cpus=8", 1), ("auto", 2)], "SLOT_TYPE_2: slot 2 cannot be made: 2 slots are too many for what is left"),
-        ([("2", 1)], 'SLOT_TYPE_1: "2" says nothing of which resource it is: write a percentage'),
-        ([("150%", 1)], '"150%" says nothing'),
-        ([("gears=2", 1)], "gears is no resource of this machine, which has Cpus, Memory, Disk, Swap, cogs, actuator"),
-        ([("cpus=", 1)], "SLOT_TYPE_1: cpus=: nothing is behind the equals sign"),
-        ([("cpus=many", 1)], "SLOT_TYPE_1: many is no share of a resource: write a number"),
-        ([("cpus=-2", 1)], "-2 is no share"),
-        ([("cpus=1/0", 1)], "1/0 is no fraction"),
+        ([("cpus=9", 1)], "SLOT_TYPE_1: slot 1 cannot be made: it needs 9 of Cpus, but 8 is left"),
+        ([("60%", 2)], "SLOT_TYPE_1: slot 2 cannot be made: it needs 4.8 of Cpus, but 3 is left"),
+        ([("mem=10000", 1), ("mem=7000", 1)], "SLOT_TYPE_2: slot 2 cannot be made: it needs 7000 of Memory"),
+        ([("disk=75%", 2)], "slot 2 cannot be made: it needs 750000 of Disk, but 250000 is left"),
+        ([("actuator=5", 2)], "slot 2 cannot be made: it needs 5 of actuator, but 3 is left"),
+        ([("cpus=8", 1), ("auto", 2)], "SLOT_TYPE_2: slot 2 cannot be made: 2 slots share 0 of Cpus, but each needs"),
+        ([("2", 1)], 'SLOT_TYPE_1: "2" is not a share of all resources: write a part'),
+        ([("150%", 1)], '"150%" is not a share of all resources'),
+        (
+            [("gears=2", 1)],
+            "gears is not a resource of this machine, which has Cpus, Memory, Disk, Swap, cogs, actuator",
+        ),
+        ([("cpus=", 1)], "SLOT_TYPE_1: cpus=: a value is missing after the equals sign"),
+        ([("cpus=many", 1)], "SLOT_TYPE_1: many is not a share of a resource: write a number"),
+        ([("cpus=-2", 1)], "-2 is not a share"),
+        ([("cpus=1/0", 1)], "1/0 is not a fraction"),
     ],
 )
 def test_what_cannot_be_made_is_refused_in_words(wanted: list[tuple[str, int]], words: str) -> None:
@@ -108,8 +118,8 @@ def test_nothing_or_a_share_of_what_a_machine_has_not_may_be_asked_for(text: str
 
 
 def test_slots_on_volumes_of_their_own_may_have_all_of_each() -> None:
-    whole = Whole(2, 100, 100, {"a": 5000, "b": 7000})
-    slots = divide(whole, [ConfiguredSlots(1, "cpus=1, disk=100%", 2)], {1: "a", 2: "b"})
+    whole = DivisibleResources(2, 100, 100, {"a": 5000, "b": 7000})
+    slots = divide_machine(whole, [ConfiguredSlots(1, "cpus=1, disk=100%", 2)], {1: "a", 2: "b"})
     assert [one.amount("Disk") for one in slots] == [5000, 7000]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports.sensor_readings import Readings
-from poolbook.domain.startd.load import LoadedSlot, distribute, load_of
+from poolbook.domain.startd.load import LoadedSlot, divide_owner_load, load_of
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.state import State
 
@@ -62,7 +62,7 @@ def test_the_owners_load_goes_to_slots_in_turn(
     by_cores: bool, owner: float, slots: list[str], loads: list[float]
 ) -> None:
     places = [place(text) for text in slots]
-    found = distribute(owner, places, by_cores)
+    found = divide_owner_load(owner, places, by_cores)
     assert [found[one.name] for one in places] == pytest.approx(loads)
 
 
@@ -74,14 +74,14 @@ PLACES = st.lists(st.tuples(STATES, st.integers(1, 8)), min_size=1, max_size=8).
 
 @given(st.floats(0, 40), PLACES)
 def test_all_of_the_owners_load_is_somebodys_in_the_manuals_dialect(owner: float, places: list[LoadedSlot]) -> None:
-    found = distribute(owner, places, by_cores=False)
+    found = divide_owner_load(owner, places, by_cores=False)
     assert sum(found.values()) == pytest.approx(owner)
     assert max(found.values()) - min(found.values()) <= 1 + 1e-9
 
 
 @given(st.floats(0, 40), PLACES)
 def test_no_slot_has_more_than_its_cores_in_the_real_daemons_dialect(owner: float, places: list[LoadedSlot]) -> None:
-    found = distribute(owner, places, by_cores=True)
+    found = divide_owner_load(owner, places, by_cores=True)
     assert all(0 <= found[one.name] <= one.cpus for one in places)
     assert sum(found.values()) == pytest.approx(min(owner, sum(one.cpus for one in places)))
 

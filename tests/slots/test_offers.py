@@ -14,7 +14,7 @@ from poolbook.domain.config import ConfigError
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume
-from poolbook.domain.startd.slot_ad import ad_at
+from poolbook.domain.startd.slot_ad import snapshot_ad
 from poolbook.domain.startd.slot_types import SlotTypeError
 from poolbook.domain.state.caches import Caches
 
@@ -95,7 +95,7 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
     found.advance(1)
     for theirs in record["slots"]:
         slot = found.state.slots[f"slot{theirs['SlotID']}@h"]
-        ad = ad_at(
+        ad = snapshot_ad(
             PolicyEvaluation(found.state, slot, found.world.sense, found.world.now(), Context(), Caches()).snapshot()
         )
         wanted = {key: text for key, text in theirs.items() if re.match(r"slot\d_", key)}
@@ -109,10 +109,10 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
         ("NUM_SLOTS = -1", "NUM_SLOTS = -1: a machine has from 0 to 10000 slots of a type"),
         ("NUM_SLOTS = 1000000000", "NUM_SLOTS = 1000000000"),
         ("NUM_SLOTS_TYPE_1 = 1000000000", "NUM_SLOTS_TYPE_1 = 1000000000"),
-        ("SLOT_TYPE_0 = 50%", "SLOT_TYPE_0: type 0 is that of slots which divide a machine evenly"),
-        ("MEMORY = 10\nRESERVED_MEMORY = 10", "MEMORY less RESERVED_MEMORY leaves nothing for jobs"),
-        ("NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1_BACKFILL = true", "there are no backfill slots here"),
-        ("STARTD_ATTRS = CPUS\nCPUS = 3", "STARTD_ATTRS: CPUS is what the pool itself says of a slot"),
+        ("SLOT_TYPE_0 = 50%", "SLOT_TYPE_0: type 0 is reserved for evenly divided machines"),
+        ("MEMORY = 10\nRESERVED_MEMORY = 10", "RESERVED_MEMORY leaves no memory for jobs"),
+        ("NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1_BACKFILL = true", "backfill slots are not supported"),
+        ("STARTD_ATTRS = CPUS\nCPUS = 3", "STARTD_ATTRS: CPUS is an attribute that the startd sets"),
         ("MACHINE_RESOURCE_RAM = 3", "MACHINE_RESOURCE_RAM: RAM is a standard resource"),
         ("STARTD_ATTRS = Color\nColor = (1", "Color: (1 is no expression"),
         ("SLOT1_START = (1", "SLOT1_START: (1 is no expression"),
@@ -132,7 +132,7 @@ def idle_of(found: TestPool, name: str) -> list[int]:
     slots = [found.state.slots[f"slot{number}@h"] for number in (1, 2)]
     now = found.world.now()
     return [
-        ad_at(
+        snapshot_ad(
             PolicyEvaluation(found.state, slot, found.world.sense, now, Context(), Caches()).snapshot(), whole=True
         ).eval(name)
         for slot in slots

@@ -41,7 +41,7 @@ def test_the_same_configuration_changes_nothing_though_other_space_is_free_now()
 @together(
     "text, words",
     [
-        (BEFORE + "NUM_SLOTS = 2", "machine h: slot2@h would come or go"),
+        (BEFORE + "NUM_SLOTS = 2", "machine h: slot2@h would be added or removed"),
         (BEFORE + "SLOT_TYPE_0_PARTITIONABLE = false\nNUM_SLOTS = 1", "slot slot1@h would become static"),
         (BEFORE + "MEMORY = 8000", "slot slot1@h: TotalSlotMemory would change from 16000 to 8000"),
         (BEFORE + "RESERVED_DISK = 100", "slot slot1@h: TotalSlotDisk would change from 1000000.0 to 897600.0"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.startd.custom_resources import assigned
-from poolbook.domain.startd.slot_resources import left_of
+from poolbook.domain.startd.custom_resources import assigned_ids
+from poolbook.domain.startd.slot_resources import remaining_resources
 from poolbook.replay.validation import validate
 
 from ..domain.pools import TestPool
@@ -114,7 +114,7 @@ def test_a_job_gets_things_with_the_properties_that_it_requires() -> None:
     found.submit(RequestFans="2", RequireFans="Size >= 2 && Speed > 50")
     found.advance(1)
     ad = found.state.slots["slot1_1@h"].ad
-    assert assigned(ad, "Fans") == ("fan-2", "fan-3")
+    assert assigned_ids(ad, "Fans") == ("fan-2", "fan-3")
     assert (ad["Fans_Size"], ad["Fans_Speed"], "Fans_fan_1" in ad, "Fans_fan_2" in ad) == ("2", "100", False, True)
 
 
@@ -156,7 +156,7 @@ def _adds_up(found: TestPool) -> None:
     parent = found.state.slots[SLOT]
     slots = [slot for slot in found.state.slots.values() if slot is parent or slot.parent]
     for name, amount in {"Cpus": 8, "Memory": 16_000, "Disk": 1_000_000, "Fans": 3}.items():
-        each = [left_of(slot.ad)[name] for slot in slots]
+        each = [remaining_resources(slot.ad)[name] for slot in slots]
         assert sum(each) == amount and min(each) >= 0
-    handed = [one for slot in slots if slot is not parent for one in assigned(slot.ad, "Fans")]
-    assert len(handed) == len(set(handed)) == 3 - left_of(parent.ad)["Fans"]
+    handed = [one for slot in slots if slot is not parent for one in assigned_ids(slot.ad, "Fans")]
+    assert len(handed) == len(set(handed)) == 3 - remaining_resources(parent.ad)["Fans"]

@@ -13,7 +13,7 @@ from poolbook.adapters.machine import benchmarks
 from poolbook.adapters.machine.detection import equipment, processor_ad, volume
 from poolbook.adapters.machine.sensors import CondorLoad, Idle, Sensors, logged_in
 from poolbook.domain.config import read
-from poolbook.domain.startd.provisioning import offer
+from poolbook.domain.startd.provisioning import machine_offer
 from poolbook.domain.startd.slot_types import SlotTypeError
 
 from ..together import together
@@ -186,12 +186,12 @@ def test_an_inventory_that_cannot_be_run_is_named(tmp_path: Path) -> None:
 
 def test_where_htcondors_gpu_discovery_is_not_installed_there_are_no_gpus(tmp_path: Path) -> None:
     wanted = read(f"use FEATURE : GPUs\nLIBEXEC = {tmp_path}")
-    found = offer("joins", "h", wanted, equipment(wanted, tmp_path, {}))
+    found = machine_offer("joins", "h", wanted, equipment(wanted, tmp_path, {}))
     assert (found.ad["DetectedGPUs"], found.slots[0].ad["GPUs"]) == ("0", "0")
     discovery = tmp_path / "condor_gpu_discovery"
     discovery.write_text("#!/bin/sh\necho 'DetectedGPUs=\"GPU-1, GPU-2\"'\n")
     discovery.chmod(0o755)
-    found = offer("joins", "h", wanted, equipment(wanted, tmp_path, {}))
+    found = machine_offer("joins", "h", wanted, equipment(wanted, tmp_path, {}))
     assert (found.slots[0].ad["GPUs"], found.slots[0].ad["AssignedGPUs"]) == ("2", '"GPU-1,GPU-2"')
 
 

@@ -19,7 +19,7 @@ from attrs import evolve
 from ....domain.classad import EvaluationError
 from ....domain.config import ConfigError
 from ....domain.ports.log import LogError
-from ....domain.startd.provisioning import offer
+from ....domain.startd.provisioning import machine_offer
 from ....domain.startd.slot_types import SlotTypeError
 from ....domain.state.caches import ad_of
 from ....domain.state.pool_settings import DOMAINS
@@ -203,7 +203,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
     try:
         settings = load(paths, environment=environment)
         folder = Path.cwd() if place is None else place.folder
-        joins = offer(
+        joins = machine_offer(
             "doctor", host_name(), settings, equipment(settings, folder, system_ad(dict.fromkeys(DOMAINS, host_name())))
         )
     except (ConfigError, SlotTypeError) as error:

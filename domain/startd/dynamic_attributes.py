@@ -1,4 +1,4 @@
-"""The attributes of a slot's ad that change from moment to moment: each by its name, and how its value is computed."""
+"""The dynamic attributes of a slot's ad: those that are computed from its state, the time and the sensors."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from .startd_settings import duration, setting
 
 
 class SlotSnapshot(Struct):
+    """A slot at an instant, with everything that its dynamic attributes are computed from."""
+
     state: ExecutionPoint
     slot: Slot
     machine: Machine | None
@@ -31,7 +33,7 @@ class SlotSnapshot(Struct):
     context: Context
     caches: Caches
     estimates: Callable[[], DrainEstimates | None]
-    """What a drain of its machine would cost; None where nobody can tell."""
+    """Returns the estimates of a drain of the slot's machine, or None if they cannot be computed."""
 
     @property
     def seconds(self) -> int:
@@ -39,26 +41,26 @@ class SlotSnapshot(Struct):
 
 
 def input_idle(m: SlotSnapshot, console: bool) -> int:
-    """Return KeyboardIdle or ConsoleIdle."""
+    """Return KeyboardIdle, or ConsoleIdle."""
     return max(0, m.seconds - last_input(m, console))
 
 
 def last_input(m: SlotSnapshot, console: bool) -> int:
-    """Return the second of the last input. A slot that is connected to neither keyboard nor console has been idle since
-    the startd began, and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
-    began = m.machine.joined if m.machine else 0
+    """Return the second of the last input. A slot that is not connected to the keyboard or console counts as idle since
+    DISCONNECTED_KEYBOARD_IDLE_BOOST before the startd's start."""
+    started = m.machine.joined if m.machine else 0
     connected = setting(m.state, m.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
-    number = m.slot.ad.get("SlotID", "1")
-    if connected and not (number.isdigit() and int(number) <= int(float(connected))):
+    slot_id = m.slot.ad.get("SlotID", "1")
+    if connected and not (slot_id.isdigit() and int(slot_id) <= int(float(connected))):
         boost = duration(m.state, m.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
-        return (began - boost) // SECOND
-    last = m.readings.last_console if console else m.readings.last_input
-    return (began if last is None else last) // SECOND
+        return (started - boost) // SECOND
+    last_reading = m.readings.last_console if console else m.readings.last_input
+    return (started if last_reading is None else last_reading) // SECOND
 
 
 def latches_cpu_busy(m: SlotSnapshot) -> bool:
-    """Tell whether CpuBusy is one of STARTD_LATCH_EXPRS, as in the policy templates: then CpuBusyValue is 1 while it is
-    true, and CpuBusyTime the instant (seconds since the epoch) when that began; else it is the seconds since then."""
+    """Return True if CpuBusy is in STARTD_LATCH_EXPRS. Then CpuBusyTime is the time since the epoch at which CpuBusy
+    became true, and CpuBusyValue is 1 while it is true. Otherwise, CpuBusyTime is the number of seconds since then."""
     return "cpubusy" in setting(m.state, m.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
 
 
@@ -67,22 +69,22 @@ def _busy_time(m: SlotSnapshot) -> int:
     return since if latches_cpu_busy(m) or not since else m.seconds - since
 
 
-def asks_busy(names: frozenset[str] | None) -> bool:
-    """Tell whether expressions that read these attributes (None: any) read since when CpuBusy is true."""
+def reads_cpu_busy_time(names: frozenset[str] | None) -> bool:
+    """Return True if these attributes (None: all) include CpuBusyTime or CpuBusyValue."""
     return names is None or not names.isdisjoint(("cpubusytime", "cpubusyvalue"))
 
 
-def _local(m: SlotSnapshot) -> int:
-    """Return the seconds since local midnight, with the days before them."""
+def _local_seconds(m: SlotSnapshot) -> int:
+    """Return the seconds since the epoch in local time."""
     return m.seconds + m.context.utc_offset(m.seconds)
 
 
-def _ran(m: SlotSnapshot) -> Any:
+def _job_run_time(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     return None if activation is None else activation.ran_seconds(m.now)
 
 
-def _suspended(m: SlotSnapshot) -> Any:
+def _job_suspend_time(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     if activation is None:
         return None
@@ -98,11 +100,12 @@ def _job_id(m: SlotSnapshot) -> Any:
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 
-def _of_job(m: SlotSnapshot, name: str) -> Any:
-    """Return an attribute of the slot's job as the starter reports it: a string or a whole number."""
-    run = m.slot.activation
-    known = run is not None and run.cluster
-    text = m.state.job_ad((run.cluster, run.proc), run.ad).value(name) if run is not None and known else ""
+def _job_attribute(m: SlotSnapshot, name: str) -> Any:
+    """Return an attribute of the slot's job, if it is a string or a whole number."""
+    starter = m.slot.activation
+    if starter is None or not starter.cluster:
+        return None
+    text = m.state.job_ad((starter.cluster, starter.proc), starter.ad).value(name)
     return unquoted(text) if text.startswith('"') else int(text) if text.isdecimal() else None
 
 
@@ -110,75 +113,75 @@ def _user(m: SlotSnapshot) -> Any:
     return m.slot.user or None
 
 
-def _group(m: SlotSnapshot) -> Any:
-    """Return the submitter that the slot counts for, if it is not its job's user."""
+def _accounting_group(m: SlotSnapshot) -> Any:
+    """Return the submitter whose usage the slot counts as, if it is not the job's user."""
     claim = m.slot.claim
     return None if claim is None or claim.submitter == m.slot.user else claim.submitter
 
 
 def _quota_group(m: SlotSnapshot) -> Any:
-    """Return the accounting group that the claim counts for; none where there are no groups."""
+    """Return the accounting group whose quota the claim uses, if there are groups."""
     claim, settings = m.slot.claim, m.state.settings
     return assigned_group(claim.submitter, settings) if claim and settings.get("GROUP_NAMES") else None
 
 
 def _negotiated_group(m: SlotSnapshot) -> Any:
-    """Return the group as which the claim was negotiated for: by autoregroup, that of those in none."""
+    """Return the group for which the claim was negotiated: the root group after autoregroup."""
     claim = m.slot.claim
     return None if claim is None else NO_GROUP if claim.regrouped else _quota_group(m) or NO_GROUP
 
 
-def _next_user(m: SlotSnapshot) -> Any:
+def _preempting_user(m: SlotSnapshot) -> Any:
     waiting = m.slot.waiting
     return None if waiting is None else waiting.user or waiting.submitter
 
 
-def _next_group(m: SlotSnapshot) -> Any:
+def _preempting_group(m: SlotSnapshot) -> Any:
     waiting = m.slot.waiting
-    return None if waiting is None or waiting.submitter == _next_user(m) else waiting.submitter
+    return None if waiting is None or waiting.submitter == _preempting_user(m) else waiting.submitter
 
 
-def _drain(m: SlotSnapshot, what: Callable[[Any], Any]) -> Any:
+def _drain(m: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
     drain = m.machine.drain if m.machine else None
-    return None if drain is None else what(drain)
+    return None if drain is None else attribute(drain)
 
 
-def _expected(m: SlotSnapshot, name: str) -> int | None:
+def _drain_estimate(m: SlotSnapshot, name: str) -> int | None:
     """Return one of the estimates of a drain of the slot's machine."""
-    found = m.estimates()
-    return None if found is None else int(getattr(found, name))
+    estimates = m.estimates()
+    return None if estimates is None else int(getattr(estimates, name))
 
 
-def _instant(at: int) -> int | None:
-    return at // SECOND if at else None
+def _seconds_or_none(instant: int) -> int | None:
+    return instant // SECOND if instant else None
 
 
 def unclaimed_in_drains(machine: Machine, now: int) -> int:
-    """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
+    """Return TotalMachineDrainingUnclaimedTime: the core-seconds that the machine's slots have spent in Drained."""
     return int(sum(slot.drained_until(now) for slot in machine.slots.values())) // SECOND if machine.drains else 0
 
 
-def total_time(m: SlotSnapshot, pair: str) -> int | None:
-    """Return the seconds that the slot was in a pair; None if it never was."""
-    if m.slot.state_activity == pair:
+def total_time(m: SlotSnapshot, state_activity: str) -> int | None:
+    """Return the seconds that the slot has spent in a state/activity, or None if it never was in it."""
+    if m.slot.state_activity == state_activity:
         return m.seconds - total_since(m.slot)
-    spent = m.slot.spent.get(pair, 0)
+    spent = m.slot.spent.get(state_activity, 0)
     return spent // SECOND if spent else None
 
 
 def total_since(slot: Slot) -> int:
-    """Return the second since which the slot would be in its present pair, had it been there without a break."""
+    """Return the second at which the slot entered its current state/activity, less its earlier time in it."""
     return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // SECOND
 
 
-def _unclaimed(m: SlotSnapshot) -> Any:
+def _unclaimed_in_drains(m: SlotSnapshot) -> Any:
     return None if m.machine is None else unclaimed_in_drains(m.machine, m.now) or None
 
 
 Attribute = tuple[str, Callable[[SlotSnapshot], Any]]
 
-_EXPECTED: tuple[Attribute, ...] = tuple(
-    (name, partial(_expected, name=estimate))
+_DRAIN_ESTIMATES: tuple[Attribute, ...] = tuple(
+    (name, partial(_drain_estimate, name=estimate))
     for name, estimate in (
         ("ExpectedMachineGracefulDrainingBadput", "graceful_badput"),
         ("ExpectedMachineGracefulDrainingCompletion", "graceful_completion"),
@@ -186,12 +189,14 @@ _EXPECTED: tuple[Attribute, ...] = tuple(
         ("ExpectedMachineQuickDrainingCompletion", "quick_completion"),
     )
 )
-_TOTALS: tuple[Attribute, ...] = tuple((total_name(pair), partial(total_time, pair=pair)) for pair in TOTALLED)
+_TOTAL_TIMES: tuple[Attribute, ...] = tuple(
+    (total_name(pair), partial(total_time, state_activity=pair)) for pair in TOTALLED
+)
 
 DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
     name.lower(): (name, value)
     for name, value in (
-        # attribute, its value (None: the slot has none now)
+        # attribute, its value (None: the slot does not have it now)
         ("State", lambda m: m.slot.state),
         ("Activity", lambda m: m.slot.activity),
         ("EnteredCurrentState", lambda m: m.slot.entered_state // SECOND),
@@ -203,8 +208,8 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).condor),
         ("TotalLoadAvg", lambda m: m.readings.load),
         ("TotalCondorLoadAvg", lambda m: float(m.readings.pool_load)),
-        ("ClockMin", lambda m: _local(m) // 60 % 1440),
-        ("ClockDay", lambda m: (_local(m) // 86400 + 4) % 7),  # the epoch was a Thursday
+        ("ClockMin", lambda m: _local_seconds(m) // 60 % 1440),
+        ("ClockDay", lambda m: (_local_seconds(m) // 86400 + 4) % 7),  # the epoch was a Thursday
         ("CpuBusyTime", _busy_time),
         ("CpuBusyValue", lambda m: int(bool(m.slot.busy_since)) if latches_cpu_busy(m) else None),
         ("LastBenchmark", lambda m: m.machine.benchmarked // SECOND if m.machine else 0),
@@ -214,7 +219,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("CurrentRank", lambda m: m.slot.claim.rank if m.slot.claim else 0.0),
         ("RemoteOwner", _user),
         ("RemoteUser", _user),
-        ("AccountingGroup", _group),
+        ("AccountingGroup", _accounting_group),
         ("RemoteGroup", _quota_group),
         ("RemoteNegotiatingGroup", _negotiated_group),
         ("RemoteAutoregroup", lambda m: False if m.slot.claim else None),  # HTCondor's negotiator never sets it
@@ -224,68 +229,68 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("RemoteScheddName", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
         ("IsSplittable", lambda m: True if m.slot.claim and m.slot.kind == "dynamic" else None),
         ("JobId", _job_id),
-        ("GlobalJobId", lambda m: _of_job(m, "GlobalJobId")),
-        ("JobUniverse", lambda m: _of_job(m, "JobUniverse")),
+        ("GlobalJobId", lambda m: _job_attribute(m, "GlobalJobId")),
+        ("JobUniverse", lambda m: _job_attribute(m, "JobUniverse")),
         ("JobStart", lambda m: m.slot.activation.began // SECOND if m.slot.activation else None),
-        ("TotalJobRunTime", _ran),
-        ("TotalJobSuspendTime", _suspended),
+        ("TotalJobRunTime", _job_run_time),
+        ("TotalJobSuspendTime", _job_suspend_time),
         ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // SECOND if m.slot.claim else None),
         ("PreemptingRank", lambda m: m.slot.waiting.rank if m.slot.waiting else None),
-        ("PreemptingUser", _next_user),
-        ("PreemptingOwner", _next_user),
-        ("PreemptingAccountingGroup", _next_group),
+        ("PreemptingUser", _preempting_user),
+        ("PreemptingOwner", _preempting_user),
+        ("PreemptingAccountingGroup", _preempting_group),
         ("PreemptingConcurrencyLimits", lambda m: (m.slot.waiting.limits or None) if m.slot.waiting else None),
         ("AcceptedWhileDraining", lambda m: bool(m.slot.claim and "late" in m.slot.claim.marks)),
         ("Draining", lambda m: _drain(m, lambda drain: True)),
         ("DrainReason", lambda m: _drain(m, lambda drain: drain.reason)),
         ("DrainingRequestId", lambda m: _drain(m, lambda drain: str(drain.number))),
-        ("LastDrainStartTime", lambda m: _instant(m.machine.drain_began) if m.machine else None),
-        ("LastDrainStopTime", lambda m: _instant(m.machine.drain_ended) if m.machine else None),
+        ("LastDrainStartTime", lambda m: _seconds_or_none(m.machine.drain_began) if m.machine else None),
+        ("LastDrainStopTime", lambda m: _seconds_or_none(m.machine.drain_ended) if m.machine else None),
         ("TotalMachineDrainingBadput", lambda m: (m.machine.badput or None) if m.machine else None),
-        ("TotalMachineDrainingUnclaimedTime", _unclaimed),
-        *_EXPECTED,
-        *_TOTALS,
+        ("TotalMachineDrainingUnclaimedTime", _unclaimed_in_drains),
+        *_DRAIN_ESTIMATES,
+        *_TOTAL_TIMES,
     )
 }  # fmt: skip
-"""The attributes of the moment, by their names in small letters."""
+"""The dynamic attributes, by their names in lower case."""
 
-OF_EVENTS = frozenset({"state", "activity", "enteredcurrentstate", "enteredcurrentactivity"})
-"""Those that the transitions alone tell: of a slot of a real pool that is all that is known besides its own ad."""
+TRANSITION_ATTRIBUTES = frozenset({"state", "activity", "enteredcurrentstate", "enteredcurrentactivity"})
+"""The dynamic attributes that transitions determine. For an imported slot, no others are known."""
 
 _EVER = 1000 * 366 * DAY
-_QUARTER = 900
-"""Clocks are set forward or back at a quarter of an hour."""
+_QUARTER_HOUR = 900
+"""Clocks change at a quarter of an hour."""
 
 
 def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
-    """Return the attributes that move evenly by the clock, by their names in small letters."""
-    found = {"mycurrenttime": Moving(0)}
+    """Return the attributes that change steadily with the clock, by their names in lower case."""
+    moving = {"mycurrenttime": Moving(0)}
     slot, now = m.slot, m.seconds
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
-        last, since = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
-        if last is not None and last > m.now and not since:  # until then somebody types
-            found[name] = Moving(now, _EVER, last // SECOND + 1)
+        reading, idle = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
+        if reading is not None and reading > m.now and not idle:  # the user keeps typing until then
+            moving[name] = Moving(now, _EVER, reading // SECOND + 1)
         else:
-            found[name] = Moving(now - since)
+            moving[name] = Moving(now - idle)
     local = now + m.context.utc_offset(now)
     midnight = now - local % DAY
     until = midnight + DAY
-    if m.context.utc_offset(until) != m.context.utc_offset(now):  # clocks are set forward or back on that day
-        until = now + _QUARTER - now % _QUARTER
-    found["clockmin"] = Moving(midnight, 60, until)
-    found["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)
+    if m.context.utc_offset(until) != m.context.utc_offset(now):  # the clocks change on that day
+        until = now + _QUARTER_HOUR - now % _QUARTER_HOUR
+    moving["clockmin"] = Moving(midnight, 60, until)
+    moving["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)
     if slot.busy_since and not latches_cpu_busy(m):
-        found["cpubusytime"] = Moving(slot.busy_since // SECOND)
+        moving["cpubusytime"] = Moving(slot.busy_since // SECOND)
     activation = slot.activation
     if activation is not None:
         if activation.since:
-            found["totaljobsuspendtime"] = Moving((activation.since - activation.suspended) // SECOND)
+            moving["totaljobsuspendtime"] = Moving((activation.since - activation.suspended) // SECOND)
         else:
-            found["totaljobruntime"] = Moving((activation.began + activation.suspended) // SECOND)
+            moving["totaljobruntime"] = Moving((activation.began + activation.suspended) // SECOND)
     if slot.claim is not None:
-        found["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
-    found[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
-    for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # readings override all of these
-        for name in said:
-            found.pop(name.lower(), None)
-    return found
+        moving["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
+    moving[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
+    for attributes in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # readings override all of these
+        for name in attributes:
+            moving.pop(name.lower(), None)
+    return moving

@@ -1,0 +1,280 @@
+"""Schedule the periodic policy evaluations of all machines.
+
+Each machine has a grid of instants (``periodic_evaluation``). In the real world, its policy is evaluated at each of
+them, since sensor readings can change at any time. In a simulated world, it is evaluated only at instants at which a
+rule may hold: after each change of a machine, ``next_policy_change`` computes this instant for each of its slots. The
+decisions are the same. In both worlds, an evaluation comes after the world's stimuli of its instant, and before the
+pool's reactions to them and the commands of that instant.
+
+The evaluations of the past are only in memory, since an evaluation in which no rule holds writes no event. A pool that
+starts evaluates the policies of all its machines immediately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field
+
+from ..classad.next_change import POLL, next_change
+from ..classad.time_functions import Moving
+from ..classad.tree import Literal
+from ..decision.moment import Moment
+from ..events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotTransitioned
+from ..names import SlotName
+from ..ports.effects import BENCHMARKING
+from ..ports.slot_ads import EXPECTED
+from ..state.agenda import Agenda
+from ..state.job_procs import job_procs
+from ..state.records import Machine
+from ..state.state import ExecutionPoint
+from ..state_machines.slot_rules import CONDITIONS, applying
+from ..units import SECOND
+from . import time_limits, updates
+from .draining import can_advance_drain
+from .dynamic_attributes import SlotSnapshot, moving_attributes, reads_cpu_busy_time
+from .evaluation import PolicyEvaluation
+from .periodic_evaluation import evaluation_interval, next_evaluation
+from .slot_policy_evaluation import SlotPolicyEvaluation
+from .startd_settings import setting
+
+
+class EvaluationSchedule(Struct):
+    """The machines' next policy evaluations."""
+
+    _agenda: Agenda[str] = field(default_factory=Agenda)
+    _completed_until: int = 0  #: the instant up to which all due evaluations have taken place
+    _woken_by_world: bool = False  #: whether the next decision is about a stimulus of the world at this instant
+    _last_evaluations: dict[str, int] = field(default_factory=dict)
+    _intervals: dict[str, int] = field(default_factory=dict)
+    _next_changes: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    """By machine and slot: the first instant at which a rule may hold."""
+    _changed_slots: dict[str, set[str] | None] = field(default_factory=dict)
+    """The slots that have changed, by machine; None: all."""
+
+    # Input
+
+    def note_events(self, state: ExecutionPoint, events: Iterable[Event]) -> None:
+        """Take note of events that have been folded."""
+        for event in events:
+            if isinstance(event, SlotEvent):
+                # Only one slot of a machine runs benchmarks at a time, so this affects all of its slots.
+                benchmarks = isinstance(event, SlotTransitioned) and BENCHMARKING in (event.source, event.target)
+                self._note_slot(state, event.slot, whole_machine=benchmarks)
+            elif isinstance(event, MachineEvent):
+                self._changed_slots[event.machine] = None
+            elif isinstance(event, ClusterEvent):
+                self._note_jobs(state, event)
+
+    def _note_jobs(self, state: ExecutionPoint, event: ClusterEvent) -> None:
+        """Take note that jobs have changed, since the policies of their slots may read them."""
+        slot = getattr(event, "slot", "")
+        if slot:
+            self._note_slot(state, slot)
+            return
+        cluster, ranges = job_procs(event) or (0, ())
+        if sum(last - first + 1 for first, last in ranges) > len(state.starters):
+            starters = [starter for starter in state.starters.values() if starter.cluster == cluster]
+        else:
+            procs = (proc for first, last in ranges for proc in range(first, last + 1))
+            running = (state.starters.get((cluster, proc)) for proc in procs)
+            starters = [starter for starter in running if starter is not None]
+        for starter in starters:
+            self._note_slot(state, starter.slot)
+
+    def _note_slot(self, state: ExecutionPoint, name: str, whole_machine: bool = False) -> None:
+        slot = state.slots.get(name)
+        machine = slot.machine if slot is not None else name.partition("@")[2]
+        names = self._changed_slots.setdefault(machine, set())
+        if whole_machine:
+            self._changed_slots[machine] = None
+        elif names is not None:
+            names.add(name)
+
+    def note_evaluations(self, machines: Iterable[str], now: int) -> None:
+        """Take note that the policies of these machines have been evaluated."""
+        for name in machines:
+            self._last_evaluations[name] = now
+            self._changed_slots[name] = None
+
+    # Output
+
+    def next(self, moment: Moment[ExecutionPoint]) -> int | None:
+        """Return the instant of the next evaluation, or None if there will be none."""
+        if moment.simulated:
+            self._changed_slots.update(dict.fromkeys(moment.changed_machines()))
+        for name in moment.state.machines.keys() - self._intervals.keys():
+            self._changed_slots[name] = None
+        for name in list(self._changed_slots):
+            machine = moment.state.machines.get(name)
+            self._agenda.note(name, None if machine is None else self._next_evaluation(moment, machine))
+            if machine is None:
+                self._intervals.pop(name, None)
+                self._next_changes.pop(name, None)
+        self._changed_slots.clear()
+        return self._agenda.next()
+
+    def due(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
+        """Return the machines whose evaluation is due now."""
+        self.next(moment)
+        return tuple(self._agenda.take(moment.now))
+
+    def end_wait(self, moment: Moment[ExecutionPoint], woken: bool) -> None:
+        """Take note that the pool has waited until now. ``woken``: a stimulus of the world is decided next."""
+        self._woken_by_world = woken
+        if not woken:
+            self._completed_until = moment.now
+
+    def due_after_stimulus(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
+        """Return the machines whose evaluation is due at this instant because of the world's stimulus that was just
+        decided. The grid that was valid before the stimulus counts."""
+        if not self._woken_by_world:
+            return ()
+        self._woken_by_world = False
+        state, now = moment.state, moment.now
+        for name in self._changed_slots if moment.simulated and self._completed_until < now else ():
+            machine = state.machines.get(name)
+            if machine is None or next_evaluation(machine, self._intervals.get(name, now), now - 1) != now:
+                continue
+            if self._last_evaluations.get(name) != now and self._next_change(moment, machine) == now:
+                self._agenda.note(name, now)
+        self._completed_until = now
+        return tuple(name for name in self._agenda.take(now) if name in state.machines)
+
+    def _next_evaluation(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
+        """Return the next instant of the machine's grid at which its policy is evaluated."""
+        interval = self._intervals[machine.name] = evaluation_interval(moment.state, machine)
+        last = max(self._last_evaluations.get(machine.name, machine.joined), self._completed_until)
+        if not moment.simulated:
+            return next_evaluation(machine, interval, last)
+        earliest = self._next_change(moment, machine)
+        return None if earliest is None else next_evaluation(machine, interval, max(last, earliest - 1, moment.now - 1))
+
+    def _next_change(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
+        """Return the first instant at which an evaluation may change anything, or None."""
+        return moment.now if can_advance_drain(machine) else self._next_rule(moment, machine)
+
+    def _next_rule(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
+        """Return the first instant at which a rule of a slot's policy may hold, or None."""
+        state = moment.state
+        instants = self._next_changes.setdefault(machine.name, {})
+        changed = self._changed_slots.get(machine.name)
+        readings = moment.sense(machine.name)
+        has_owner_load = readings.load > readings.pool_load  # each slot's part depends on the states of all slots
+        interdependent = (
+            has_owner_load or machine.drain is not None or bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
+        )
+        if changed is None or interdependent:
+            instants.clear()
+        context = moment.context()
+        for name, slot in machine.slots.items():
+            if name not in instants or (changed is not None and name in changed):
+                instants[name] = next_policy_change(
+                    SlotPolicyEvaluation(state, slot, moment.sense, moment.now, context, moment.caches)
+                )
+        for name in [name for name in instants if name not in machine.slots]:
+            del instants[name]
+        self._changed_slots[machine.name] = set()
+        return min((instant for instant in instants.values() if instant is not None), default=None)
+
+
+# The first instant at which a rule of a slot's policy may hold if only time passes
+
+_MERGEABLE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
+"""The state/activity pairs in which an unused dynamic slot is destroyed."""
+
+
+def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
+    """Return the first instant (microseconds) at which a rule may hold: now if one holds, None if none ever will."""
+    slot = policy.slot
+    unused = slot.kind == "dynamic" and slot.name not in policy.state.slot_matches and slot.waiting is None
+    if applying(policy.state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):
+        return policy.now
+    return min(_possible_changes(policy), default=None)
+
+
+def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
+    rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
+    names = {name for rule in rules for name in CONDITIONS[rule.when].expressions}
+    read = policy.compiled.names
+    if reads_cpu_busy_time(read):
+        if policy.true("CpuBusy") != bool(policy.slot.busy_since):
+            yield policy.now
+        names.add("CpuBusy")
+    snapshot = policy.snapshot()
+    if (read is None or "totalmachinedrainingunclaimedtime" in read) and _any_slot_is_drained(snapshot):
+        yield policy.now
+    if (read is None or not read.isdisjoint(EXPECTED)) and _any_job_runs(snapshot):
+        yield policy.now
+    if time_limits.machine_is_draining(policy):
+        names.add("Start")
+        yield from _changes_of_other_retirements(policy)
+    if policy.compiled.has_vanilla_variants:
+        names |= {f"{name}_VANILLA" for name in names}
+    yield from _expression_changes(policy, names)
+    yield from _ends_of_limits(policy, {rule.when for rule in rules})
+    update = updates.next_update(policy)
+    if update is not None:
+        yield update
+
+
+def _any_slot_is_drained(m: SlotSnapshot) -> bool:
+    return any(slot.state == "Drained" for slot in m.state.machine_slots(m.slot))
+
+
+def _any_job_runs(m: SlotSnapshot) -> bool:
+    return any(slot.activation is not None for slot in m.state.machine_slots(m.slot))
+
+
+def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
+    """Yield changes of other slots' retirement: while a machine drains, a job may stay as long as the others."""
+    for slot in policy.state.machine_slots(policy.slot):
+        if slot is not policy.slot and slot.activation is not None:
+            yield from _expression_changes(policy.for_slot(slot), {"MaxJobRetirementTime"})
+
+
+def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
+    """Yield the first instant at which the passing of time may change each of these expressions."""
+    named = ((name, policy.expression(name)) for name in sorted(names))
+    expressions = [(name, tree) for name, tree in named if tree is not None and not isinstance(tree, Literal)]
+    moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
+    for name, expression in expressions:
+        change = next_change(expression, *policy.ads_read_by(name), policy.context, moving)
+        if change is not None:
+            yield policy.now if change is POLL else int(change) * SECOND
+
+
+def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
+    """Yield the instants at which a time limit ends: retirement, CLAIM_WORKLIFE, or the wait for an activation."""
+    slot, claim = policy.slot, policy.slot.claim
+    machine = policy.state.machines.get(slot.machine)
+    if slot.state == "Backfill" and machine is not None and machine.backfill_retry > policy.now:
+        yield machine.backfill_retry
+    suspended = (
+        slot.activation is not None and bool(slot.activation.since) and not time_limits.machine_is_draining(policy)
+    )
+    if claim is not None and not suspended and time_limits.in_retirement(policy):
+        yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
+        if time_limits.machine_is_draining(policy):  # a slot whose own retirement is over may not wait for the others
+            yield policy.now + time_limits.retirement_left(policy)
+    if claim is None or slot.state_activity != "Claimed/Idle":
+        return
+    if "the claim is too old" in conditions and claim.activations:
+        life = time_limits.worklife(policy)
+        if life >= 0:
+            yield claim.since + life * SECOND + 1
+    if time_limits.machine_is_draining(policy):
+        yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
+
+
+def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
+    """Return the moving attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
+    names = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
+    moving: dict[str, Moving] = {}
+    for other in m.state.machine_slots(m.slot) if names else ():
+        prefix = SlotName.parse(other.name).slot
+        attributes = moving_attributes(
+            SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
+        )
+        moving |= {f"{prefix}_{name}": attributes[name] for name in names if name in attributes}
+    return moving

@@ -1,0 +1,96 @@
+"""Evaluate the policy of a machine's slots periodically.
+
+An evaluation checks the rules of each slot's state and activity in order, and applies the first that holds
+(``state_machines/slot_rules.py``). Evaluations are on a grid that begins when the machine joins. Their distance is
+POLLING_INTERVAL while a slot is claimed or in Backfill, else UPDATE_INTERVAL. An evaluation in which no rule holds
+writes no event.
+"""
+
+from __future__ import annotations
+
+from ..decision.draft import Draft, Refusal
+from ..events import BenchmarksRan, CpuBusyChanged, SlotAdChanged, SlotTransitioned
+from ..ports import stimuli as s
+from ..state.records import Machine, Slot
+from ..state.state import ExecutionPoint
+from . import draining, updates
+from .claiming import CLAIMED_STATES
+from .dynamic_attributes import reads_cpu_busy_time
+from .slot_ad import compiled_ad
+from .slot_policy_evaluation import policy_of
+from .startd_settings import duration
+from .transitions import apply_policy, fire_trigger
+
+
+def evaluation_interval(state: ExecutionPoint, machine: Machine) -> int:
+    """Return the microseconds between two evaluations of a machine's policy."""
+    in_use = any(
+        slot.state == "Backfill" or (slot.state in CLAIMED_STATES and slot.kind != "partitionable")
+        for slot in machine.slots.values()
+    )
+    return max(1, duration(state, machine, "POLLING_INTERVAL" if in_use else "UPDATE_INTERVAL"))
+
+
+def next_evaluation(machine: Machine, interval: int, after: int) -> int:
+    """Return the machine's first evaluation after the instant ``after``."""
+    return machine.joined + (max(0, after - machine.joined) // interval + 1) * interval
+
+
+def evaluate_policies(draft: Draft[ExecutionPoint], stimulus: s.EvaluatePolicies) -> None:
+    state = draft.state
+    for name in stimulus.machines:
+        for slot in draining.slots_of(draft, state.machines[name]) if name in state.machines else ():
+            if state.slots.get(slot.name) is slot:
+                _evaluate_slot(draft, slot)
+        if name in state.machines:
+            draining.advance_drain(draft, state.machines[name])
+
+
+def _evaluate_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+    _record_cpu_busy(draft, slot)
+    apply_policy(draft, slot)
+    if draft.state.slots.get(slot.name) is slot:
+        _publish_due_readings(draft, slot)
+
+
+def _publish_due_readings(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+    """Publish the sensors' readings if they have changed and an update is due."""
+    changes = updates.due_readings(policy_of(draft, slot))
+    if changes:
+        draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
+
+
+def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
+    """Publish the readings of slots whose state or activity has changed, immediately as HTCondor does."""
+    for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
+        slot = draft.state.slots.get(name)
+        changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
+        if changes:
+            draft.emit(SlotAdChanged(*draft.why("published"), name, changes))
+
+
+def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+    """Record that CpuBusy has become true or false, if the slot's expressions read CpuBusyTime."""
+    if not reads_cpu_busy_time(compiled_ad(draft.state, slot, draft.caches).names):
+        return
+    busy = policy_of(draft, slot).true("CpuBusy")
+    if busy != bool(slot.busy_since):
+        draft.emit(CpuBusyChanged(*draft.why("evaluated"), slot.name, busy))
+
+
+def end_benchmarks(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> None:
+    """Record the machine's benchmark results, and move the slot out of Benchmarking (4)."""
+    slot = draft.state.slots.get(stimulus.slot)
+    if slot is None or slot.activity != "Benchmarking":
+        raise Refusal(f"slot {stimulus.slot} runs no benchmarks, so their results are ignored")
+    machine = draft.state.machines.get(slot.machine)
+    if machine is not None:
+        results = stimulus.mips, stimulus.kflops
+        published = average_benchmarks(machine.benchmarks, results)
+        draft.emit(BenchmarksRan(*draft.why("benchmarks_done"), machine.name, slot.name, *results, published))
+    fire_trigger(draft, slot, "benchmarks done", "benchmarks_done")
+
+
+def average_benchmarks(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
+    """Return the results to publish: the first run's results, and later the weighted average (3:1) of old and new."""
+    return new if old == (0, 0) else ((old[0] * 3 + new[0]) // 4, (old[1] * 3 + new[1]) // 4)
