@@ -21,13 +21,15 @@ def _defaults(kind: type[Any]) -> dict[str, Callable[[], Any]]:
     if issubclass(kind, Struct):
         fields = structs.fields(kind)
         return {
-            one.name: one.default_factory if one.default_factory is not NODEFAULT else partial(_same, one.default)
-            for one in fields
+            field.name: field.default_factory
+            if field.default_factory is not NODEFAULT
+            else partial(_same, field.default)
+            for field in fields
         }
     if attrs.has(kind):
         return {
-            one.name: partial(_same, NODEFAULT if one.default is attrs.NOTHING else one.default)
-            for one in attrs.fields(kind)
+            field.name: partial(_same, NODEFAULT if field.default is attrs.NOTHING else field.default)
+            for field in attrs.fields(kind)
         }
     return {}
 

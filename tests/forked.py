@@ -54,8 +54,8 @@ _LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
 class Process:
     """A process that was begun, with the methods of ``subprocess.Popen`` that tests call."""
 
-    def __init__(self, words: Sequence[str], status: int, streams: Sequence[TextIO | None]) -> None:
-        self.args = list(words)
+    def __init__(self, arguments: Sequence[str], status: int, streams: Sequence[TextIO | None]) -> None:
+        self.args = list(arguments)
         self.stdin, self.stdout, self.stderr = streams
         self.returncode: int | None = None
         self._status = status
@@ -93,10 +93,10 @@ class Process:
         """Return what it prints on either stream until these are closed; empty for one that is not a pipe."""
         if self.stdin is not None:
             self.stdin.close()
-        said = ["", ""]
+        outputs = ["", ""]
 
         def read(index: int, stream: TextIO) -> None:
-            said[index] = stream.read()
+            outputs[index] = stream.read()
 
         streams = [(index, stream) for index, stream in enumerate((self.stdout, self.stderr)) if stream is not None]
         readers = [threading.Thread(target=read, args=each, daemon=True) for each in streams]
@@ -110,11 +110,11 @@ class Process:
         for _, stream in streams:
             stream.close()
         self.wait(None if until is None else max(0.0, until - time.monotonic()))
-        return said[0], said[1]
+        return outputs[0], outputs[1]
 
 
 def start(
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -133,24 +133,24 @@ def start(
     (supplementary) groups and the user (a number, that of the group as well) are the server's unless they are given;
     signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it. With a connection it is the
     process of a session. It is forked by this worker's server of the package, or by another one."""
-    given: list[int] = []
-    kept: list[TextIO | None] = []
+    descriptors: list[int] = []
+    to_close: list[TextIO | None] = []
     passing: list[int] = []
     for index, kind in enumerate((stdin, stdout, stderr)):
         ends = os.pipe() if kind == PIPE else None
         if ends is not None:
-            ours, theirs = (ends[1], ends[0]) if index == 0 else ends
-            kept.append(os.fdopen(ours, "w" if index == 0 else "r", encoding="utf-8", errors="surrogateescape"))
-            passing.append(theirs)
+            own_end, child_end = (ends[1], ends[0]) if index == 0 else ends
+            to_close.append(os.fdopen(own_end, "w" if index == 0 else "r", encoding="utf-8", errors="surrogateescape"))
+            passing.append(child_end)
         else:
-            kept.append(None)
+            to_close.append(None)
         if kind == DEVNULL:
             passing.append(os.open(os.devnull, os.O_RDWR))
-        given.append(given[1] if kind == STDOUT else kind if kind >= 0 else passing[-1])
-    status, told = os.pipe()
-    passing.append(told)
+        descriptors.append(descriptors[1] if kind == STDOUT else kind if kind >= 0 else passing[-1])
+    status, status_reader = os.pipe()
+    passing.append(status_reader)
     request = {
-        "words": list(words),
+        "words": list(arguments),
         "cwd": str(cwd or os.getcwd()),
         "env": dict(os.environ if env is None else env),
         "session": start_new_session,
@@ -160,14 +160,14 @@ def start(
         "ignored": list(ignored),
     }
     more = [] if connection is None else [connection]
-    socket.send_fds(server or _server(None), [json.dumps(request).encode()], [*given, *more, told])
+    socket.send_fds(server or _server(None), [json.dumps(request).encode()], [*descriptors, *more, status_reader])
     for end in passing:
         os.close(end)
-    return Process(words, status, kept)
+    return Process(arguments, status, to_close)
 
 
 def run(
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -181,7 +181,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a process to its end, and return its exit code and what it printed; `typed` is what it reads."""
     stdin = DEVNULL if typed is None else PIPE
-    process = start(words, cwd=cwd, env=env, stdin=stdin, umask=umask, groups=groups, user=user, ignored=ignored)
+    process = start(arguments, cwd=cwd, env=env, stdin=stdin, umask=umask, groups=groups, user=user, ignored=ignored)
     if process.stdin is not None:
         process.stdin.write(typed or "")
     try:
@@ -208,40 +208,40 @@ class Session:
         self._idle = threading.Lock()
 
     def run(
-        self, words: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], timeout: float = 60
+        self, arguments: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run what ``python`` does with these words to its end; return its exit code and what it printed."""
         if not self._idle.acquire(blocking=False):
-            return run(words, cwd=cwd, env=env, timeout=timeout, user=self._user)
+            return run(arguments, cwd=cwd, env=env, timeout=timeout, user=self._user)
         try:
-            return self._run(words, cwd, env, timeout)
+            return self._run(arguments, cwd, env, timeout)
         finally:
             self._idle.release()
 
     def _run(
-        self, words: Sequence[str], cwd: str | Path, env: Mapping[str, str], timeout: float
+        self, arguments: Sequence[str], cwd: str | Path, env: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[str]:
         if self._process is None:
-            self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
+            self._connection, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with child_end:
                 self._process = start(
-                    [], cwd="/", stdout=DEVNULL, stderr=DEVNULL, user=self._user, connection=theirs.fileno()
+                    [], cwd="/", stdout=DEVNULL, stderr=DEVNULL, user=self._user, connection=child_end.fileno()
                 )
         out, err = (os.memfd_create(name) for name in ("stdout", "stderr"))
         try:
             with open(os.devnull) as nothing:
-                request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+                request = json.dumps({"words": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
                 socket.send_fds(self._connection, [request], [nothing.fileno(), out, err])
             if not select.select([self._connection], [], [], timeout)[0]:
                 self.close()
-                raise subprocess.TimeoutExpired(list(words), timeout)
+                raise subprocess.TimeoutExpired(list(arguments), timeout)
             answer = self._connection.recv(_NUMBER.size)
             if answer:
                 code = int(_NUMBER.unpack(answer)[0])
             else:
                 code = self._process.wait(timeout)
                 self.close()
-            return subprocess.CompletedProcess(list(words), code, _text_of(out), _text_of(err))
+            return subprocess.CompletedProcess(list(arguments), code, _text_of(out), _text_of(err))
         finally:
             os.close(out)
             os.close(err)
@@ -261,38 +261,38 @@ def _text_of(file: int) -> str:
         return stream.read()
 
 
-def run_program(words: Sequence[str], *, stderr: int, **_: object) -> subprocess.CompletedProcess[bytes]:
+def run_program(arguments: Sequence[str], *, stderr: int, **_: object) -> subprocess.CompletedProcess[bytes]:
     """Stand for ``subprocess.run`` where that runs a program of the package's own in a bare interpreter, to its end."""
-    called = [word for word in words[1:] if not re.fullmatch("-[ISB]", word)]
+    called = [word for word in arguments[1:] if not re.fullmatch("-[ISB]", word)]
     mask = os.umask(0)
     os.umask(mask)
     connection = _supervisors[0] if _supervisors else _server(Path(called[0]))
     process = start(called, stderr=stderr, start_new_session=True, umask=mask, server=connection)
     printed = process.communicate()[0]
-    return subprocess.CompletedProcess(list(words), process.wait(), printed.encode())
+    return subprocess.CompletedProcess(list(arguments), process.wait(), printed.encode())
 
 
 @cache
 def _server(program: Path | None) -> socket.socket:
     """The connection to this worker's server of the package, or of a program; the server ends with it."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    passed = [theirs.fileno(), *([] if program else [_server(SUPERVISOR).fileno()])]
-    words = [str(descriptor) for descriptor in passed]
+    own_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    passed = [server_end.fileno(), *([] if program else [_server(SUPERVISOR).fileno()])]
+    numbers = [str(descriptor) for descriptor in passed]
     server = subprocess.Popen(
-        [sys.executable, __file__, *words, *([str(program)] if program else [])],
+        [sys.executable, __file__, *numbers, *([str(program)] if program else [])],
         pass_fds=passed,
         env={**os.environ, "PYTHONPATH": str(PATH)},
         start_new_session=True,
     )
-    theirs.close()
+    server_end.close()
     SERVERS.add(server.pid)
 
     def end() -> None:
-        ours.shutdown(socket.SHUT_RDWR)  # whoever else has it
+        own_end.shutdown(socket.SHUT_RDWR)  # whoever else has it
         server.wait(10)
 
     atexit.register(end)
-    return ours
+    return own_end
 
 
 def _read_number(source: int) -> int:
@@ -316,9 +316,9 @@ def _import_package() -> None:
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
     run, user = subprocess.run, os.geteuid()
 
-    def run_quickly(words: Any, **options: Any) -> Any:
-        quickly = str(SUPERVISOR) in words and os.geteuid() == user
-        return run_program(words, **options) if quickly else run(words, **options)
+    def run_quickly(arguments: Any, **options: Any) -> Any:
+        quickly = str(SUPERVISOR) in arguments and os.geteuid() == user
+        return run_program(arguments, **options) if quickly else run(arguments, **options)
 
     subprocess.run = run_quickly  # type: ignore[assignment]
 
@@ -330,15 +330,15 @@ def _import_program(program: str) -> None:
         runpy.run_path(program)["main"]()
 
 
-def _serve(connection: socket.socket, of: str) -> None:
+def _serve(connection: socket.socket, program: str) -> None:
     """Fork for each request, and tell each asker the pid and, in the end, the status. The processes are those of a
     program, or of the package, with the descriptor of another server, of supervisors."""
     gc.disable()  # nothing that is imported becomes garbage
-    if of.isdigit():
+    if program.isdigit():
         _import_package()
-        _supervisors.append(socket.socket(fileno=int(of)))
+        _supervisors.append(socket.socket(fileno=int(program)))
     else:
-        _import_program(of)
+        _import_program(program)
     gc.enable()
     gc.collect()
     gc.freeze()  # or the first collection of each child would copy all of it
@@ -353,12 +353,12 @@ def _serve(connection: socket.socket, of: str) -> None:
             data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 5)
             if not data:
                 return
-            *streams, told = descriptors
+            *streams, status_writer = descriptors
             pid = os.fork()
             if pid == 0:
                 _become(json.loads(data), streams)
-            os.write(told, _NUMBER.pack(pid))
-            asking[pid] = told
+            os.write(status_writer, _NUMBER.pack(pid))
+            asking[pid] = status_writer
             for stream in streams:
                 os.close(stream)
         if woken in ready:
@@ -366,10 +366,10 @@ def _serve(connection: socket.socket, of: str) -> None:
             for pid in list(asking):
                 ended, code = os.waitpid(pid, os.WNOHANG)
                 if ended:
-                    told = asking.pop(pid)
+                    status_writer = asking.pop(pid)
                     with suppress(BrokenPipeError):  # nobody waits for this one
-                        os.write(told, _NUMBER.pack(code))
-                    os.close(told)
+                        os.write(status_writer, _NUMBER.pack(code))
+                    os.close(status_writer)
 
 
 def _call_commands() -> None:
@@ -382,8 +382,8 @@ def _call_commands() -> None:
         Path("job.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
         with redirect_stdout(nowhere), redirect_stderr(nowhere):
             # No job runs: this process starts no other.
-            for words in ("submit job.sub", "resume", "q", "status", "history", "why 1.0", "hold 1", "release 1"):
-                main(words.split())
+            for command in ("submit job.sub", "resume", "q", "status", "history", "why 1.0", "hold 1", "release 1"):
+                main(command.split())
         os.chdir(home)
     os.environ.clear()
     os.environ.update(environment)
@@ -408,8 +408,8 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
             signal.signal(number, signal.SIG_IGN)
         for number, stream in enumerate(streams):
             os.dup2(stream, number, inheritable=number < 3)
-        kept = [connection.fileno() for connection in _supervisors]
-        for first, last in pairwise([len(streams) - 1, *kept, 1 << 16]):
+        numbers = [connection.fileno() for connection in _supervisors]
+        for first, last in pairwise([len(streams) - 1, *numbers, 1 << 16]):
             os.closerange(first + 1, last)
         if len(streams) > 3:
             _run_each(socket.socket(fileno=3), request["user"])
@@ -422,10 +422,10 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         os._exit(code)
 
 
-def _show(words: Sequence[str]) -> None:
+def _show(arguments: Sequence[str]) -> None:
     """Have /proc show these words as the command line: they are written over that of the server and its environment."""
     begin, end, _, last = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:49])
-    text = " ".join(words).encode().ljust(end - begin)[: last - begin - 1]
+    text = " ".join(arguments).encode().ljust(end - begin)[: last - begin - 1]
     ctypes.memmove(begin, text + b"\0", len(text) + 1)
 
 
@@ -491,19 +491,19 @@ def _stream(number: int, old: Any) -> Any:
     )
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(arguments: Sequence[str]) -> int:
     """Do what ``python`` does with these words, and return its exit code."""
-    option, *rest = words
+    option, *remaining = arguments
     try:
         if option == "-c":
-            sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
+            sys.argv, sys.path[0] = ["-c", *remaining[1:]], ""
             main = sys.modules["__main__"] = ModuleType("__main__")
-            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+            exec(compile(remaining[0], "<string>", "exec"), main.__dict__)
         elif option == "-m":
-            sys.argv, sys.path[0] = rest, os.getcwd()
-            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+            sys.argv, sys.path[0] = remaining, os.getcwd()
+            runpy.run_module(remaining[0], run_name="__main__", alter_sys=True)
         else:
-            sys.argv, sys.path[0] = list(words), os.path.dirname(os.path.abspath(option))
+            sys.argv, sys.path[0] = list(arguments), os.path.dirname(os.path.abspath(option))
             runpy.run_path(option, run_name="__main__")
     except SystemExit as end:
         if isinstance(end.code, str):

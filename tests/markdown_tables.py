@@ -23,8 +23,8 @@ def fill(page: str, drawn: Mapping[str, str]) -> str:
 
     :raises ValueError: the page lacks a section, has one twice, or names one that there is not
     """
-    named = [found["name"] for found in _SECTION.finditer(page)]
+    named = [match["name"] for match in _SECTION.finditer(page)]
     if sorted(named) != sorted(drawn):
         wrong = sorted({name for name in (*named, *drawn) if named.count(name) != 1 or name not in drawn})
         raise ValueError(f"the page should have each section once: see {', '.join(wrong)}")
-    return _SECTION.sub(lambda found: f"{found[1]}\n{drawn[found['name']]}\n\n{found[3]}", page)
+    return _SECTION.sub(lambda match: f"{match[1]}\n{drawn[match['name']]}\n\n{match[3]}", page)

@@ -20,23 +20,26 @@ Case = TypeVar("Case")
 
 def spread(cases: Iterable[Case], most: int) -> list[Case]:
     """Return so many of the cases, or all if there are no more."""
-    told = list(cases)
-    taken = min(most, len(told))
-    return [told[number * len(told) // taken] for number in range(taken)]
+    all_cases = list(cases)
+    count = min(most, len(all_cases))
+    return [all_cases[number * len(all_cases) // count] for number in range(count)]
 
 
 def some(cases: Iterable[Any], most: int, always: Collection[Any] = ()) -> list[Any]:
     """Return cases for ``pytest.mark.parametrize``: `most` of them and those of `always`, and the others marked `soak`;
     for a short soak a share of these."""
-    told = list(cases)
-    assert all(case in told for case in always), "a case that is always taken is one of the cases"
-    kept = {*spread(range(len(told)), most), *(number for number, case in enumerate(told) if case in always)}
-    left = [number for number in range(len(told)) if number not in kept]
-    soaked = {*spread(left, math.ceil(len(left) * SHARE))}
+    all_cases = list(cases)
+    assert all(case in all_cases for case in always), "a case that is always taken is one of the cases"
+    kept_numbers = {
+        *spread(range(len(all_cases)), most),
+        *(number for number, case in enumerate(all_cases) if case in always),
+    }
+    other_numbers = [number for number in range(len(all_cases)) if number not in kept_numbers]
+    soaked = {*spread(other_numbers, math.ceil(len(other_numbers) * SHARE))}
     return [
-        case if number in kept else marked(case)
-        for number, case in enumerate(told)
-        if number in kept or number in soaked
+        case if number in kept_numbers else marked(case)
+        for number, case in enumerate(all_cases)
+        if number in kept_numbers or number in soaked
     ]
 
 

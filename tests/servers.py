@@ -66,18 +66,18 @@ class _Ftp(StreamRequestHandler):
         self._at = self.folder
         self._say("220 files")
         while line := self.rfile.readline().decode().strip():
-            word, _, rest = line.partition(" ")
+            word, _, argument = line.partition(" ")
             if word.upper() == "QUIT":
                 self._say("221 bye")
                 return
             does = getattr(self, f"_{word.lower()}", None)
             if does is not None:
-                does(rest)
+                does(argument)
             else:
                 self._say(_ANSWERS.get(word.upper(), "502 not here"))
 
-    def _say(self, words: str) -> None:
-        self.wfile.write(f"{words}\r\n".encode())
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
 
     def _path(self, name: str) -> Path:
         return self._at / name.strip("/")

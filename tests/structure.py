@@ -49,7 +49,7 @@ class Module(NamedTuple):
 
 def modules_of(root: Path, without: Collection[str] = ()) -> list[Module]:
     """Return the modules of a checkout, by their paths; `without` those of some rooms."""
-    found = []
+    modules = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         if any(part.startswith(".") or part in NOT_OURS for part in parts) or parts[0] in without:
@@ -58,8 +58,8 @@ def modules_of(root: Path, without: Collection[str] = ()) -> list[Module]:
         package = ".".join([NAME, *parts[:-1]])
         name = package if parts[-1] == "__init__" else f"{package}.{parts[-1]}"
         room = parts[0] if len(parts) > 1 else "top"
-        found.append(Module(name, room, package, path, ast.parse(text), len(text.splitlines())))
-    return found
+        modules.append(Module(name, room, package, path, ast.parse(text), len(text.splitlines())))
+    return modules
 
 
 def product(modules: Iterable[Module]) -> list[Module]:
@@ -120,10 +120,10 @@ def package_graph(modules: Iterable[Module], graph: Graph, loose: bool = False) 
         module.name: module.name if loose and module.package.count(".") < 2 else module.package
         for module in product(modules)
     }
-    found: Graph = {one: set() for one in place.values()}
+    importers: Graph = {package: set() for package in place.values()}
     for module, targets in graph.items():
-        found[place[module]] |= {place[target] for target in targets} - {place[module]}
-    return found
+        importers[place[module]] |= {place[target] for target in targets} - {place[module]}
+    return importers
 
 
 def circles(graph: Graph) -> list[list[str]]:
@@ -131,7 +131,7 @@ def circles(graph: Graph) -> list[list[str]]:
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    circles_found: list[list[str]] = []
 
     def visit(node: str) -> None:
         number[node] = lowest[node] = len(number)
@@ -145,7 +145,7 @@ def circles(graph: Graph) -> list[list[str]]:
         if lowest[node] == number[node]:
             at = stack.index(node)
             if len(stack) - at > 1:
-                found.append(sorted(stack[at:]))
+                circles_found.append(sorted(stack[at:]))
             del stack[at:]
 
     limit = sys.getrecursionlimit()
@@ -156,14 +156,14 @@ def circles(graph: Graph) -> list[list[str]]:
                 visit(node)
     finally:
         sys.setrecursionlimit(limit)
-    return sorted(found, key=lambda circle: (-len(circle), circle))
+    return sorted(circles_found, key=lambda circle: (-len(circle), circle))
 
 
 def between_rooms(modules: Iterable[Module], graph: Graph) -> Counter[str]:
     """Return how many imports go from one room to another."""
     rooms = {module.name: module.room for module in modules}
     pairs = ((rooms[module], rooms[target]) for module, targets in graph.items() for target in targets)
-    return Counter(f"{one} -> {other}" for one, other in pairs if one != other)
+    return Counter(f"{package} -> {other}" for package, other in pairs if package != other)
 
 
 # Names
@@ -171,21 +171,21 @@ def between_rooms(modules: Iterable[Module], graph: Graph) -> Counter[str]:
 
 def names_twice(modules: Iterable[Module]) -> dict[str, list[str]]:
     """Return the files' names that occur more than once, with the modules."""
-    found = defaultdict(list)
+    by_name = defaultdict(list)
     for module in product(modules):
         if module.path.name != "__init__.py":
-            found[module.path.stem].append(module.name)
-    return {name: where for name, where in sorted(found.items()) if len(where) > 1}
+            by_name[module.path.stem].append(module.name)
+    return {name: where for name, where in sorted(by_name.items()) if len(where) > 1}
 
 
 def classes_twice(modules: Iterable[Module]) -> dict[str, list[str]]:
     """Return the names of classes that are defined in more than one module, with the modules."""
-    found: dict[str, set[str]] = defaultdict(set)
+    by_name: dict[str, set[str]] = defaultdict(set)
     for module in product(modules):
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef):
-                found[node.name].add(module.name)
-    return {name: sorted(where) for name, where in sorted(found.items()) if len(where) > 1}
+                by_name[node.name].add(module.name)
+    return {name: sorted(where) for name, where in sorted(by_name.items()) if len(where) > 1}
 
 
 # The tables
@@ -221,32 +221,34 @@ def sizes(modules: list[Module]) -> dict[str, int]:
 
 def shape(modules: list[Module]) -> dict[str, str]:
     """Return the figures of the imports and names."""
-    found: dict[str, str] = {}
+    measurements: dict[str, str] = {}
     for when, run_time in (("at run time", True), ("with functions' and types' imports", False)):
         graph = module_graph(modules, run_time)
         packages = package_graph(modules, graph)
-        found[f"imports among modules, {when}"] = str(sum(map(len, graph.values())))
-        found[f"circles of modules, {when}"] = counted(circles(graph), "modules")
-        found[f"circles of packages, {when}"] = counted(circles(packages), "packages")
+        measurements[f"imports among modules, {when}"] = str(sum(map(len, graph.values())))
+        measurements[f"circles of modules, {when}"] = counted(circles(graph), "modules")
+        measurements[f"circles of packages, {when}"] = counted(circles(packages), "packages")
         loose = circles(package_graph(modules, graph, loose=True))
-        found[f"the same, modules right in a room each for itself, {when}"] = counted(loose, "nodes")
-        found[f"arrows between packages, {when}"] = str(sum(map(len, packages.values())))
-        mutual = sum(one in packages[other] for one in packages for other in packages[one]) // 2
-        found[f"pairs of packages that import each other, {when}"] = str(mutual)
+        measurements[f"the same, modules right in a room each for itself, {when}"] = counted(loose, "nodes")
+        measurements[f"arrows between packages, {when}"] = str(sum(map(len, packages.values())))
+        mutual = sum(package in packages[other] for package in packages for other in packages[package]) // 2
+        measurements[f"pairs of packages that import each other, {when}"] = str(mutual)
         rooms = between_rooms(modules, graph)
-        found[f"imports between rooms, {when}"] = str(rooms.total())
-        found[f"arrows between rooms, {when}"] = ", ".join(f"{arrow} {count}" for arrow, count in sorted(rooms.items()))
+        measurements[f"imports between rooms, {when}"] = str(rooms.total())
+        measurements[f"arrows between rooms, {when}"] = ", ".join(
+            f"{arrow} {count}" for arrow, count in sorted(rooms.items())
+        )
     files, classes = names_twice(modules), classes_twice(modules)
-    found["files' names that occur more than once"] = f"{len(files)} (of {sum(map(len, files.values()))} files)"
+    measurements["files' names that occur more than once"] = f"{len(files)} (of {sum(map(len, files.values()))} files)"
     public = sum(not name.startswith("_") for name in classes)
-    found["classes' names with more than one meaning"] = f"{len(classes)} ({public} of them public)"
-    return found
+    measurements["classes' names with more than one meaning"] = f"{len(classes)} ({public} of them public)"
+    return measurements
 
 
-def counted(found: list[list[str]], what: str) -> str:
-    if not found:
+def counted(entries: list[list[str]], noun: str) -> str:
+    if not entries:
         return "0"
-    return f"{len(found)} ({sum(map(len, found))} {what}, the largest {len(found[0])})"
+    return f"{len(entries)} ({sum(map(len, entries))} {noun}, the largest {len(entries[0])})"
 
 
 def table(heads: list[str], rows: Iterable[list[str]]) -> str:
@@ -268,15 +270,15 @@ def report(trees: list[list[Module]]) -> str:
     first = next(iter(by_room[0].values()))
 
     def cell(column: str, figure: str) -> str:
-        found = [f"{figures[column][figure]:,}" if column in figures else "-" for figures in by_room]
-        return " / ".join(found)
+        cells = [f"{figures[column][figure]:,}" if column in figures else "-" for figures in by_room]
+        return " / ".join(cells)
 
     shapes = [shape(modules) for modules in trees]
     labels = ["now"] if len(trees) == 1 else ["before", "after"]
     return "\n\n".join(
         [
             table(["", *columns], ([figure, *(cell(column, figure) for column in columns)] for figure in first)),
-            table(["", *labels], ([figure, *(one[figure] for one in shapes)] for figure in shapes[0])),
+            table(["", *labels], ([figure, *(shape[figure] for shape in shapes)] for figure in shapes[0])),
         ]
     )
 
@@ -286,25 +288,25 @@ def listed(modules: list[Module]) -> str:
     lines = []
     for when, run_time in (("at run time", True), ("with functions' and types' imports", False)):
         graph = module_graph(modules, run_time)
-        for what, nodes in (("modules", graph), ("packages", package_graph(modules, graph))):
-            lines.append(f"\nCircles of {what}, {when}:")
+        for kind, nodes in (("modules", graph), ("packages", package_graph(modules, graph))):
+            lines.append(f"\nCircles of {kind}, {when}:")
             lines += [f"  {len(circle)}: {', '.join(circle)}" for circle in circles(nodes)]
     lines.append("\nArrows between packages, at run time:")
     packages = package_graph(modules, module_graph(modules))
     lines += [f"  {package} -> {', '.join(sorted(packages[package]))}" for package in sorted(packages)]
-    for what, names in (("Files", names_twice(modules)), ("Classes", classes_twice(modules))):
-        lines.append(f"\n{what} of one name:")
+    for kind, names in (("Files", names_twice(modules)), ("Classes", classes_twice(modules))):
+        lines.append(f"\n{kind} of one name:")
         lines += [f"  {name}: {', '.join(where)}" for name, where in names.items()]
     return "\n".join(lines)
 
 
-def main(*words: str) -> None:
-    roots = [Path(word) for word in words if not word.startswith("-")] or [HERE]
+def main(*arguments: str) -> None:
+    roots = [Path(word) for word in arguments if not word.startswith("-")] or [HERE]
     if len(roots) > 2:
         raise SystemExit("usage: python tests/structure.py [ROOT] [ROOT-AFTER] [-list]")
     trees = [modules_of(root.resolve()) for root in roots]
     print(report(trees))
-    if "-list" in words:
+    if "-list" in arguments:
         print(listed(trees[-1]))
 
 

@@ -25,8 +25,8 @@ def test_the_examples_of_a_page_print_what_it_says(page: str, least: int) -> Non
     assert failed == 0
 
 
-def example(*words: str) -> str:
-    return forked.run(words, env={**os.environ, "PYTHONPATH": str(ROOT / ".path")}, cwd=ROOT, check=True).stdout
+def example(*arguments: str) -> str:
+    return forked.run(arguments, env={**os.environ, "PYTHONPATH": str(ROOT / ".path")}, cwd=ROOT, check=True).stdout
 
 
 def test_the_example_that_embeds_a_pool_runs() -> None:
@@ -39,10 +39,10 @@ def test_the_example_that_embeds_a_pool_runs() -> None:
 
 
 def test_the_example_that_audits_a_log_runs() -> None:
-    said = example("docs/examples/audit.py").splitlines()
-    assert said[0] == "jobs ended: 3 slot transitions: 19"
-    assert said[1] == "not allowed by any rule: []"
-    assert any("root asked for slot1_1@node1 to be vacated" in line for line in said)
+    lines = example("docs/examples/audit.py").splitlines()
+    assert lines[0] == "jobs ended: 3 slot transitions: 19"
+    assert lines[1] == "not allowed by any rule: []"
+    assert any("root asked for slot1_1@node1 to be vacated" in line for line in lines)
 
 
 def test_the_example_that_follows_a_log_runs() -> None:
@@ -66,16 +66,16 @@ def test_the_example_that_matches_a_job_runs() -> None:
 
 def test_what_make_run_does_prints_what_the_readme_shows(tmp_path: Path) -> None:
     log = str(tmp_path / "pool.db")
-    said = example(
+    output = example(
         *("-c", COMMAND, "run", "docs/examples/pi.sub", "here=docs/examples", f"results={tmp_path}"),
         *("darts=10000", "-log", log, "-quiet"),
     )
     readme = (ROOT / "README.md").read_text()
-    (head,) = [line for line in said.splitlines() if line.startswith("ID ")]
+    (head,) = [line for line in output.splitlines() if line.startswith("ID ")]
     assert head in readme
-    assert len([line for line in said.splitlines() if line.startswith("1.") and " completed " in line]) == 24
+    assert len([line for line in output.splitlines() if line.startswith("1.") and " completed " in line]) == 24
     for purpose in ("what happened to this job, and why", "jobs that have left the queue"):
-        assert purpose in said and purpose in readme
+        assert purpose in output and purpose in readme
     files = [str(path) for path in sorted(tmp_path.glob("pi.*.out"))]
     result = example("docs/examples/pi.py", "--sum", *files)
     assert re.fullmatch(r"pi is about 3\.1\d{4}, by 24 jobs of 10,000 darts each\n", result)
@@ -92,9 +92,9 @@ def test_the_scenario_that_the_pages_name_is_the_one_they_show_and_goes_as_it_sa
     name = "docs/examples/desktop.play"
     assert "`poolbook play desktop.play`" in (ROOT / "README.md").read_text()
     assert f"```\n{(ROOT / name).read_text()}```\n" in (ROOT / "docs" / "play.md").read_text()
-    said = example("-c", COMMAND, "play", name)
-    assert "14       Claimed/Busy -> Claimed/Suspended" in said
-    assert said.splitlines()[-1] == "jobs: 1 submitted, 2 started, 1 evicted"
+    output = example("-c", COMMAND, "play", name)
+    assert "14       Claimed/Busy -> Claimed/Suspended" in output
+    assert output.splitlines()[-1] == "jobs: 1 submitted, 2 started, 1 evicted"
 
 
 def test_the_ways_to_ask_for_a_configuration_are_as_the_pages_say(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_the_ways_to_ask_for_a_configuration_are_as_the_pages_say(tmp_path: Path
     assert len(shown) == 8
     assert "`poolbook config -verbose START`" in (ROOT / "README.md").read_text()
     for line in shown:
-        said = example("-c", COMMAND, *shlex.split(line)[1:], "-config", str(file))
-        assert said, line
-        assert "-verbose" not in line or "use POLICY:DESKTOP+" in said
-        assert not line.endswith(" START") or "KeyboardIdle" in said or "-raw" in line
+        output = example("-c", COMMAND, *shlex.split(line)[1:], "-config", str(file))
+        assert output, line
+        assert "-verbose" not in line or "use POLICY:DESKTOP+" in output
+        assert not line.endswith(" START") or "KeyboardIdle" in output or "-raw" in line
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:
@@ -135,7 +135,7 @@ TEXTS = [
     ],
 )
 def test_a_path_in_a_text_is_seen(text: str, named: str | None) -> None:
-    assert [found.rstrip("/") for found in NAMED.findall(text.replace("/`", "`"))] == ([named] if named else [])
+    assert [name.rstrip("/") for name in NAMED.findall(text.replace("/`", "`"))] == ([named] if named else [])
 
 
 def test_files_and_folders_that_pages_and_code_name_exist() -> None:

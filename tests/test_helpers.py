@@ -42,10 +42,12 @@ def test_a_sample_is_spread_evenly_and_the_soak_has_the_rest(monkeypatch: pytest
     assert sampling.spread("ab", 9) == ["a", "b"]
     for share, soaked in ((1.0, "bce"), (0.1, "b")):
         monkeypatch.setattr(sampling, "SHARE", share)
-        told = sampling.some("abcdef", 2, "f")
-        assert [one for one in told if isinstance(one, str)] == ["a", "d", "f"]
-        left = [one for one in told if not isinstance(one, str)]
-        assert [(one.values, [mark.name for mark in one.marks]) for one in left] == [((c,), ["soak"]) for c in soaked]
+        cases = sampling.some("abcdef", 2, "f")
+        assert [case for case in cases if isinstance(case, str)] == ["a", "d", "f"]
+        soak_cases = [case for case in cases if not isinstance(case, str)]
+        assert [(case.values, [mark.name for mark in case.marks]) for case in soak_cases] == [
+            ((c,), ["soak"]) for c in soaked
+        ]
     assert sampling.thorough(3) == [3, sampling.marked(6)]
     with pytest.raises(AssertionError, match="is one of the cases"):
         sampling.some("abc", 1, "x")
@@ -69,8 +71,8 @@ def test_a_forked_process_has_the_umask_groups_and_input_that_it_is_given() -> N
         "print('', os.umask(0), sorted(os.getgroups()))"
     )
     for mask in (0o022, 0o077):
-        told = forked.run(["-c", says], typed="a\udce9b", umask=mask, groups=groups).stdout
-        assert told == f"a\udce9b {mask} {sorted(os.getgroups()) if groups is None else groups}\n"
+        output = forked.run(["-c", says], typed="a\udce9b", umask=mask, groups=groups).stdout
+        assert output == f"a\udce9b {mask} {sorted(os.getgroups()) if groups is None else groups}\n"
 
 
 @pytest.mark.parametrize(
@@ -109,9 +111,9 @@ def test_a_test_that_waits_for_ever_fails_by_its_name_and_the_next_one_runs(tmp_
     path = tmp_path / "test_hangs.py"
     path.write_text(HANGS)
     config = Path(__file__).parent.parent / "pyproject.toml"
-    words = ["-q", "-c", str(config), "-p", "no:cacheprovider", "-p", "tests.conftest", "--timeout=1", str(path)]
+    arguments = ["-q", "-c", str(config), "-p", "no:cacheprovider", "-p", "tests.conftest", "--timeout=1", str(path)]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=config.parent, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "pytest", *arguments], cwd=config.parent, capture_output=True, text=True, timeout=60
     )
     assert "test_hangs - Failed: Timeout (>1.0s)" in done.stdout, done.stdout + done.stderr
     assert "1 failed, 1 passed" in done.stdout

@@ -120,7 +120,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def wrong_imports(source: str, package: str) -> list[str]:
     """What `source`, a module right inside `package`, imports against the rules."""
     wrong = []
-    here = package.split(".")
+    package_parts = package.split(".")
     for level, name in imports(parsed(source)):
         first = name.split(".")[0]
         if level == 0:
@@ -128,45 +128,55 @@ def wrong_imports(source: str, package: str) -> list[str]:
                 wrong.append(f"{name}: write it as a relative import")
             elif first in REFERENCE:
                 wrong.append(f"{name}: the reference library is for tests")
-        elif level > len(here):
+        elif level > len(package_parts):
             wrong.append(f"{'.' * level}{name}: leaves the package")
-        elif len(here) > 1:
-            target = [*here[: len(here) - level + 1], *name.split(".")]
+        elif len(package_parts) > 1:
+            target = [*package_parts[: len(package_parts) - level + 1], *name.split(".")]
             room = target[1]
             if room not in ROOMS:
                 wrong.append(f"{'.' * level}{name}: the root is above all rooms")
-            elif ROOMS.index(room) > ROOMS.index(here[1]):
-                wrong.append(f"{'.' * level}{name}: {here[1]} may not import {room}")
+            elif ROOMS.index(room) > ROOMS.index(package_parts[1]):
+                wrong.append(f"{'.' * level}{name}: {package_parts[1]} may not import {room}")
     return wrong
 
 
 def context_of(package: str) -> str:
     """The context of ``CONTEXTS`` to which a package belongs, the narrowest; empty: it belongs to none."""
     inside = package.removeprefix("poolbook.")
-    return max((one for one in CONTEXTS if f"{inside}.".startswith(f"{one}.")), key=len, default="")
+    return max((context for context in CONTEXTS if f"{inside}.".startswith(f"{context}.")), key=len, default="")
 
 
 def foreign_imports(source: str, package: str) -> list[str]:
     """The imports of `source`, a module right inside `package`, that leave its context for the live pool's."""
     context = context_of(package)
-    here = package.split(".")
-    names = (".".join([*here[1 : len(here) - level + 1], name]) for level, name in imports(parsed(source)) if level)
+    package_parts = package.split(".")
+    names = (
+        ".".join([*package_parts[1 : len(package_parts) - level + 1], name])
+        for level, name in imports(parsed(source))
+        if level
+    )
     allowed = (context, *CONTEXTS[context])
-    return [name for name in names if not any(f"{name}.".startswith(f"{one}.") for one in allowed)]
+    return [name for name in names if not any(f"{name}.".startswith(f"{prefix}.") for prefix in allowed)]
 
 
 def role_imports(source: str, package: str) -> list[str]:
     """The imports of `source`, a module right inside the package of a role or of what roles share, that are of another
     role, or of what puts the roles together."""
-    here = package.split(".")
-    names = (".".join([*here[: len(here) - level + 1], name]) for level, name in imports(parsed(source)) if level)
-    others = tuple(f"poolbook.domain.{one}." for one in (*ROLES, "decide") if one != here[2])
+    package_parts = package.split(".")
+    names = (
+        ".".join([*package_parts[: len(package_parts) - level + 1], name])
+        for level, name in imports(parsed(source))
+        if level
+    )
+    others = tuple(f"poolbook.domain.{role}." for role in (*ROLES, "decide") if role != package_parts[2])
     return [name for name in names if f"{name}.".startswith(others)]
 
 
 def is_impure(name: str) -> bool:
     """Whether an imported name is of a module that the domain may not have."""
-    return name != DATA_READER and any(f"{name}.".startswith(f"{one}.") for one in (*IMPURE_MODULES, "numpy.random"))
+    return name != DATA_READER and any(
+        f"{name}.".startswith(f"{module}.") for module in (*IMPURE_MODULES, "numpy.random")
+    )
 
 
 def foreign_data(tree: ast.AST) -> list[str]:
@@ -176,15 +186,17 @@ def foreign_data(tree: ast.AST) -> list[str]:
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == "get_data"]
     if not (renamed or uses):
         return []
-    own = {id(node.func) for node in nodes if isinstance(node, ast.Call) and OWN_DATA.fullmatch(ast.unparse(node))}
-    return [ast.unparse(node) for node in (*renamed, *uses) if id(node) not in own]
+    own_calls = {
+        id(node.func) for node in nodes if isinstance(node, ast.Call) and OWN_DATA.fullmatch(ast.unparse(node))
+    }
+    return [ast.unparse(node) for node in (*renamed, *uses) if id(node) not in own_calls]
 
 
 def impurities(source: str) -> list[str]:
     """Where `source` reaches for the clock, for randomness or for the world."""
     tree = parsed(source)
-    found = [name for level, name in imports(tree) if level == 0 and is_impure(name)]
-    found += foreign_data(tree)
+    names = [name for level, name in imports(tree) if level == 0 and is_impure(name)]
+    names += foreign_data(tree)
     clocks, numpys = set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -199,10 +211,10 @@ def impurities(source: str) -> list[str]:
         if isinstance(node, ast.Attribute) and node.attr in (*CLOCK_READINGS, "random"):
             owner = ast.unparse(node.value)
             if (node.attr in CLOCK_READINGS and owner in clocks) or (node.attr == "random" and owner in numpys):
-                found.append(f"{owner}.{node.attr}")
+                names.append(f"{owner}.{node.attr}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_BUILTINS:
-            found.append(f"{node.func.id}()")
-    return found
+            names.append(f"{node.func.id}()")
+    return names
 
 
 @together("path", SOURCES)
@@ -230,8 +242,8 @@ def test_a_folder_has_one_name(folder: Path) -> None:
     room = ROOT.joinpath(*folder.relative_to(ROOT).parts[:1])  # it guards all that lies in it
     spec = importlib.util.spec_from_file_location("elsewhere", room / "__init__.py")
     assert spec is not None and spec.loader is not None
-    wanted = module_name(room / "__init__.py").replace(".", r"\.")
-    with pytest.raises(ImportError, match=f"as {wanted}, not as elsewhere"):
+    module = module_name(room / "__init__.py").replace(".", r"\.")
+    with pytest.raises(ImportError, match=f"as {module}, not as elsewhere"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     importlib.import_module(module_name(folder / "__init__.py"))
 
@@ -254,13 +266,13 @@ def test_every_room_is_linked_and_packaged() -> None:
 
 def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
     packages = {path: name if path.name == "__init__.py" else name.rpartition(".")[0] for path, name in SOURCES.items()}
-    found = {
+    errors = {
         f"{SOURCES[path]} imports {name}"
         for path, package in packages.items()
         if context_of(package)
         for name in foreign_imports(path.read_text(), package)
     }
-    assert found == set()
+    assert errors == set()
 
 
 # The checks above, checked: a test that can find nothing holds nothing.
@@ -369,10 +381,12 @@ def test_an_impurity_is_found(source: str, impure: bool) -> None:
 def test_the_map_names_only_paths_and_classes_of_the_tree() -> None:
     """A newcomer starts at docs/architecture.md: what it names in backticks exists."""
     named = set(re.findall(r"`([^`\s]+)`", (ROOT / "docs/architecture.md").read_text()))
-    there = {f"/{path.relative_to(ROOT)}" for room in ("docs", "tests", *ROOMS) for path in (ROOT / room).rglob("*.*")}
-    there |= {f"{path.rpartition('/')[0]}/" for path in there}
+    existing = {
+        f"/{path.relative_to(ROOT)}" for room in ("docs", "tests", *ROOMS) for path in (ROOT / room).rglob("*.*")
+    }
+    existing |= {f"{path.rpartition('/')[0]}/" for path in existing}
     paths = {name for name in named if re.fullmatch(r"[a-z]\w*(/\w+)*/(\w+\.\w+)?", name)}
-    assert sorted(name for name in paths if not any(path.endswith(f"/{name}") for path in there)) == []
+    assert sorted(name for name in paths if not any(path.endswith(f"/{name}") for path in existing)) == []
     known = {word for path in PATHS for word in re.findall(r"\b[A-Z]\w+", path.read_text())}
     classes = {name for name in named if re.fullmatch(r"[A-Z]\w*[a-z][A-Z]\w+", name)}
     assert sorted(classes - known) == []

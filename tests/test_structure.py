@@ -30,7 +30,7 @@ Tree = Callable[[dict[str, str]], list[Module]]
 def tree(tmp_path: Path) -> Tree:
     """A tree of these files; each folder has an `__init__.py`."""
 
-    def made(files: dict[str, str]) -> list[Module]:
+    def build(files: dict[str, str]) -> list[Module]:
         for name, text in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def tree(tmp_path: Path) -> Tree:
             path.write_text(text)
         return modules_of(tmp_path)
 
-    return made
+    return build
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,14 @@ def test_a_name_with_two_meanings_is_found(tree: Tree) -> None:
 
 def test_sizes_are_counted(tree: Tree) -> None:
     modules = tree({"a/x.py": "def f():\n    def g():\n        pass\n    return g\n" + "\n" * 500})
-    found = sizes(modules)
-    assert (found["files"], found["lines"], found["files > 450"], found["file: max"]) == (2, 504, 1, 504)
-    assert (found["functions"], found["function: max"], found["functions > 60"]) == (2, 4, 0)
+    sizes_found = sizes(modules)
+    assert (sizes_found["files"], sizes_found["lines"], sizes_found["files > 450"], sizes_found["file: max"]) == (
+        2,
+        504,
+        1,
+        504,
+    )
+    assert (sizes_found["functions"], sizes_found["function: max"], sizes_found["functions > 60"]) == (2, 4, 0)
     assert [percentile(list(range(1, 101)), share) for share in (0.5, 0.95, 1.0)] == [50, 95, 100]
     assert "| files | 2 / 2 | 2 / 2 | 2 / 2 |" in report([modules, modules])
 
@@ -103,15 +108,15 @@ def test_sizes_are_counted(tree: Tree) -> None:
 
 
 @pytest.fixture(scope="module")
-def ours() -> list[Module]:
+def own_modules() -> list[Module]:
     return modules_of(HERE, NOT_PRODUCT)
 
 
-def test_no_modules_import_each_other_in_a_circle(ours: list[Module]) -> None:
+def test_no_modules_import_each_other_in_a_circle(own_modules: list[Module]) -> None:
     """Those within functions and for types count: they would be a circle, too."""
-    assert circles(module_graph(ours, run_time=False)) == []
+    assert circles(module_graph(own_modules, run_time=False)) == []
 
 
-def test_no_packages_import_each_other_in_a_circle(ours: list[Module]) -> None:
+def test_no_packages_import_each_other_in_a_circle(own_modules: list[Module]) -> None:
     """A package is what lies right in its folder; its sub-packages are others."""
-    assert circles(package_graph(ours, module_graph(ours))) == []
+    assert circles(package_graph(own_modules, module_graph(own_modules))) == []

@@ -14,26 +14,26 @@ _FAILURES = (Exception, pytest.fail.Exception)
 
 def together(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Any]:
     """Stand for ``pytest.mark.parametrize`` where cases are many and small, and share what other fixtures give."""
-    given = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    told = list(cases)
+    argument_names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    all_cases = list(cases)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @wraps(test)
         def all_of_them(**fixtures: Any) -> None:
-            assert told
+            assert all_cases
             failures = []
-            for case in told:
-                values = [case] if len(given) == 1 else case
+            for case in all_cases:
+                values = [case] if len(argument_names) == 1 else case
                 try:
-                    test(**dict(zip(given, values, strict=True)), **fixtures)
+                    test(**dict(zip(argument_names, values, strict=True)), **fixtures)
                 except _FAILURES as failure:
                     failure.add_note(f"the case: {case!r:.1000}")
                     failures.append(failure)
             if failures:
-                raise BaseExceptionGroup(f"{len(failures)} of {len(told)} cases fail", failures)
+                raise BaseExceptionGroup(f"{len(failures)} of {len(all_cases)} cases fail", failures)
 
         signature = inspect.signature(test)
-        others = [one for name, one in signature.parameters.items() if name not in given]
+        others = [parameter for name, parameter in signature.parameters.items() if name not in argument_names]
         del all_of_them.__wrapped__
         all_of_them.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         return all_of_them

@@ -6,7 +6,7 @@ import shutil
 import signal
 
 from ..importing.folders import TRACES
-from ..pool.test_import_command import test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script
+from ..pool.test_import_command import test_an_interrupt_ends_a_follow_in_the_background_of_a_script
 from ..tools.test_hostile_output import IMPORTED, OWN_LOG, hostile_import, hostile_queue, offences
 from .attacks import Trial, attack
 
@@ -55,5 +55,5 @@ def _signals_ignored(trial: Trial) -> None:
     lines = dict(line.split(":\t") for line in (trial.path / "out").read_text().splitlines())
     assert [int(lines[name], 16) & NAMED_SIGNALS for name in ("SigBlk", "SigIgn")] == [0, 0], (ignored, lines)
     shutil.copytree(TRACES / "01-plain", trial.path / "pool")
-    test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script(folder)
+    test_an_interrupt_ends_a_follow_in_the_background_of_a_script(folder)
     trial.tries = 2

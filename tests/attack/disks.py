@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from .. import forked
-from ..execution.test_refusing_disk import Refusing, story
+from ..execution.test_refusing_disk import FailingDiskBench, story
 from ..pool.real import Folder, environment
 from ..pool.test_full_disks import JOB, UNTIL, disk, fill
 from .attacks import MOUNTS, Trial, attack
@@ -24,7 +24,7 @@ def _write_fails(trial: Trial) -> None:
         home = trial.path / str(number)
         home.mkdir()
         first, lasting = trial.rng.randint(1, 60), trial.rng.random() < 0.5
-        bench = Refusing(home, first, lasting, trial.rng.choice([errno.ENOSPC, errno.EIO, errno.EDQUOT]))
+        bench = FailingDiskBench(home, first, lasting, trial.rng.choice([errno.ENOSPC, errno.EIO, errno.EDQUOT]))
         with bench:
             story(bench)
         trial.tries += bench.fired

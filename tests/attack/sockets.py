@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from ..pool.test_connections import (
     connected,
-    test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time,
-    test_requests_that_are_never_finished_hold_no_more_memory_than_is_meant,
+    test_a_thousand_connections_are_all_served_while_one_client_asks_constantly,
+    test_unfinished_requests_use_no_more_memory_than_allowed,
 )
 from .attacks import Trial, attack
 
@@ -99,7 +99,7 @@ def _socket_garbage(trial: Trial) -> None:
 )
 def _socket_halves(trial: Trial) -> None:
     trial.tries = 5
-    test_requests_that_are_never_finished_hold_no_more_memory_than_is_meant(trial.folder)
+    test_unfinished_requests_use_no_more_memory_than_allowed(trial.folder)
 
 
 @attack(
@@ -109,4 +109,4 @@ def _socket_halves(trial: Trial) -> None:
 )
 def _socket_crowd(trial: Trial) -> None:
     trial.tries = 1000
-    test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time(trial.folder)
+    test_a_thousand_connections_are_all_served_while_one_client_asks_constantly(trial.folder)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import forked
 from ..pool import test_strangers as pools
-from ..pool.test_strangers import LIES, OF_SERVERS, STRANGER, WRITER, Shared, folder_of_all, jobs
+from ..pool.test_strangers import LIES, OF_SERVERS, STRANGER, WRITER, SharedFolder, folder_of_all, jobs
 from ..stores import test_readers as readers
 from .attacks import ROOT_USER, Trial, attack
 
@@ -65,7 +65,7 @@ def _lies_in_the_log(trial: Trial) -> None:
             assert jobs(shared) == before, request_text
         assert "sound" in shared.call("verify")
     with folder_of_all() as shared:
-        pools.test_where_root_serves_a_job_that_lies_in_the_log_runs_with_its_owners_rights(shared)
+        pools.test_a_job_in_a_log_that_root_serves_runs_with_its_owners_rights(shared)
 
 
 @attack(
@@ -75,15 +75,15 @@ def _lies_in_the_log(trial: Trial) -> None:
     needs=ROOT_USER,
 )
 def _impostors(trial: Trial) -> None:
-    pools.test_a_client_tells_nothing_to_a_server_of_somebody_else(trial.rng.choice([1, 50, 108, 200]))
+    pools.test_a_client_sends_nothing_to_another_users_server(trial.rng.choice([1, 50, 108, 200]))
     kind = trial.rng.choice(["a folder", "a link", "a file"])
 
-    def folder_of_others(shared: Shared) -> None:
-        pools.test_a_folder_that_is_not_ours_is_not_used(shared, kind)
+    def folder_of_others(shared: SharedFolder) -> None:
+        pools.test_a_folder_of_another_user_is_not_used(shared, kind)
 
     attempts = [
-        pools.test_a_handle_takes_nobody_elses_supervisor,
-        pools.test_the_supervisor_takes_orders_of_no_other_user,
+        pools.test_a_handle_uses_no_other_users_supervisor,
+        pools.test_the_supervisor_takes_orders_from_no_other_user,
     ]
     trial.tries = 2
     with folder_of_all() as shared:

@@ -63,7 +63,7 @@ class Group(NamedTuple):
 @cache
 def groups() -> list[Group]:
     return [
-        Group(case, ad(case["job"]), [ad(case["slot_common"] | own) for own in case["slots"]])
+        Group(case, ad(case["job"]), [ad(case["slot_common"] | own_ad) for own_ad in case["slots"]])
         for case in cases("match")
     ]
 
@@ -117,26 +117,32 @@ def is_inexact(*texts: str) -> bool:
     return any(_INEXACT.search(text) for text in texts)
 
 
-def same(wanted: Answer, got: Answer, inexact: bool) -> bool:
+def same(expected: Answer, answer: Answer, inexact: bool) -> bool:
     """Whether two values in the corpus's form agree."""
-    if wanted is None or got is None:
+    if expected is None or answer is None:
         return True  # the corpus does not say
-    if wanted["type"] != got["type"] or wanted.get("unparsed") != got.get("unparsed"):
+    if expected["type"] != answer["type"] or expected.get("unparsed") != answer.get("unparsed"):
         return False
-    left, right = wanted["value"], got["value"]
-    match wanted["type"]:
+    expected_value, right = expected["value"], answer["value"]
+    match expected["type"]:
         case "real":
-            return _same_real(left, right, inexact)
-        case "list" if left is not None and right is not None:
-            return len(left) == len(right) and all(map(same, left, right, [inexact] * len(left)))
-        case "classad" if left is not None and right is not None:
-            return set(left) == set(right) and all(same(left[name], right[name], inexact) for name in left)
+            return _same_real(expected_value, right, inexact)
+        case "list" if expected_value is not None and right is not None:
+            return len(expected_value) == len(right) and all(
+                map(same, expected_value, right, [inexact] * len(expected_value))
+            )
+        case "classad" if expected_value is not None and right is not None:
+            return set(expected_value) == set(right) and all(
+                same(expected_value[name], right[name], inexact) for name in expected_value
+            )
         case "list" | "classad":
             return True
-    return type(left) is type(right) and left == right
+    return type(expected_value) is type(right) and expected_value == right
 
 
-def _same_real(left: float | str, right: float | str, inexact: bool) -> bool:
-    if isinstance(left, str) or isinstance(right, str):
-        return left == right
-    return left == right or (inexact and abs(left - right) <= math.ulp(max(abs(left), abs(right))))
+def _same_real(expected_value: float | str, right: float | str, inexact: bool) -> bool:
+    if isinstance(expected_value, str) or isinstance(right, str):
+        return expected_value == right
+    return expected_value == right or (
+        inexact and abs(expected_value - right) <= math.ulp(max(abs(expected_value), abs(right)))
+    )

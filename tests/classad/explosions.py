@@ -71,13 +71,13 @@ class TooMany(BaseException):
 
 def within_calls(most: int, walk: Callable[[], T]) -> T:
     """Return what a function returns; raise TooMany where it calls others more often, however fast the machine is."""
-    left = most
+    characters_left = most
 
     def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal left
+        nonlocal characters_left
         if event == "call" or event == "c_call":
-            left -= 1
-            if left < 0:
+            characters_left -= 1
+            if characters_left < 0:
                 raise TooMany
 
     before = sys.getprofile()

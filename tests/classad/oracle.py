@@ -57,13 +57,13 @@ def string_bytes(literal: str) -> bytes:
     return _ESCAPE.sub(unescape, literal[1:-1].encode())
 
 
-def same(reference: Answer, ours: Answer, *texts: str) -> bool:
+def same(reference: Answer, answer: Answer, *texts: str) -> bool:
     """Whether two answers are equal; the texts decide whether a real's last bit may differ."""
-    if reference[0] == ours[0] == "real" and any(_INEXACT.search(text) for text in texts):
-        left, right = float(str(reference[1])), float(str(ours[1]))
-        if math.isfinite(left) and math.isfinite(right) and left and right:
-            return abs(left - right) <= math.ulp(left)
-    return reference == ours
+    if reference[0] == answer[0] == "real" and any(_INEXACT.search(text) for text in texts):
+        reference_value, right = float(str(reference[1])), float(str(answer[1]))
+        if math.isfinite(reference_value) and math.isfinite(right) and reference_value and right:
+            return abs(reference_value - right) <= math.ulp(reference_value)
+    return reference == answer
 
 
 def _scalar(value: object) -> Answer:
@@ -155,10 +155,10 @@ def references(text: str, my: str) -> Answer:
     return ("references", *(tuple(filter(None, group)) for group in names))
 
 
-def match(left: str, right: str) -> Answer:
+def match(first: str, right: str) -> Answer:
     """`("boolean", whether the two ads match each other)`."""
     try:
-        ads = classad2.ClassAd(left), classad2.ClassAd(right)
+        ads = classad2.ClassAd(first), classad2.ClassAd(right)
     except classad2.ClassAdException:
         return ("parse-error",)
     try:
@@ -168,7 +168,7 @@ def match(left: str, right: str) -> Answer:
     except classad2.ClassAdException:
         return ("fail",)
     if matched:  # classad2 also takes a reltime for true: to Python it is a float
-        kinds = evaluate("MY.Requirements", left, right), evaluate("MY.Requirements", right, left)
+        kinds = evaluate("MY.Requirements", first, right), evaluate("MY.Requirements", right, first)
         matched = "reltime" not in (kinds[0][0], kinds[1][0])
     return ("boolean", matched)
 
@@ -242,15 +242,15 @@ def ours(text: str, my: str, target: str | None = None, *, simplified: bool = Fa
 def our_references(text: str, my: str) -> Answer:
     expression, ad = parse(text), ClassAd.from_new(my)
     try:
-        found = expression.references(ad)
+        names = expression.references(ad)
     except ValueError:
         return ("fail",)
-    return ("references", tuple(found.internal), tuple(found.external))
+    return ("references", tuple(names.internal), tuple(names.external))
 
 
 @_answer
-def our_match(left: str, right: str) -> Answer:
-    return _scalar(symmetric_match(ClassAd.from_new(left), ClassAd.from_new(right)))
+def our_match(first: str, right: str) -> Answer:
+    return _scalar(symmetric_match(ClassAd.from_new(first), ClassAd.from_new(right)))
 
 
 @_answer

@@ -264,7 +264,7 @@ class PoolWriter(Writer):
     def policy(self, depth: int = 1) -> str:
         """A condition or a rank; composed of others now and then."""
         if depth > 0 and self.chance(2):
-            left, right = self.policy(depth - 1), self.policy(depth - 1)
+            first, right = self.policy(depth - 1), self.policy(depth - 1)
             form = self.pick(
                 [
                     *("({0}) && ({1})", "({0}) && ({1})", "{0} && {1}", "({0}) || ({1})", "({0}) + ({1})"),
@@ -272,7 +272,7 @@ class PoolWriter(Writer):
                     *("({0}) < ({1})", "debug({0}) && ({1})", "({0}) == ({1})", '({0}) ? "y" : undefined'),
                 ]
             )
-            return form.format(left, right)
+            return form.format(first, right)
         if self.chance(4):
             return self.write(self.pick(TOP), 2)
         return self.comparison() if self.chance(5) else self.pick(POLICIES)
@@ -280,19 +280,19 @@ class PoolWriter(Writer):
     def turned(self, text: str, side: str) -> str:
         """The text with MY and TARGET where the names are, mostly: for a job or for a slot."""
 
-        def scope(found: re.Match[str]) -> str:
-            own = (_NAMES.get(found[2].lower()) in _OF_JOBS) == (side == "job")
-            return ("MY." if own else "TARGET.") + found[2]
+        def scope(match: re.Match[str]) -> str:
+            is_own = (_NAMES.get(match[2].lower()) in _OF_JOBS) == (side == "job")
+            return ("MY." if is_own else "TARGET.") + match[2]
 
         return text if self.chance(6) else _SCOPED.sub(scope, text)
 
     def comparison(self) -> str:
         names = self.pick([["Cpus", "Memory", "Disk", "LoadAvg"], ["State", "Owner", "Name", "S"], [*_CELLS]])
-        left, right = (self.pick(["{0}", "TARGET.{0}", "MY.{0}"]).format(self.pick(names)) for _ in "lr")
+        first, right = (self.pick(["{0}", "TARGET.{0}", "MY.{0}"]).format(self.pick(names)) for _ in "lr")
         if self.chance(2):
-            right = self.pick(self.literals(left.rpartition(".")[2]))
+            right = self.pick(self.literals(first.rpartition(".")[2]))
         operator = self.pick(words("== < <= > >= != =?= =!= + - * / % && || ?: & << >>>"))
-        return f"{left} {operator} {right}"
+        return f"{first} {operator} {right}"
 
     def literals(self, name: str) -> list[str]:
         return [text for text in _CELLS.get(name, ["1"]) if text[0] in '"0123456789'] or ["true"]
@@ -394,11 +394,11 @@ class PoolWriter(Writer):
         return [self.step(palettes) for _ in range(1 + self.below(6))]
 
     def step(self, palettes: dict[str, list[str]]) -> Step:
-        what = self.pick(["merge", "update", "add", "merge", "remove"])
-        if what == "remove":
-            return Step(what, tuple(self.below(50) for _ in range(1 + self.below(4))), {})
+        change = self.pick(["merge", "update", "add", "merge", "remove"])
+        if change == "remove":
+            return Step(change, tuple(self.below(50) for _ in range(1 + self.below(4))), {})
         texts = self.slot(palettes)
-        if what == "merge":
+        if change == "merge":
             texts = {name: texts[name] for name in self.some([*texts], 3)} if texts else {}
         # What slots have had so far, and something new.
         for name in self.some([*palettes], 2) if palettes else []:
@@ -406,7 +406,7 @@ class PoolWriter(Writer):
         if self.chance(4):
             name = self.pick([*_CELLS])
             texts[name] = self.cell(name)
-        return Step(what, (self.below(50),), texts)
+        return Step(change, (self.below(50),), texts)
 
 
 def pools(*, steps: bool = False) -> SearchStrategy[Pool]:

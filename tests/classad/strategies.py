@@ -461,10 +461,10 @@ class _Writer:
         text = self.write(kind, depth - 1)
         return text if text.isalnum() or self.chance(3) else f"({text})"
 
-    def binary(self, operators: Sequence[str], left: str, right: str, depth: int) -> str:
+    def binary(self, operators: Sequence[str], first: str, right: str, depth: int) -> str:
         operator = self.pick(operators)
         space = self.pick([" ", " ", " ", "" if not operator.isalpha() else "\n"])
-        return self.operand(left, depth) + space + operator + space + self.operand(right, depth)
+        return self.operand(first, depth) + space + operator + space + self.operand(right, depth)
 
     def operation(self, kind: str, depth: int) -> str:
         if kind == "bool":
@@ -580,9 +580,9 @@ class _Writer:
         known: dict[str, str] = {}
         new = [word for text in texts for word in _WORD.findall(text)]
         for _ in range(2):
-            wanted = [_SPELLING[n] for n in dict.fromkeys(w.lower() for w in new) if n in KIND_OF]
+            names = [_SPELLING[n] for n in dict.fromkeys(w.lower() for w in new) if n in KIND_OF]
             new = []
-            for name in [*wanted, *extra]:
+            for name in [*names, *extra]:
                 if name not in known and not self.chance(8):
                     known[name] = self.attribute(name)
                     new += _WORD.findall(known[name])

@@ -94,15 +94,15 @@ def scalar(expression: Expression, job: ClassAd, slot: ClassAd, context: Context
 LONGEST = 5000
 
 
-def differ(what: str, slots: Sequence[ClassAd], job: ClassAd, wanted: Sequence[Any], got: Sequence[Any]) -> None:
+def differ(call: str, slots: Sequence[ClassAd], job: ClassAd, expected: Sequence[Any], actual: Sequence[Any]) -> None:
     """Fail, showing the first slot of which table and scalar evaluation say different things."""
-    place = next(place for place, pair in enumerate(zip(wanted, got, strict=True)) if pair[0] != pair[1])
+    place = next(place for place, pair in enumerate(zip(expected, actual, strict=True)) if pair[0] != pair[1])
     facts = {
-        "of": what,
+        "of": call,
         "job": unparse(job),
         f"slot {place}": unparse(slots[place]),
-        "scalar": wanted[place],
-        "table": got[place],
+        "scalar": expected[place],
+        "table": actual[place],
         "slots": "".join(f"\n  {unparse(slot)}" for slot in slots),
     }
     lines = [f"{name + ':':9}{fact}"[:LONGEST] for name, fact in facts.items()]
@@ -114,21 +114,21 @@ def differ(what: str, slots: Sequence[ClassAd], job: ClassAd, wanted: Sequence[A
 
 def check_evaluation(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, expression: Expression) -> None:
     values = [scalar(expression, job, slot, table.context) for slot in slots]
-    wanted = [FAILED if isinstance(value, EvaluationError) else known(value) for value in values]
+    expected = [FAILED if isinstance(value, EvaluationError) else known(value) for value in values]
     try:
         cells = table.evaluate(expression, job)
     except EvaluationError:
-        if FAILED not in wanted:
-            differ(str(expression), slots, job, wanted, [FAILED] * len(wanted))
+        if FAILED not in expected:
+            differ(str(expression), slots, job, expected, [FAILED] * len(expected))
         return
     assert len(cells.values) == len(cells.kinds) == len(slots)
     plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
     # Where all cells are undefined, or all are errors, the kinds alone say so.
     exceptional: dict[int, Any] = {CellType.UNDEFINED: UNDEFINED, CellType.ERROR: ERROR}
-    got = [known(exceptional.get(kind, plain.get(kind, lambda same: same)(value))) for value, kind in pairs]
-    if got != wanted:
-        differ(str(expression), slots, job, wanted, got)
+    actual = [known(exceptional.get(kind, plain.get(kind, lambda same: same)(value))) for value, kind in pairs]
+    if actual != expected:
+        differ(str(expression), slots, job, expected, actual)
     assert cells.kinds.tolist() == [kind_of(value) for value in values]
 
 
@@ -140,64 +140,72 @@ def result_of(ask: Callable[[], Any]) -> Any:
         return LACKING
 
 
-def compare(what: str, slots: Sequence[ClassAd], job: ClassAd, wanted: list[Any], got: Any) -> None:
+def compare(call: str, slots: Sequence[ClassAd], job: ClassAd, expected: list[Any], actual: Any) -> None:
     """A table as a whole lacks what an evaluation for one of its slots lacks."""
-    if got is LACKING:
-        if LACKING not in wanted:
-            differ(what, slots, job, wanted, [LACKING] * len(wanted))
-    elif got != wanted:
-        differ(what, slots, job, wanted, got)
+    if actual is LACKING:
+        if LACKING not in expected:
+            differ(call, slots, job, expected, [LACKING] * len(expected))
+    elif actual != expected:
+        differ(call, slots, job, expected, actual)
 
 
 def check_matches(
     table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, ask: Callable[[], Any] | None = None
 ) -> None:
     """Compare ``table.matches(job)``; or what a plan that was kept answers."""
-    wanted = [result_of(partial(symmetric_match, job, slot, table.context)) for slot in slots]
-    got = result_of(ask or (lambda: table.matches(job)))
-    if got is not LACKING:
-        assert got.dtype == np.bool_
-        assert len(got) == len(slots)
-        got = got.tolist()
+    expected = [result_of(partial(symmetric_match, job, slot, table.context)) for slot in slots]
+    actual = result_of(ask or (lambda: table.matches(job)))
+    if actual is not LACKING:
+        assert actual.dtype == np.bool_
+        assert len(actual) == len(slots)
+        actual = actual.tolist()
         # What cannot match for other reasons need not ask the context.
-        wanted = [False if each is LACKING and not own else each for each, own in zip(wanted, got, strict=True)]
-    compare("matches, by a kept plan" if ask else "matches", slots, job, wanted, got)
+        expected = [
+            False if each is LACKING and not expected_match else each
+            for each, expected_match in zip(expected, actual, strict=True)
+        ]
+    compare("matches, by a kept plan" if ask else "matches", slots, job, expected, actual)
 
 
 def check_rank(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd) -> None:
-    wanted: list[Known] = []
+    expected: list[Known] = []
     for slot in slots:
         value = scalar(job["Rank"], job, slot, table.context) if "Rank" in job else UNDEFINED
         number = float(value) if isinstance(value, bool | int | float) else 0.0
-        wanted.append(LACKING if isinstance(value, ContextError) else known(number))
-    got = result_of(lambda: table.rank(job))
-    if got is not LACKING:
-        assert got.dtype == np.float64
-        assert len(got) == len(slots)
+        expected.append(LACKING if isinstance(value, ContextError) else known(number))
+    actual = result_of(lambda: table.rank(job))
+    if actual is not LACKING:
+        assert actual.dtype == np.float64
+        assert len(actual) == len(slots)
         assert [known(rank) for rank in table.rank(job, np.arange(len(slots))[::2]).tolist()] == [
-            known(rank) for rank in got[::2].tolist()
+            known(rank) for rank in actual[::2].tolist()
         ]
-        got = [known(rank) for rank in got.tolist()]
-    compare("rank", slots, job, wanted, got)
+        actual = [known(rank) for rank in actual.tolist()]
+    compare("rank", slots, job, expected, actual)
 
 
 def check_clauses(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd) -> None:
     parts = clauses(job["Requirements"]) if "Requirements" in job else []
-    left = [True] * len(slots)
-    wanted: list[Any] = []
+    slots_left = [True] * len(slots)
+    expected: list[Any] = []
     for clause in parts:
         values = [scalar(clause, job, slot, table.context) for slot in slots]
         if any(isinstance(value, ContextError) for value in values):
-            wanted = [LACKING] * len(parts)
+            expected = [LACKING] * len(parts)
             break
         matched = [accepts(value) for value in values]
-        left = [before and now for before, now in zip(left, matched, strict=True)]
-        wanted.append((str(clause), sum(matched), sum(left)))
-    got = result_of(lambda: [(str(clause), *counts) for clause, *counts in table.count_by_clause(job)])
-    if got is LACKING:
-        got = [LACKING] * len(parts)
-    if got != wanted:
-        facts = {"job": unparse(job), "scalar": wanted, "table": got, "slots": "".join(f"\n{slot}" for slot in slots)}
+        slots_left = [before and now for before, now in zip(slots_left, matched, strict=True)]
+        expected.append((str(clause), sum(matched), sum(slots_left)))
+    actual = result_of(lambda: [(str(clause), *counts) for clause, *counts in table.count_by_clause(job)])
+    if actual is LACKING:
+        actual = [LACKING] * len(parts)
+    if actual != expected:
+        facts = {
+            "job": unparse(job),
+            "scalar": expected,
+            "table": actual,
+            "slots": "".join(f"\n{slot}" for slot in slots),
+        }
         lines = [f"{name + ':':9}{fact}"[:LONGEST] for name, fact in facts.items()]
         pytest.fail("\n".join(["count_by_clause differs from the scalar evaluation", *lines]), pytrace=False)
 
@@ -206,8 +214,8 @@ def check_ads(table: SlotTable, slots: Sequence[ClassAd]) -> None:
     assert len(table) == len(slots)
     for place, slot in enumerate(slots):
         ad = table.ad(place)
-        got, wanted = texts_of(ad), texts_of(slot)
-        assert got == wanted, f"slot {place}"
+        actual, expected = texts_of(ad), texts_of(slot)
+        assert actual == expected, f"slot {place}"
         assert ad == slot
 
 

@@ -181,27 +181,27 @@ LOCAL = Context(now=0, timezone=ZoneInfo("America/Chicago"))
 )
 def test_a_copied_expression_means_the_same(copied: Callable[[object], object], text: str) -> None:
     expression = parse(text)
-    again = copied(expression)
-    assert isinstance(again, Expression)
-    assert again == expression
-    assert unparse(again) == unparse(expression)
+    copy = copied(expression)
+    assert isinstance(copy, Expression)
+    assert copy == expression
+    assert unparse(copy) == unparse(expression)
     ad = ClassAd({"a": 1, "b": 2})
-    assert repr(again.evaluate(ad, None, LOCAL)) == repr(expression.evaluate(ad, None, LOCAL))
+    assert repr(copy.evaluate(ad, None, LOCAL)) == repr(expression.evaluate(ad, None, LOCAL))
 
 
 @COPYING
 def test_a_copied_ad_is_equal_and_independent(copied: Callable[[object], object]) -> None:
     ad = ClassAd({"Zz": 1, "a": parse("Zz + 1"), "R": 0.1 + 0.2, "T": AbsTime(5, 60), "N": {"x": parse("a")}})
-    again = copied(ad)
-    assert isinstance(again, ClassAd)
-    assert again == ad
-    assert list(again) == list(ad)
-    assert again.eval("R") == 0.1 + 0.2
-    again["b"] = 1
-    again["Zz"] = 5
-    del again["N"]
+    copy = copied(ad)
+    assert isinstance(copy, ClassAd)
+    assert copy == ad
+    assert list(copy) == list(ad)
+    assert copy.eval("R") == 0.1 + 0.2
+    copy["b"] = 1
+    copy["Zz"] = 5
+    del copy["N"]
     assert list(ad) == ["Zz", "a", "R", "T", "N"]
-    assert (ad.eval("a"), again.eval("a")) == (2, 6)
+    assert (ad.eval("a"), copy.eval("a")) == (2, 6)
 
 
 def test_the_copy_of_a_chained_ad_has_the_same_parent_and_the_deep_copy_one_of_its_own() -> None:

@@ -114,9 +114,9 @@ def test_a_strict_reader_reads_what_it_accepts_as_the_other_does(text: str) -> N
 
 
 def test_an_ad_that_was_read_is_independent_of_others_with_the_same_lines() -> None:
-    one, other = ClassAd.from_old("a = 1\nb = a"), ClassAd.from_old("a = 1\nb = a")
-    one["a"] = 2
-    assert (one.eval("b"), other.eval("b")) == (2, 1)
+    ad, other = ClassAd.from_old("a = 1\nb = a"), ClassAd.from_old("a = 1\nb = a")
+    ad["a"] = 2
+    assert (ad.eval("b"), other.eval("b")) == (2, 1)
 
 
 # The new form -----------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ def test_an_ad_survives_the_old_form_where_that_can_hold_it(text: str) -> None:
     written = ad.to_old()
     # No escapes but for the quote, no names in quotes, and times only as points in UTC.
     assume(written.count("\n") == len(ad) and not any(mark in written for mark in ("\\", "'", "Time(")))
-    again = ClassAd.from_old(written, strict=True)
-    assert again.to_old() == written
+    reread = ClassAd.from_old(written, strict=True)
+    assert reread.to_old() == written
 
 
 # What an ad can hold: no string holds a zero.
@@ -89,9 +89,9 @@ TREES = st.dictionaries(
 @given(TREES)
 def test_an_ad_of_any_python_values_survives_the_new_form_and_pickling(attributes: dict[str, object]) -> None:
     ad = ClassAd(attributes)
-    again = ClassAd.from_new(ad.to_new())
-    assert again == ad
-    assert again.to_new() == ad.to_new()
+    reread = ClassAd.from_new(ad.to_new())
+    assert reread == ad
+    assert reread.to_new() == ad.to_new()
     assert pickle.loads(pickle.dumps(ad)) == ad
 
 

@@ -205,9 +205,9 @@ def test_an_ad_that_is_a_value_is_a_copy() -> None:
     inner = outer.eval("Inner")
     inner["a"] = 2
     assert unparse(outer) == "[ Inner = [ a = 1 ] ]"
-    mine = parse("MY").evaluate(outer)
-    assert isinstance(mine, ClassAd)
-    mine["b"] = 1
+    own_ad = parse("MY").evaluate(outer)
+    assert isinstance(own_ad, ClassAd)
+    own_ad["b"] = 1
     assert list(outer) == ["Inner"]
 
 

@@ -58,10 +58,10 @@ REFERENCES = [
 def test_the_references_of_an_expression_are_those_that_the_ad_has_and_all_others(
     text: str, ad: str, internal: str, external: str
 ) -> None:
-    found = parse(text).references(ClassAd.from_new(ad))
-    assert isinstance(found, References)
-    assert found.internal == tuple(internal.split())
-    assert found.external == tuple(external.split())
+    references = parse(text).references(ClassAd.from_new(ad))
+    assert isinstance(references, References)
+    assert references.internal == tuple(internal.split())
+    assert references.external == tuple(external.split())
 
 
 @together(("text", "ad", "internal", "external"), REFERENCES)

@@ -268,10 +268,10 @@ def test_an_own_function_is_called_by_its_name_in_any_case() -> None:
 
 
 def test_an_own_function_gets_values() -> None:
-    got: list[Any] = []
-    context = Context(functions={"take": lambda *values: got.append(values)})
+    steps: list[Any] = []
+    context = Context(functions={"take": lambda *values: steps.append(values)})
     value('take(1, 2.0, "x", true, Nope, 1 / 0, absTime(0), relTime(1), {a}, [b = a])', context, "[a = 5]")
-    ((integer, real, string, boolean, undefined, error, point, length, members, ad),) = got
+    ((integer, real, string, boolean, undefined, error, point, length, members, ad),) = steps
     assert (integer, real, string, boolean) == (1, 2.0, "x", True)
     assert undefined is UNDEFINED and error is ERROR
     assert (point, length) == (AbsTime(0), RelTime(1))
@@ -369,10 +369,10 @@ def test_two_contexts_do_not_influence_each_other(text: str) -> None:
     def answers(evaluate: Callable[[Context], object]) -> list[str]:
         return [unparse(evaluate(context)) for context in (*CONTEXTS, *CONTEXTS)]
 
-    one = answers(lambda context: expression.evaluate(my, context=context))
-    assert one == answers(lambda context: parse(text).evaluate(my, context=context))
-    assert one[:2] == one[2:]
-    assert one[0] != one[1]
+    first_answers = answers(lambda context: expression.evaluate(my, context=context))
+    assert first_answers == answers(lambda context: parse(text).evaluate(my, context=context))
+    assert first_answers[:2] == first_answers[2:]
+    assert first_answers[0] != first_answers[1]
 
 
 def test_a_context_is_not_changed_by_what_it_was_made_of() -> None:

@@ -43,11 +43,11 @@ def test_every_case_of_a_feature_evaluates_to_what_the_reference_says(feature: s
     chosen = [case for case in EVALUATIONS if case["feature"] == feature]
     wrong = []
     for case in chosen:
-        text, wanted = case["expr"], case["value"]
-        got = corpus.evaluated(text, corpus.ad(case["my"]), corpus.ad(case["target"]))
+        text, expected = case["expr"], case["value"]
+        actual = corpus.evaluated(text, corpus.ad(case["my"]), corpus.ad(case["target"]))
         inexact = corpus.is_inexact(text, *case["my"].values(), *case["target"].values())
-        if not corpus.same(wanted, got, inexact):
-            wrong.append(told(case, expr=text, MY=case["my"], TARGET=case["target"], wanted=wanted, got=got))
+        if not corpus.same(expected, actual, inexact):
+            wrong.append(told(case, expr=text, MY=case["my"], TARGET=case["target"], wanted=expected, got=actual))
     report(wrong, len(chosen))
 
 
@@ -76,10 +76,10 @@ def test_every_text_of_a_kind_is_refused_or_prints_as_the_reference_says(kind: s
     chosen = [case for case in PARSES if case["kind"] == kind]
     wrong = []
     for case in chosen:
-        wanted = {name: fact for name, fact in case.items() if name not in ("id", "kind", "text")}
-        got = printed(kind, case["text"])
-        if got != wanted:
-            wrong.append(told(case, text=repr(case["text"]), wanted=wanted, got=got))
+        expected = {name: fact for name, fact in case.items() if name not in ("id", "kind", "text")}
+        actual = printed(kind, case["text"])
+        if actual != expected:
+            wrong.append(told(case, text=repr(case["text"]), wanted=expected, got=actual))
     report(wrong, len(chosen))
 
 
@@ -99,21 +99,21 @@ def test_requirements_and_rank_of_job_and_slot_are_what_the_reference_says(value
     side, _, attribute = value.partition("_")
     wrong = []
     for group in corpus.groups():
-        for place, (slot, wanted) in enumerate(zip(group.slots, group.expected(value), strict=True)):
+        for place, (slot, expected) in enumerate(zip(group.slots, group.expected(value), strict=True)):
             my, target = (group.job, slot) if side == "job" else (slot, group.job)
-            got = corpus.answer(my.eval(attribute, target))
-            if not corpus.same(wanted, got, inexact=True):
-                wrong.append(told(group.case, slot=place, text=my.get(attribute), wanted=wanted, got=got))
+            actual = corpus.answer(my.eval(attribute, target))
+            if not corpus.same(expected, actual, inexact=True):
+                wrong.append(told(group.case, slot=place, text=my.get(attribute), wanted=expected, got=actual))
     report(wrong, 20 * len(corpus.groups()))
 
 
 def test_a_job_and_a_slot_match_where_the_reference_says_so() -> None:
     wrong = []
     for group in corpus.groups():
-        wanted = group.expected("match")
-        got = [symmetric_match(group.job, slot) for slot in group.slots]
-        if got != wanted:
-            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=wanted, got=got))
+        expected = group.expected("match")
+        actual = [symmetric_match(group.job, slot) for slot in group.slots]
+        if actual != expected:
+            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))
 
 
@@ -127,16 +127,19 @@ def answers(cells: Cells) -> list[dict[str, Any]]:
     return [corpus.answer(plain[kind](value) if kind in plain else value) for value, kind in pairs]
 
 
-def agree(wanted: list[dict[str, Any]], got: list[dict[str, Any]]) -> bool:
-    return all(corpus.same(left, right, inexact=True) for left, right in zip(wanted, got, strict=True))
+def agree(expected: list[dict[str, Any]], actual: list[dict[str, Any]]) -> bool:
+    return all(
+        corpus.same(expected_counts, right, inexact=True)
+        for expected_counts, right in zip(expected, actual, strict=True)
+    )
 
 
 def test_a_table_matches_where_the_reference_says_so() -> None:
     wrong = []
     for group in corpus.groups():
-        wanted, got = group.expected("match"), SlotTable(group.slots).matches(group.job).tolist()
-        if got != wanted:
-            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=wanted, got=got))
+        expected, actual = group.expected("match"), SlotTable(group.slots).matches(group.job).tolist()
+        if actual != expected:
+            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))
 
 
@@ -145,10 +148,10 @@ def test_a_tables_rank_is_what_the_reference_says_and_0_where_that_is_no_number(
     wrong = []
     for group in corpus.groups():
         ranks = group.expected("job_rank")
-        wanted = [corpus.answer(float(rank["value"]) if rank["type"] in numbers else 0.0) for rank in ranks]
-        got = [corpus.answer(rank) for rank in SlotTable(group.slots).rank(group.job).tolist()]
-        if not agree(wanted, got):
-            wrong.append(told(group.case, rank=group.job.get("Rank"), wanted=wanted, got=got))
+        expected = [corpus.answer(float(rank["value"]) if rank["type"] in numbers else 0.0) for rank in ranks]
+        actual = [corpus.answer(rank) for rank in SlotTable(group.slots).rank(group.job).tolist()]
+        if not agree(expected, actual):
+            wrong.append(told(group.case, rank=group.job.get("Rank"), wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))
 
 
@@ -156,10 +159,10 @@ def test_a_table_evaluates_the_jobs_requirements_to_what_the_reference_says() ->
     chosen = [group for group in corpus.groups() if "Requirements" in group.job]
     wrong = []
     for group in chosen:
-        wanted = group.expected("job_requirements")
-        got = answers(SlotTable(group.slots).evaluate(group.job["Requirements"], group.job))
-        if not agree(wanted, got):
-            wrong.append(told(group.case, job=group.job["Requirements"], wanted=wanted, got=got))
+        expected = group.expected("job_requirements")
+        actual = answers(SlotTable(group.slots).evaluate(group.job["Requirements"], group.job))
+        if not agree(expected, actual):
+            wrong.append(told(group.case, job=group.job["Requirements"], wanted=expected, got=actual))
     report(wrong, len(chosen))
 
 
@@ -167,8 +170,8 @@ def test_a_table_evaluates_the_slots_requirements_to_what_the_reference_says() -
     requirements = parse("TARGET.Requirements")
     wrong = []
     for group in corpus.groups():
-        wanted = group.expected("slot_requirements")
-        got = answers(SlotTable(group.slots).evaluate(requirements, group.job))
-        if not agree(wanted, got):
-            wrong.append(told(group.case, wanted=wanted, got=got))
+        expected = group.expected("slot_requirements")
+        actual = answers(SlotTable(group.slots).evaluate(requirements, group.job))
+        if not agree(expected, actual):
+            wrong.append(told(group.case, wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))

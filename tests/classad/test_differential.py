@@ -38,10 +38,10 @@ def soak(share: int = 1) -> Callable[[Test], Any]:
     return lambda test: pytest.mark.soak(examples(test))
 
 
-def compare(reference: Answer, ours: Answer, **texts: str | None) -> None:
-    if not oracle.same(reference, ours, *filter(None, texts.values())):
+def compare(reference: Answer, answer: Answer, **texts: str | None) -> None:
+    if not oracle.same(reference, answer, *filter(None, texts.values())):
         lines = [f"{name + ':':11}{text}" for name, text in texts.items()]
-        lines += [f"reference: {reference}", f"ours:      {ours}"]
+        lines += [f"reference: {reference}", f"ours:      {answer}"]
         pytest.fail("\n".join(["the answers differ", *lines]), pytrace=False)
 
 
@@ -134,10 +134,10 @@ def test_many_simplified_expressions_evaluate_as_the_reference_does_the_whole(ca
 
 
 def check_match(pair: tuple[str, str]) -> None:
-    reference, ours = oracle.match(*pair), oracle.our_match(*pair)
+    reference, answer = oracle.match(*pair), oracle.our_match(*pair)
     if reference == ("fail",):
         reference = ("boolean", False)  # an evaluation that fails is no match
-    compare(reference, ours, left=pair[0], right=pair[1])
+    compare(reference, answer, left=pair[0], right=pair[1])
 
 
 @fixed(80)

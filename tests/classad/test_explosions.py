@@ -179,14 +179,13 @@ ADS = st.fixed_dictionaries(dict.fromkeys(NAMES, PARTS))
 def test_what_is_remembered_is_what_would_be_evaluated_again(my: dict[str, str], target: dict[str, str]) -> None:
     """With circular references and another ad, in whatever order the names are read, and from whatever step on."""
     texts = [f"[{'; '.join(f'{name} = {text}' for name, text in ad.items())}]" for ad in (my, target)]
-    asked = f"{{{', '.join(NAMES)}}}"
-    whole = (
-        f"strcat(string({' ?: '.join(NAMES)}), size({asked}), {', '.join(f'string({name} ?: 0)' for name in NAMES)})"
-    )
+    list_text = f"{{{', '.join(NAMES)}}}"
+    defaults = ", ".join(f"string({name} ?: 0)" for name in NAMES)
+    call_text = f"strcat(string({' ?: '.join(NAMES)}), size({list_text}), {defaults})"
     answers = []
     for below in (-1, MAX_STEPS + 1, MAX_STEPS - 30, MAX_STEPS - 100):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scalar, "REMEMBERS_BELOW", below)
-            answers.append(oracle.ours(whole, *texts))
+            answers.append(oracle.ours(call_text, *texts))
     assert answers == [answers[0]] * len(answers)
-    assert answers[0] == oracle.evaluate(whole, *texts)
+    assert answers[0] == oracle.evaluate(call_text, *texts)

@@ -46,17 +46,17 @@ from . import corpus, oracle, pools, strategies
     ],
 )  # fmt: skip
 def test_the_part_by_which_all_is_an_error_is_found(text: str, part: str | None) -> None:
-    found = fault(parse(text))
-    assert (None if found is None else str(found)) == part
+    fault_found = fault(parse(text))
+    assert (None if fault_found is None else str(fault_found)) == part
 
 
 @together(
-    ("text", "words"),
+    ("text", "message"),
     [('"a"', "a string"), ("7", "a number"), ("7 * 2", "a number"), ("0", "0"), ("(0.0)", "0"), ("true", "a boolean"),
      ("x", "anything"), ("x == 1", "a boolean"), ("f(1)", "anything"), ("error", "anything")],
 )  # fmt: skip
-def test_a_part_is_described_by_its_kind(text: str, words: str) -> None:
-    assert kinds(parse(text)) == words
+def test_a_part_is_described_by_its_kind(text: str, message: str) -> None:
+    assert kinds(parse(text)) == message
 
 
 def is_error(text: str, my: str, target: str | None) -> bool:
@@ -70,21 +70,21 @@ def is_error(text: str, my: str, target: str | None) -> bool:
 @given(strategies.cases())
 def test_what_is_said_to_be_an_error_is_one_in_any_ads(case: strategies.Case) -> None:
     try:
-        asked = parse(case.text)
+        expression = parse(case.text)
     except ClassAdSyntaxError:  # as relTime("a"), which the reference does not parse either
         return
-    if fault(asked) is not None:
+    if fault(expression) is not None:
         assert is_error(case.text, case.my, case.target)
 
 
 def test_no_recorded_expression_that_has_a_value_is_said_to_be_an_error() -> None:
-    found = 0
+    faults = 0
     for case in corpus.cases("classad"):
         text = case["expr"]
         if fault(corpus.parsed(text)) is not None:
-            found += 1
+            faults += 1
             assert case["value"]["type"] == "error", text
-    assert found
+    assert faults
     assert [text for text in pools.POLICIES if fault(parse(text))] == ["noSuchFunction(Cpus) > 1"]
 
 
@@ -100,8 +100,8 @@ def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(nam
         wrong = not function.least <= count <= function.most
         for argument in ARGUMENTS if wrong else ("X",):
             call = f"{name}({', '.join([argument] * count)})"
-            found = fault(parse(call))
-            assert (found is not None) is wrong, call
+            fault_found = fault(parse(call))
+            assert (fault_found is not None) is wrong, call
             if wrong:
                 assert oracle.evaluate(call, "[]") == ("error",), call
                 assert f"{name} takes " in cause(parse(call)), call
@@ -122,9 +122,9 @@ def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(nam
     ],
 )
 def test_the_words_for_a_wrong_call_name_the_rule_and_the_fix(text: str, why: str) -> None:
-    found = fault(parse(text))
-    assert found is not None
-    assert cause(found) == why
+    fault_found = fault(parse(text))
+    assert fault_found is not None
+    assert cause(fault_found) == why
     assert oracle.evaluate(text, "[]") == ("error",)
 
 

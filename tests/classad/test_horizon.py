@@ -294,9 +294,9 @@ def test_a_moving_attribute_counts_by_whole_units() -> None:
 
 def test_what_an_ad_has_is_hidden_by_what_moves_under_the_same_name() -> None:
     moving = {"keyboardidle": Moving(NINE - 34)}
-    mine, job = ad({"KeyboardIdle": 7}), ad({"Asks": "=TARGET.KeyboardIdle > 100", "KeyboardIdle": 3})
+    own_ad, job = ad({"KeyboardIdle": 7}), ad({"Asks": "=TARGET.KeyboardIdle > 100", "KeyboardIdle": 3})
     for text, expected in (("KeyboardIdle > 900", 867), ("TARGET.Asks", 67), ("TARGET.KeyboardIdle > 900", None)):
-        change = next_change(parse(text), mine, job, Context(now=NINE), moving)
+        change = next_change(parse(text), own_ad, job, Context(now=NINE), moving)
         assert change == (expected and NINE + expected), text
 
 
@@ -497,16 +497,16 @@ def test_whatever_is_written_stays_until_the_change(case: Case) -> None:
 @given(cases("tangle"))
 def test_an_ad_over_another_evaluates_as_one_ad_of_both(case: Case) -> None:
     expression, context = parse(case.text), Context(now=case.now)
-    whole = expression.evaluate(ad(EVALUATED), ad(JOB), context)
-    assert told(expression.evaluate(over(EVALUATED), over(JOB), context)) == told(whole)
+    value = expression.evaluate(ad(EVALUATED), ad(JOB), context)
+    assert told(expression.evaluate(over(EVALUATED), over(JOB), context)) == told(value)
 
 
 @together("value", [1, -(2**63), 2**63, 2**64 + 1, 1.5, True, "text", "é", None, [1, "a"], {"a": 1}, parse("1 + 1")])
 def test_an_ad_made_of_values_is_the_ad_into_which_they_are_set(value: Any) -> None:
-    made, set_one_by_one = ClassAd({"Name": value, "NAME": value, "Étage": value}), ClassAd()
+    ad, set_one_by_one = ClassAd({"Name": value, "NAME": value, "Étage": value}), ClassAd()
     for name in ("Name", "NAME", "Étage"):
         set_one_by_one[name] = value
-    assert (list(made), made.to_new()) == (list(set_one_by_one), set_one_by_one.to_new())
+    assert (list(ad), ad.to_new()) == (list(set_one_by_one), set_one_by_one.to_new())
 
 
 @pytest.mark.parametrize(("name", "value"), [("", 1), (1, 1), ("A", "a\0b"), ("A", "\ud800"), ("A", object())])

@@ -763,8 +763,8 @@ def test_a_bad_line_silently_ends_an_ad_in_the_old_form_and_backslashes_are_lite
     MATCHES,
 )
 def test_ads_match_where_both_requirements_are_true_or_a_number_that_is_not_zero(row: Row) -> None:
-    left, right, expected = row
-    assert symmetric_match(ClassAd.from_new(left), ClassAd.from_new(right)) is (expected == "match")
+    expected_left, right, expected = row
+    assert symmetric_match(ClassAd.from_new(expected_left), ClassAd.from_new(right)) is (expected == "match")
 
 
 # The same, asked of the reference --------------------------------------------------------------
@@ -787,7 +787,7 @@ def test_the_reference_reads_the_ad_too(text: str, expected: str) -> None:
     assert oracle.old_ad(text)[1] == expected
 
 
-@pytest.mark.parametrize(("left", "right", "expected"), MATCHES, ids=[f"{row[0]} {row[1]}" for row in MATCHES])
-def test_the_reference_matches_the_ads_too(left: str, right: str, expected: str) -> None:
-    matched = oracle.match(left, right) == ("boolean", True)
+@pytest.mark.parametrize(("first", "right", "expected"), MATCHES, ids=[f"{row[0]} {row[1]}" for row in MATCHES])
+def test_the_reference_matches_the_ads_too(first: str, right: str, expected: str) -> None:
+    matched = oracle.match(first, right) == ("boolean", True)
     assert matched is (expected == "match")

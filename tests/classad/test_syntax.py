@@ -254,10 +254,14 @@ def test_a_message_stays_short_however_long_the_text(text: str) -> None:
 def test_a_syntax_error_is_a_value_error_and_survives_pickling() -> None:
     with pytest.raises(ValueError, match="expected an operand") as caught:
         parse("a == ")
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert isinstance(again, ClassAdSyntaxError)
-    assert (again.message, again.text, again.position) == ("expected an operand, but the text ends here", "a == ", 5)
-    assert str(again) == str(caught.value)
+    unpickled = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(unpickled, ClassAdSyntaxError)
+    assert (unpickled.message, unpickled.text, unpickled.position) == (
+        "expected an operand, but the text ends here",
+        "a == ",
+        5,
+    )
+    assert str(unpickled) == str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -289,10 +293,10 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize(("left", "middle", "right", "deepest"), NESTED.values(), ids=NESTED)
-def test_nesting_ends_where_it_does_for_the_reference(left: str, middle: str, right: str, deepest: int) -> None:
+@pytest.mark.parametrize(("first", "middle", "right", "deepest"), NESTED.values(), ids=NESTED)
+def test_nesting_ends_where_it_does_for_the_reference(first: str, middle: str, right: str, deepest: int) -> None:
     def nested(levels: int) -> str:
-        return left * levels + middle + right * levels
+        return first * levels + middle + right * levels
 
     assert unparse(parse(nested(deepest)))
     for levels in (deepest + 1, 20_000):
@@ -491,9 +495,9 @@ def test_the_text_of_an_expression_means_the_same_expression(text: str) -> None:
     except ClassAdSyntaxError:
         assume(False)
     assume(readable(unparsed))
-    again = unparse(parse(unparsed))
-    assert again == unparsed or MINUS_APART.search(text)
-    assert unparse(parse(again)) == again
+    unparsed_again = unparse(parse(unparsed))
+    assert unparsed_again == unparsed or MINUS_APART.search(text)
+    assert unparse(parse(unparsed_again)) == unparsed_again
 
 
 @FIXED

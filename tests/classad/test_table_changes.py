@@ -138,27 +138,27 @@ def test_results_are_the_callers_own() -> None:
     table = SlotTable(slots)
     job = ClassAd({"Requirements": parse("TARGET.Cpus < 4"), "Rank": parse("TARGET.Cpus")})
     plan = table.plan(job)
-    asked: list[Callable[[], Any]] = [
+    questions: list[Callable[[], Any]] = [
         *(lambda: table.matches(job), lambda: table.rank(job), plan.matches),
         *(lambda: table.evaluate(parse("TARGET.Cpus")).values, lambda: table.evaluate(parse("TARGET.Ok")).values),
         *(lambda: table.evaluate(parse("TARGET.Cpus")).kinds, lambda: table.evaluate(parse("Cpus > 1")).values),
     ]
-    for ask in asked:
+    for ask in questions:
         before = ask()
-        wanted = before.tolist()
+        expected = before.tolist()
         if before.flags.writeable:
             before[:] = 0
-        assert ask().tolist() == wanted
+        assert ask().tolist() == expected
     check_all(table, slots, job, ["Cpus", "Ok"])
 
 
 def test_results_stay_what_they_were_when_the_table_changes() -> None:
     table = SlotTable(ClassAd({"Cpus": cpus, "Mixed": mixed}) for cpus, mixed in ((1, 2), (2, "a"), (4, 1.5)))
     before = [table.evaluate(parse(text)) for text in ("Cpus", "Mixed", "Cpus > 1", "-Cpus")]
-    wanted = [(cells.values.tolist(), cells.kinds.tolist()) for cells in before]
+    expected = [(cells.values.tolist(), cells.kinds.tolist()) for cells in before]
     table.update(0, {"Cpus": 100, "Mixed": "b"})
     table.update(1, {"Cpus": "x", "Mixed": 1}, merge=True)
-    assert [(cells.values.tolist(), cells.kinds.tolist()) for cells in before] == wanted
+    assert [(cells.values.tolist(), cells.kinds.tolist()) for cells in before] == expected
 
 
 def test_a_kept_plan_sees_every_change() -> None:
@@ -204,9 +204,9 @@ def test_what_all_slots_shared_may_change_in_one_of_them() -> None:
         ("b", {"Offline": 1}, [False, True, True]),
     ]
     assert plan.matches().tolist() == [True, True, True]
-    for name, change, wanted in changes:
+    for name, change, expected in changes:
         table.update(name, change, merge=True)
-        assert plan.matches().tolist() == table.matches(job).tolist() == wanted
+        assert plan.matches().tolist() == table.matches(job).tolist() == expected
         check_all(table, list(table), job, ["TARGET.Start", "TARGET.Requirements"])
 
 

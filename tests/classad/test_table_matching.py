@@ -96,7 +96,7 @@ def test_a_condition_behind_a_name_is_circular_where_it_asks_for_itself(start: s
 
 
 @together(
-    ("rank", "wanted"),
+    ("rank", "expected"),
     [
         ("TARGET.Memory", [1024.0, 2.5, 1.0, 0.0, 0.0, 0.0]),
         ("TARGET.Memory > 2", [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
@@ -108,10 +108,10 @@ def test_a_condition_behind_a_name_is_circular_where_it_asks_for_itself(start: s
         ("TARGET.Memory / 0", [0.0] * 6),
     ],
 )
-def test_the_rank_of_a_non_number_is_0(rank: str, wanted: list[float]) -> None:
+def test_the_rank_of_a_non_number_is_0(rank: str, expected: list[float]) -> None:
     slots = [ClassAd({"Memory": value}) for value in (1024, 2.5, True, "2", None)] + [ClassAd()]
     job = ClassAd({"Rank": parse(rank)})
-    assert SlotTable(slots, context=WORLD).rank(job).tolist() == wanted
+    assert SlotTable(slots, context=WORLD).rank(job).tolist() == expected
     check_rank(SlotTable(slots, context=WORLD), slots, job)
 
 
@@ -122,7 +122,7 @@ def test_a_job_without_rank_ranks_all_slots_0() -> None:
 def test_the_clauses_of_requirements_are_counted_alone_and_in_their_order() -> None:
     table = SlotTable(ClassAd({"Cpus": cpus, "Memory": 1024 * cpus}) for cpus in (1, 2, 4, 8))
     job = ClassAd.from_new("[M = 4096; Requirements = (TARGET.Cpus < 8) && (Memory >= M && TARGET.Cpus > 1)]")
-    counts = [(str(clause), matched, left) for clause, matched, left in table.count_by_clause(job)]
+    counts = [(str(clause), matched, matches_left) for clause, matched, matches_left in table.count_by_clause(job)]
     assert counts == [("(TARGET.Cpus < 8)", 3, 3), ("Memory >= M", 2, 1), ("TARGET.Cpus > 1", 3, 1)]
 
 

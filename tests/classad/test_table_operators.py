@@ -20,7 +20,7 @@ INT_MAX, INT_MIN = 2**63 - 1, -(2**63)
 
 
 @together(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("X + 1", [INT_MIN, INT_MIN + 1, 8]),
         ("X - 1", [INT_MAX - 1, INT_MAX, 6]),
@@ -36,12 +36,12 @@ INT_MAX, INT_MIN = 2**63 - 1, -(2**63)
         ("~X", [INT_MIN, INT_MAX, -8]),
     ],
 )
-def test_integers_wrap_at_64_bits(text: str, wanted: list[Any]) -> None:
-    assert values_of(column(INT_MAX, INT_MIN, 7), text) == wanted
+def test_integers_wrap_at_64_bits(text: str, expected: list[Any]) -> None:
+    assert values_of(column(INT_MAX, INT_MIN, 7), text) == expected
 
 
 @together(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("X / Y", [ERROR, -7, 3, -2]),
         ("X % Y", [ERROR, 0, 1, -1]),
@@ -54,8 +54,8 @@ def test_integers_wrap_at_64_bits(text: str, wanted: list[Any]) -> None:
         ("8 / Y", [ERROR, 8, 4, 2]),
     ],
 )
-def test_a_quotient_is_rounded_towards_zero_and_by_zero_it_is_an_error(text: str, wanted: list[Any]) -> None:
-    assert values_of(column(7, -7, 7, -7), text) == wanted
+def test_a_quotient_is_rounded_towards_zero_and_by_zero_it_is_an_error(text: str, expected: list[Any]) -> None:
+    assert values_of(column(7, -7, 7, -7), text) == expected
 
 
 def test_a_real_that_becomes_infinite_is_an_error_and_a_negative_one_is_not() -> None:
@@ -169,15 +169,15 @@ OPERATORS = [
 ]
 
 
-def written(operator: str, left: str, right: str) -> str:
-    return f"({left})[{right}]" if operator == "[]" else f"({left}) {operator} ({right})"
+def written(operator: str, first: str, right: str) -> str:
+    return f"({first})[{right}]" if operator == "[]" else f"({first}) {operator} ({right})"
 
 
 @pytest.fixture(scope="module")
 def specimens() -> list[ClassAd]:
     """Slots with every pair of specimens."""
     cells = [pools.expression(text) for text in SPECIMENS]
-    return [ClassAd({"X": left, "Y": right}) for left in cells for right in cells]
+    return [ClassAd({"X": cell, "Y": right}) for cell in cells for right in cells]
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -191,8 +191,8 @@ def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: st
     slots = [ClassAd({"X": pools.expression(text)}) for text in SPECIMENS]
     table = SlotTable(slots)
     for text in spread(SPECIMENS, most):
-        for left, right in (("TARGET.X", text), (text, "TARGET.X"), ("TARGET.X", "MY.C"), ("C", "X")):
-            expression = parse(written(operator, left, right))
+        for first, right in (("TARGET.X", text), (text, "TARGET.X"), ("TARGET.X", "MY.C"), ("C", "X")):
+            expression = parse(written(operator, first, right))
             check_evaluation(table, slots, ClassAd({"C": pools.expression(text)}), expression)
         check_clauses(table, slots, ClassAd({"Requirements": parse(written(operator, "TARGET.X", text))}))
 
@@ -207,9 +207,9 @@ KINDS_OF_COLUMNS = {
 
 @pytest.mark.parametrize("most", thorough(2))
 @pytest.mark.parametrize("right", KINDS_OF_COLUMNS)
-@pytest.mark.parametrize("left", KINDS_OF_COLUMNS)
-def test_operators_mean_the_same_on_columns_of_one_kind(left: str, right: str, most: int) -> None:
-    pairs = [(x, y) for x in KINDS_OF_COLUMNS[left] for y in KINDS_OF_COLUMNS[right]]
+@pytest.mark.parametrize("first", KINDS_OF_COLUMNS)
+def test_operators_mean_the_same_on_columns_of_one_kind(first: str, right: str, most: int) -> None:
+    pairs = [(x, y) for x in KINDS_OF_COLUMNS[first] for y in KINDS_OF_COLUMNS[right]]
     slots = [ClassAd({"X": pools.expression(x), "Y": pools.expression(y)}) for x, y in pairs]
     table = SlotTable(slots)
     for operator in OPERATORS:

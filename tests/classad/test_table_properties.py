@@ -118,7 +118,7 @@ def test_many_ads_read_from_lines_make_the_same_tables(pool: Pool) -> None:
 def check_turns(pool: Pool, others: Sequence[Pool]) -> None:
     slots = [pools.ad(texts) for texts in pool.slots]
     table = SlotTable(slots)
-    jobs = [job_of(one) for one in (pool, *others)]
+    jobs = [job_of(table) for table in (pool, *others)]
     # A job that is like the first, but for some attributes.
     jobs.append(jobs[0].copy())
     jobs[-1].update(pools.ad({name: text for name, text in others[0].job.items() if name != "Requirements"}))

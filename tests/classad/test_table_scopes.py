@@ -20,15 +20,15 @@ def check_texts(slots: Sequence[ClassAd], job: ClassAd, *texts: str) -> None:
         expression = parse(text)
         check_evaluation(SlotTable(slots, context=WORLD), slots, job, expression)
         for asking, asked in [(expression, parse("true")), (parse("true"), expression)]:
-            one = job.copy()
-            one.update(Requirements=asking, Rank=expression)
+            job_copy = job.copy()
+            job_copy.update(Requirements=asking, Rank=expression)
             others = [slot.copy() for slot in slots]
             for other in others:
                 other["Requirements"] = asked
             table = SlotTable(others, context=WORLD)
-            check_matches(table, others, one)
-            check_rank(table, others, one)
-            check_clauses(table, others, one)
+            check_matches(table, others, job_copy)
+            check_rank(table, others, job_copy)
+            check_clauses(table, others, job_copy)
 
 
 def test_a_name_is_looked_up_where_it_stands_and_in_the_other_ad_then() -> None:

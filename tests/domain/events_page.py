@@ -55,14 +55,14 @@ def documented(module: ModuleType) -> dict[str, dict[str, str]]:
     """Return the comment on each field of each class of a module."""
     source = inspect.getsource(module)
     lines = source.split("\n")
-    found: dict[str, dict[str, str]] = {}
+    comments: dict[str, dict[str, str]] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
-            found[node.name] = {
+            comments[node.name] = {
                 ast.unparse(part.target): lines[(part.end_lineno or 0) - 1].partition("  #: ")[2] for part in fields
             }
-    return found
+    return comments
 
 
 def classes(module: ModuleType) -> Iterator[type]:
@@ -77,11 +77,11 @@ def page() -> str:
     parts = [_HEAD]
     for name, title in MODULES.items():
         module = import_module(f"poolbook.domain.events.{name}")
-        said = documented(module)
+        comments = documented(module)
         parts.append(f"\n## {title}\n")
-        parts += [_class(kind, said[kind.__name__]) for kind in classes(module)]
+        parts += [_class(kind, comments[kind.__name__]) for kind in classes(module)]
     for title, meanings in MEANINGS.items():
-        rows = "".join(f"| `{name}` | {words} |\n" for name, words in meanings.items())
+        rows = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in meanings.items())
         parts.append(f"\n## {title}\n\n| | |\n|---|---|\n{rows}")
     return "".join(parts)
 
@@ -98,23 +98,23 @@ def _example(kind: type) -> str:
     return f"\n```json\n{state.decode()}\n```\n\n```\n{line(next(members(1, event))).strip()}\n```\n"
 
 
-def _class(kind: type, said: dict[str, str]) -> str:
+def _class(kind: type, comments: dict[str, str]) -> str:
     topic = f" `{TOPICS[kind]}`" if kind in TOPICS else ""
     base = kind.__bases__[0]
     also = f" It also has the fields of `{base.__name__}`." if fields_of(base) else ""
     text = f"\n### {kind.__name__}{topic}\n\n{_plain(kind.__doc__ or '')}{also}\n"
-    own = [name for name in fields_of(kind) if name in said]
-    if own:
+    names = [name for name in fields_of(kind) if name in comments]
+    if names:
         text += "\n| field | type | meaning |\n|---|---|---|\n"
-        text += "".join(f"| `{name}` | `{_type(kind, name)}` | {_plain(said[name])} |\n" for name in own)
+        text += "".join(f"| `{name}` | `{_type(kind, name)}` | {_plain(comments[name])} |\n" for name in names)
     return text + _example(kind)
 
 
 def _type(kind: type, name: str) -> str:
     """A field's type as it is written, and its default."""
     default = fields_of(kind)[name]
-    given = "" if default is NODEFAULT else f" = {default!r}"
-    return f"{inspect.get_annotations(kind)[name]}{given}".replace("|", "\\|")
+    default_text = "" if default is NODEFAULT else f" = {default!r}"
+    return f"{inspect.get_annotations(kind)[name]}{default_text}".replace("|", "\\|")
 
 
 def _plain(text: str) -> str:

@@ -87,12 +87,12 @@ class TestPool:
         return self.handle(s.Submit(self.id(), user, 0, JOB | attributes, count, ()))
 
     def act(
-        self, action: str, *what: str, user: str = "alice", fast: bool = False, constraint: str = ""
+        self, action: str, *state: str, user: str = "alice", fast: bool = False, constraint: str = ""
     ) -> StimulusResult:
-        return self.handle(job_command(self.id(), user, action, selection(*what, constraint=constraint), fast=fast))
+        return self.handle(job_command(self.id(), user, action, selection(*state, constraint=constraint), fast=fast))
 
-    def edit(self, *what: str, user: str = "alice", add: bool = False, **changes: str) -> StimulusResult:
-        return self.handle(s.Edit(self.id(), user, selection(*what), changes, add))
+    def edit(self, *state: str, user: str = "alice", add: bool = False, **changes: str) -> StimulusResult:
+        return self.handle(s.Edit(self.id(), user, selection(*state), changes, add))
 
     def vacate_slot(self, slot: str, user: str = "root", fast: bool = False) -> StimulusResult:
         return self.handle(s.VacateSlot(self.id(), user, slot, fast))
@@ -108,13 +108,17 @@ class TestPool:
 
     def status(self, job: str) -> str:
         cluster, _, proc = job.partition(".")
-        found = self.state.clusters.get(int(cluster))
-        return found.status_of(int(proc)) if found is not None and int(proc) in found else "ended"
+        cluster_record = self.state.clusters.get(int(cluster))
+        return (
+            cluster_record.status_of(int(proc))
+            if cluster_record is not None and int(proc) in cluster_record
+            else "ended"
+        )
 
 
-def selection(*what: str, constraint: str = "") -> s.Selection:
+def selection(*state: str, constraint: str = "") -> s.Selection:
     """A selection as a user types it: 3, 3.1, a user's name, or nothing for all."""
-    clusters = tuple(int(w) for w in what if w.isdigit())
-    jobs = tuple((int(c), int(p)) for c, dot, p in (w.partition(".") for w in what) if dot)
-    owners = tuple(w for w in what if not w[0].isdigit())
-    return s.Selection(clusters, jobs, owners, not what and not constraint, constraint)
+    clusters = tuple(int(w) for w in state if w.isdigit())
+    jobs = tuple((int(c), int(p)) for c, dot, p in (w.partition(".") for w in state) if dot)
+    owners = tuple(w for w in state if not w[0].isdigit())
+    return s.Selection(clusters, jobs, owners, not state and not constraint, constraint)

@@ -46,12 +46,12 @@ def give(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> No
 
 def waiting(state: State) -> dict[tuple[int, int], str]:
     """The jobs that wait for a slot's present claim to go, with the slots."""
-    own = {
+    claimed_jobs = {
         name: slot.waiting.job.split(".")
         for name, slot in state.slots.items()
         if slot.waiting is not None and not slot.waiting.holder
     }
-    return {(int(cluster), int(proc)): name for name, (cluster, proc) in own.items()}
+    return {(int(cluster), int(proc)): name for name, (cluster, proc) in claimed_jobs.items()}
 
 
 def promises(state: State) -> dict[tuple[int, int], str]:

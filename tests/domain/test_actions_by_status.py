@@ -53,7 +53,7 @@ def test_a_release_of_a_cluster_leaves_out_its_jobs_whose_input_has_not_arrived(
     pool.submit(1)
     pool.act("hold", "2.0")
     outcomes = pool.act("release", "1", "2").value
-    assert {one["cluster"]: one["result"] for one in outcomes} == {1: "Held", 2: "done"}
+    assert {outcome["cluster"]: outcome["result"] for outcome in outcomes} == {1: "Held", 2: "done"}
     assert [pool.status("1.0"), pool.status("2.0")] == ["Held", "Idle"]
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
-from poolbook.domain.events import Event
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.agenda import Agenda
 from poolbook.domain.units import SECOND
@@ -70,13 +69,17 @@ def again(pool: TestPool) -> None:
     pool.engine.load()
 
 
-def steps(pool: TestPool) -> list[Event]:
+def steps(pool: TestPool) -> list[tuple[str, int, str, str]]:
     """Return what became of jobs and slots, without what led to each: a pool that was begun again counts anew."""
     kinds = (
         e.JobActivated, e.JobExited, e.JobCooledDown, e.JobsDeferred, e.JobsTransitioned, e.JobSignalled,
         e.SlotTransitioned, e.ClaimMade, e.ClaimEnded, e.DefragPolled,
     )  # fmt: skip
-    return [(type(one).__name__, one.at, one.cause, one.stream) for one in pool.events() if isinstance(one, kinds)]  # type: ignore[misc]
+    return [
+        (type(event).__name__, event.at, event.cause, event.stream)
+        for event in pool.events()
+        if isinstance(event, kinds)
+    ]
 
 
 def desktop(steady: bool) -> TestPool:
@@ -142,15 +145,15 @@ ACTS = st.one_of(
 
 
 def play(pool: TestPool, acts: list[tuple[str, str]]) -> None:
-    for name, what in acts:
+    for name, act in acts:
         if name == "wait":
-            pool.advance(int(what))
+            pool.advance(int(act))
         elif name == "submit":
-            pool.submit(int(what), PeriodicHold="time() - EnteredCurrentStatus > 90", LeaveJobInQueue=STAYS)
+            pool.submit(int(act), PeriodicHold="time() - EnteredCurrentStatus > 90", LeaveJobInQueue=STAYS)
         elif name == "edit":
-            pool.edit(what, Wanted="true")
+            pool.edit(act, Wanted="true")
         else:
-            pool.act(name, what)
+            pool.act(name, act)
 
 
 def fork(pool: TestPool, copied: bool) -> TestPool:
@@ -173,8 +176,8 @@ def test_a_copy_of_a_state_decides_what_the_state_decides(acts: list[tuple[str, 
     play(pool, acts)
     other = fork(pool, copied=True)
     assert other.engine.next_wake() == pool.engine.next_wake()
-    for one in (pool, other):
-        one.advance(400)
+    for pool_state in (pool, other):
+        pool_state.advance(400)
     assert other.events() == pool.events()
 
 
@@ -191,6 +194,6 @@ def test_agendas_that_are_planned_of_the_log_do_what_those_do_that_were_kept(act
     pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
     play(pool, acts)
     other = fork(pool, copied=False)
-    for one in (pool, other):
-        one.advance(400)
+    for pool_state in (pool, other):
+        pool_state.advance(400)
     assert steps(other) == steps(pool)

@@ -25,16 +25,16 @@ MOST_CALLS = 4_800_000
     ids=lambda uses: next(iter(uses)),
 )
 def test_many_jobs_that_take_the_whole_budget_delay_no_other_users_job(uses: dict[str, str]) -> None:
-    found = TestPool(behave=lambda launch: Behaviour(5), settings={"PERIODIC_EXPR_INTERVAL": "60"})
-    found.machine("h", cpus=4, memory=4096, static=4)
+    pool = TestPool(behave=lambda launch: Behaviour(5), settings={"PERIODIC_EXPR_INTERVAL": "60"})
+    pool.machine("h", cpus=4, memory=4096, static=4)
 
     def walk() -> None:
         for number in range(JOBS):
-            found.submit(1, "alice", **SHAPES["contexts"], **{"Number": str(number), **uses})
-        found.submit(1, "bob")
-        found.submit(1, "bob", Requirements="false", PeriodicHold="JobStatus == 1 && QDate > 0")
-        found.advance(130)
+            pool.submit(1, "alice", **SHAPES["contexts"], **{"Number": str(number), **uses})
+        pool.submit(1, "bob")
+        pool.submit(1, "bob", Requirements="false", PeriodicHold="JobStatus == 1 && QDate > 0")
+        pool.advance(130)
 
     within_calls(MOST_CALLS, walk)
-    assert found.status(f"{JOBS + 1}.0") == "ended"
-    assert found.status(f"{JOBS + 2}.0") == "Held"
+    assert pool.status(f"{JOBS + 1}.0") == "ended"
+    assert pool.status(f"{JOBS + 2}.0") == "Held"

@@ -40,30 +40,34 @@ def kinds(events: list[Event], slot: str) -> list[str]:
 
 
 def matched(pool: TestPool) -> list[tuple[str, str]]:
-    return [(one.job, one.slot) for event in pool.events() if isinstance(event, CycleHeld) for one in event.matches]
+    return [
+        (match.job, match.slot) for event in pool.events() if isinstance(event, CycleHeld) for match in event.matches
+    ]
 
 
 @pytest.mark.parametrize(
-    ("dialect", "wanted"),
+    ("dialect", "expected"),
     [
         ("manual", [("1.0", "slot1_1@h"), ("1.1", "slot1_2@h"), ("1.2", "slot1_3@h")]),
         ("htcondor-25", [("1.0", "slot1@h"), ("1.1", "slot1@h"), ("1.2", "slot1@h")]),
     ],
 )
-def test_a_match_names_the_slot_that_there_is_when_it_is_made(dialect: str, wanted: list[tuple[str, str]]) -> None:
+def test_a_match_names_the_slot_that_there_is_when_it_is_made(dialect: str, expected: list[tuple[str, str]]) -> None:
     """What each takes is subtracted within the cycle: the fourth job finds nothing."""
     pool = TestPool(dialect=dialect)
     pool.machine("h", cpus=3)
     pool.submit(4)
     pool.advance(0)
-    assert matched(pool) == wanted
-    running = [(f"{one.cluster}.{one.proc}", one.slot) for one in pool.events() if isinstance(one, JobActivated)]
+    assert matched(pool) == expected
+    running = [
+        (f"{event.cluster}.{event.proc}", event.slot) for event in pool.events() if isinstance(event, JobActivated)
+    ]
     assert running == [("1.0", "slot1_1@h"), ("1.1", "slot1_2@h"), ("1.2", "slot1_3@h")]
     assert pool.state.slots["slot1@h"].ad["Cpus"] == "0"
     assert not pool.state.matches and not pool.state.reserved
     assert [str(violation) for violation in examine(pool.log.read()).violations] == []
-    again = recheck(pool.log.read())
-    assert again.sound and again.taken
+    rechecked = recheck(pool.log.read())
+    assert rechecked.sound and rechecked.taken
 
 
 def test_under_htcondor_the_slot_is_carved_and_claimed_in_one_step() -> None:
@@ -79,9 +83,9 @@ def test_under_htcondor_the_slot_is_carved_and_claimed_in_one_step() -> None:
         "JobActivated",
         "SlotTransitioned",
     ]
-    (made,) = [event for event in events if isinstance(event, ClaimMade)]
+    (claim,) = [event for event in events if isinstance(event, ClaimMade)]
     (row, *_) = [event for event in events if isinstance(event, SlotTransitioned) and event.slot == "slot1_1@h"]
-    assert (made.job, row.source, row.target) == ("1.0", "Owner/Idle", "Claimed/Idle")
+    assert (claim.job, row.source, row.target) == ("1.0", "Owner/Idle", "Claimed/Idle")
     held = next(number for number, event in enumerate(events) if isinstance(event, CycleHeld))
     assert not any(isinstance(event, SlotCreated) for event in events[held : held + 1])
 
@@ -153,7 +157,7 @@ def test_a_slot_with_its_owner_refuses_a_claim_and_is_not_carved() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("holder", ["", "elsewhere"], ids=["own", "outside"])
 @pytest.mark.parametrize(
-    ("slot", "ad", "words"),
+    ("slot", "ad", "message"),
     [
         ("slot1@h", {"Wish": "1"}, "with a higher RANK"),
         ("slot1@p", {"RequestCpus": "9"}, "requests more than the slot has left"),
@@ -162,7 +166,7 @@ def test_a_slot_with_its_owner_refuses_a_claim_and_is_not_carved() -> None:
     ],
 )
 def test_a_request_is_refused_alike_whoever_asks(
-    dialect: str, holder: str, slot: str, ad: dict[str, str], words: str
+    dialect: str, holder: str, slot: str, ad: dict[str, str], message: str
 ) -> None:
     pool = TestPool(dialect=dialect)
     pool.machine("h", static=1, cpus=1, Rank="TARGET.Wish")
@@ -170,11 +174,11 @@ def test_a_request_is_refused_alike_whoever_asks(
     pool.advance(10)
     first = {"Owner": '"carol"', "User": '"carol@other"', "Wish": "5"}
     pool.handle(s.RequestClaim(pool.id(), "slot1@h", "c1", "elsewhere", "carol@other", "7.0", first))
-    if "draining" in words:
+    if "draining" in message:
         pool.handle(s.Drain(pool.id(), "root", "p"))
     before = pool.events()
     request = s.RequestClaim(pool.id(), slot, "c2", holder, "dave@other", "8.0", first | ad)
-    assert words in pool.handle(request).refusal
+    assert message in pool.handle(request).refusal
     assert pool.events() == before
 
 
@@ -184,8 +188,8 @@ def test_claims_are_made_in_the_order_of_the_matches() -> None:
     pool.advance(10)
     state = between(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@g"), Match("1.2", "slot1@h"))
     events = decided(state, s.ClaimMatches(""), pool.world.clock)
-    made = [(event.job, event.slot) for event in events if isinstance(event, ClaimMade)]
-    assert made == [("1.0", "slot1_1@h"), ("1.1", "slot1_1@g"), ("1.2", "slot1_2@h")]
+    claims = [(event.job, event.slot) for event in events if isinstance(event, ClaimMade)]
+    assert claims == [("1.0", "slot1_1@h"), ("1.1", "slot1_1@g"), ("1.2", "slot1_2@h")]
 
 
 def with_backfill() -> TestPool:

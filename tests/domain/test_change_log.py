@@ -21,19 +21,21 @@ def test_each_reader_sees_all_changes_since_it_looked(steps: list[tuple[str, set
     for name, readers in steps:
         log.append(name)
         log.trim()
-        for mine in missed:
-            mine.append(name)
+        for change in missed:
+            change.append(name)
         for reader in readers:
-            seen = log.since(cursors[reader])
-            assert seen == dict.fromkeys(missed[reader]) or (seen is None and len(missed[reader]) > ShortLog.KEPT // 2)
+            changes = log.since(cursors[reader])
+            assert changes == dict.fromkeys(missed[reader]) or (
+                changes is None and len(missed[reader]) > ShortLog.KEPT // 2
+            )
             cursors[reader], missed[reader] = log.total, []
 
 
-@pytest.mark.parametrize(("cursor", "seen"), [(-1, None), (3, None), (4, "efgh"), (8, "")])
-def test_who_is_too_far_behind_looks_at_everything(cursor: int, seen: str | None) -> None:
+@pytest.mark.parametrize(("cursor", "value"), [(-1, None), (3, None), (4, "efgh"), (8, "")])
+def test_who_is_too_far_behind_looks_at_everything(cursor: int, value: str | None) -> None:
     log = ShortLog()
     for name in "abcdefgh":
         log.append(name)
         log.trim()
-    assert log.since(cursor) == (None if seen is None else dict.fromkeys(seen))
+    assert log.since(cursor) == (None if value is None else dict.fromkeys(value))
     assert log.total == 8

@@ -64,4 +64,4 @@ def test_a_log_in_which_a_jobs_writes_count_twice_or_come_from_nowhere_is_not_va
         ),
     }
     for rule, fault in faults.items():
-        assert {found.rule for found in validate([*log, (log[-1][0] + 1, fault)])} == {rule}
+        assert {violation.rule for violation in validate([*log, (log[-1][0] + 1, fault)])} == {rule}

@@ -45,7 +45,7 @@ def test_a_rank_is_one_however_its_name_is_spelled(name: str) -> None:
 def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(
     slots: str | None, jobs: str, manual: float, htcondor: float, outside: bool
 ) -> None:
-    for dialect, wanted in (("manual", manual), ("htcondor-25", htcondor)):
+    for dialect, expected in (("manual", manual), ("htcondor-25", htcondor)):
         pool = TestPool(dialect=dialect)
         if slots is None:
             pool.machine(static=1, cpus=1, SlotID="1")
@@ -57,7 +57,7 @@ def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(
         else:
             pool.submit(Rank=jobs, Wish="7")
             pool.advance(100)
-        assert [event.rank for event in pool.events() if isinstance(event, ClaimMade)] == [wanted]
+        assert [event.rank for event in pool.events() if isinstance(event, ClaimMade)] == [expected]
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
@@ -77,8 +77,8 @@ def test_a_slot_refuses_an_outside_claim_that_its_rank_values_less(
     wishes = [wish for wish in (first, second, third) if wish is not None]
     assert not claim(wishes[0])
     pool.handle(s.ActivateClaim(pool.id(), "slot1@h", "7.0", {"Owner": '"carol"'}))
-    for wish in wishes[1:-1]:
-        assert not claim(wish)
+    for rank in wishes[1:-1]:
+        assert not claim(rank)
     before = pool.events()
     assert "with a higher RANK" in claim(wishes[-1])
     assert pool.events() == before

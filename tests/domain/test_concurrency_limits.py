@@ -20,102 +20,102 @@ XSW = {"XSW_LIMIT": "2"}
 
 
 def pool(seconds: int = 60, static: int = 4, **settings: str) -> TestPool:
-    found = TestPool(behave=lambda launch: Behaviour(seconds), settings=XSW | settings)
-    found.machine("h", cpus=static, memory=4096, static=static, Network='"NET_A"')
-    return found
+    pool = TestPool(behave=lambda launch: Behaviour(seconds), settings=XSW | settings)
+    pool.machine("h", cpus=static, memory=4096, static=static, Network='"NET_A"')
+    return pool
 
 
-def running(found: TestPool) -> list[str]:
-    return sorted(f"{cluster}.{proc}" for cluster, proc in found.state.by_job)
+def running(pool: TestPool) -> list[str]:
+    return sorted(f"{cluster}.{proc}" for cluster, proc in pool.state.by_job)
 
 
-def configure(found: TestPool, **settings: str) -> None:
-    found.handle(s.ConfigurePool(found.id(), settings))
+def configure(pool: TestPool, **settings: str) -> None:
+    pool.handle(s.ConfigurePool(pool.id(), settings))
 
 
-def ends(found: TestPool) -> list[str]:
-    return [event.cause for event in found.events() if isinstance(event, e.ClaimEnded)]
+def ends(pool: TestPool) -> list[str]:
+    return [event.cause for event in pool.events() if isinstance(event, e.ClaimEnded)]
 
 
 def test_as_many_run_as_there_are_units_and_the_next_when_one_has_ended() -> None:
-    found = pool()
-    found.submit(3, ConcurrencyLimits='"xsw"')
-    assert running(found) == ["1.0", "1.1"]
-    found.advance(61)
-    assert running(found) == ["1.2"]
-    found.advance(61)
-    assert (running(found), found.state.limits_in_use) == ([], {})
+    limited = pool()
+    limited.submit(3, ConcurrencyLimits='"xsw"')
+    assert running(limited) == ["1.0", "1.1"]
+    limited.advance(61)
+    assert running(limited) == ["1.2"]
+    limited.advance(61)
+    assert (running(limited), limited.state.limits_in_use) == ([], {})
 
 
 def test_a_lower_limit_ends_no_job_and_a_higher_one_lets_more_begin() -> None:
-    found = pool(600)
-    found.submit(4, ConcurrencyLimits='"xsw"')
-    configure(found, XSW_LIMIT="1")
-    found.advance(120)
-    assert (running(found), ends(found)) == (["1.0", "1.1"], [])
-    configure(found, XSW_LIMIT="3")
-    found.advance(1)
-    assert running(found) == ["1.0", "1.1", "1.2"]
+    limited = pool(600)
+    limited.submit(4, ConcurrencyLimits='"xsw"')
+    configure(limited, XSW_LIMIT="1")
+    limited.advance(120)
+    assert (running(limited), ends(limited)) == (["1.0", "1.1"], [])
+    configure(limited, XSW_LIMIT="3")
+    limited.advance(1)
+    assert running(limited) == ["1.0", "1.1", "1.2"]
 
 
 def test_what_a_job_holds_is_fixed_at_its_match() -> None:
-    found = pool(600)
-    found.submit(2, ConcurrencyLimits='"xsw"')
-    found.edit("1", ConcurrencyLimits='"other"')
-    found.submit(1, ConcurrencyLimits='"xsw"')
-    found.advance(120)
-    assert running(found) == ["1.0", "1.1"]
-    assert found.state.limits_in_use == {"xsw": 2}
+    limited = pool(600)
+    limited.submit(2, ConcurrencyLimits='"xsw"')
+    limited.edit("1", ConcurrencyLimits='"other"')
+    limited.submit(1, ConcurrencyLimits='"xsw"')
+    limited.advance(120)
+    assert running(limited) == ["1.0", "1.1"]
+    assert limited.state.limits_in_use == {"xsw": 2}
 
 
 def test_a_held_or_evicted_job_gives_back_what_it_holds_with_its_claim() -> None:
-    found = pool(600)
-    found.submit(3, ConcurrencyLimits='"xsw"')
-    found.act("hold", "1.0")
-    found.advance(1)
-    assert running(found) == ["1.1", "1.2"]
-    found.vacate_slot("slot2@h", fast=True)
-    found.advance(1)
-    assert found.state.limits_in_use == {"xsw": 2}
+    limited = pool(600)
+    limited.submit(3, ConcurrencyLimits='"xsw"')
+    limited.act("hold", "1.0")
+    limited.advance(1)
+    assert running(limited) == ["1.1", "1.2"]
+    limited.vacate_slot("slot2@h", fast=True)
+    limited.advance(1)
+    assert limited.state.limits_in_use == {"xsw": 2}
 
 
 def test_a_claim_goes_on_to_jobs_of_the_same_limits_alone() -> None:
-    found = pool(60, static=1)
-    found.submit(1, ConcurrencyLimits='"xsw"')
-    found.submit(1)
-    found.submit(1, ConcurrencyLimits='"y"')
-    found.submit(1, ConcurrencyLimits='strcat("X", "sw")')
-    found.advance(61)
-    assert running(found) == ["4.0"]
-    assert ends(found) == []
-    found.advance(61)
-    assert ends(found) == ["no_more_jobs"]
-    assert running(found) == ["2.0"]
+    limited = pool(60, static=1)
+    limited.submit(1, ConcurrencyLimits='"xsw"')
+    limited.submit(1)
+    limited.submit(1, ConcurrencyLimits='"y"')
+    limited.submit(1, ConcurrencyLimits='strcat("X", "sw")')
+    limited.advance(61)
+    assert running(limited) == ["4.0"]
+    assert ends(limited) == []
+    limited.advance(61)
+    assert ends(limited) == ["no_more_jobs"]
+    assert running(limited) == ["2.0"]
 
 
 def test_a_claim_may_be_configured_to_go_on_to_any_job() -> None:
-    found = pool(60, static=1, CLAIM_RECYCLING_CONSIDER_LIMITS="false")
-    found.submit(1, ConcurrencyLimits='"xsw"')
-    found.submit(1)
-    found.advance(61)
-    assert (running(found), ends(found), found.state.limits_in_use) == (["2.0"], [], {"xsw": 1})
+    limited = pool(60, static=1, CLAIM_RECYCLING_CONSIDER_LIMITS="false")
+    limited.submit(1, ConcurrencyLimits='"xsw"')
+    limited.submit(1)
+    limited.advance(61)
+    assert (running(limited), ends(limited), limited.state.limits_in_use) == (["2.0"], [], {"xsw": 1})
 
 
 def test_jobs_of_the_local_universe_take_nothing() -> None:
-    found = pool(600, XSW_LIMIT="0")
-    found.submit(2, JobUniverse="12", ConcurrencyLimits='"xsw"')
-    found.submit(1, ConcurrencyLimits='"xsw"')
-    assert running(found) == ["1.0", "1.1"]
-    assert found.state.limits_in_use == {}
+    limited = pool(600, XSW_LIMIT="0")
+    limited.submit(2, JobUniverse="12", ConcurrencyLimits='"xsw"')
+    limited.submit(1, ConcurrencyLimits='"xsw"')
+    assert running(limited) == ["1.0", "1.1"]
+    assert limited.state.limits_in_use == {}
 
 
 def test_a_claim_from_outside_of_the_pool_takes_what_its_job_says() -> None:
-    found = pool(600)
+    limited = pool(600)
     ad = {"ConcurrencyLimits": 'strcat("xsw:2 ", TARGET.Network)', "RequestCpus": "1", "RequestMemory": "100"}
-    found.handle(s.RequestClaim(found.id(), "slot1@h", "c1", "eve@there", "ap", "7.0", ad, 0))
-    assert found.state.limits_in_use == {"xsw:2 NET_A": 1}
-    found.submit(1, ConcurrencyLimits='"xsw"')
-    assert running(found) == []
+    limited.handle(s.RequestClaim(limited.id(), "slot1@h", "c1", "eve@there", "ap", "7.0", ad, 0))
+    assert limited.state.limits_in_use == {"xsw:2 NET_A": 1}
+    limited.submit(1, ConcurrencyLimits='"xsw"')
+    assert running(limited) == []
 
 
 def test_a_slot_s_ad_says_what_its_claim_holds() -> None:
@@ -141,7 +141,7 @@ def test_why_a_job_waits_names_the_limit_and_its_holders() -> None:
 
 
 @together(
-    ("limits", "words"),
+    ("limits", "message"),
     [
         ("1abc", "Invalid concurrency limit '1abc'"),
         ("a.b.c", "Invalid concurrency limit 'a.b.c'"),
@@ -152,8 +152,8 @@ def test_why_a_job_waits_names_the_limit_and_its_holders() -> None:
         (":2", "Invalid concurrency limit ':2'"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_at_submission(limits: str, words: str) -> None:
-    with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match=words.replace(".", "[.]")):
+def test_a_name_that_cannot_be_is_refused_at_submission(limits: str, message: str) -> None:
+    with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match=message.replace(".", "[.]")):
         opened.submit({"executable": "/bin/x", "concurrency_limits": limits})
 
 
@@ -197,17 +197,17 @@ def test_a_limit_that_is_no_number_is_refused() -> None:
 
 
 def log_of_limits() -> list[e.Event]:
-    found = pool(60)
-    found.submit(3, ConcurrencyLimits='"xsw"')
-    found.advance(150)
-    return found.events()
+    limited = pool(60)
+    limited.submit(3, ConcurrencyLimits='"xsw"')
+    limited.advance(150)
+    return limited.events()
 
 
 def test_cycles_with_limits_come_out_the_same_when_they_are_taken_again() -> None:
     log = log_of_limits()
-    found = recheck(enumerate(log, 1))
-    assert found.sound
-    assert (found.others, found.differences) == (0, [])
+    rechecked = recheck(enumerate(log, 1))
+    assert rechecked.sound
+    assert (rechecked.others, rechecked.differences) == (0, [])
     assert {event.rules for event in log if isinstance(event, e.CycleHeld)} == {RULES + OF_LIMITS}
     assert examine(enumerate(log, 1)).violations == []
 
@@ -215,11 +215,11 @@ def test_cycles_with_limits_come_out_the_same_when_they_are_taken_again() -> Non
 def test_a_log_in_which_a_limit_was_lower_is_found() -> None:
     text = json.dumps
     log = [
-        e.PoolFounded(one.at, one.cause, one.stimulus, one.name, one.dialect, one.uid_domain, one.version,
-                      one.settings | {"XSW_LIMIT": "1"})
-        if isinstance(one, e.PoolFounded) else one
-        for one in log_of_limits()
+        e.PoolFounded(event.at, event.cause, event.stimulus, event.name, event.dialect, event.uid_domain, event.version,
+                      event.settings | {"XSW_LIMIT": "1"})
+        if isinstance(event, e.PoolFounded) else event
+        for event in log_of_limits()
     ]  # fmt: skip
     assert recheck(enumerate(log, 1)).differing > 0
-    (violation,) = {one.rule for one in examine(enumerate(log, 1)).violations}
+    (violation,) = {violation.rule for violation in examine(enumerate(log, 1)).violations}
     assert violation == "limit", text(violation)

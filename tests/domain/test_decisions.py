@@ -333,7 +333,7 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are
 
 
 @together(
-    ("action", "what", "user", "results"),
+    ("action", "steps", "user", "results"),
     [
         ("hold", ["1.0"], "alice", {"done"}),
         ("hold", ["1.9"], "alice", {"not found"}),
@@ -347,10 +347,10 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are
         ("remove", [], "alice", {"done"}),
     ],
 )
-def test_a_command_answers_what_became_of_each_job(action: str, what: list[str], user: str, results: set[str]) -> None:
+def test_a_command_answers_what_became_of_each_job(action: str, steps: list[str], user: str, results: set[str]) -> None:
     pool = TestPool()
     pool.submit(2)
-    answer = pool.act(action, *what, user=user)
+    answer = pool.act(action, *steps, user=user)
     assert {outcome["result"] for outcome in answer.value} == results
 
 
@@ -372,7 +372,7 @@ def test_a_constraint_selects_jobs_by_their_ads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "words"),
+    ("refused", "message"),
     [
         (lambda pool: pool.edit("1", ClusterId="7"), 'Update of immutable attribute "ClusterId" is not allowed.'),
         (lambda pool: pool.edit("1", Foo="(("), "Foo = (("),
@@ -381,12 +381,12 @@ def test_a_constraint_selects_jobs_by_their_ads() -> None:
         (lambda pool: pool.submit(0), "nothing to submit"),
     ],
 )
-def test_what_is_refused_says_why_and_changes_nothing(refused, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_refused_says_why_and_changes_nothing(refused, message: str) -> None:  # type: ignore[no-untyped-def]
     pool = TestPool()
     pool.machine()
     pool.submit()
     before = len(pool.events())
-    assert words in refused(pool).refusal
+    assert message in refused(pool).refusal
     assert len(pool.events()) == before
 
 
@@ -460,8 +460,8 @@ def test_a_drain_is_cancelled_by_its_own_number_alone() -> None:
     refused = pool.handle(s.CancelDrain(pool.id(), "root", "h", number + 1)).refusal
     assert refused == f"No matching draining request id {number + 1} on h"
     assert pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal == ""
-    again = pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal
-    assert again == f"No matching draining request id {number} on h"
+    refusal = pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal
+    assert refusal == f"No matching draining request id {number} on h"
 
 
 def test_what_was_set_of_a_submitter_is_answered_in_words() -> None:
@@ -470,8 +470,8 @@ def test_what_was_set_of_a_submitter_is_answered_in_words() -> None:
     for value, duration, cancel in ((3.0, 60, False), (0.0, 0, True), (5.0, 0, False)):
         request = s.SetSubmitter(pool.id(), "root", "alice@x", "ceiling", value, duration, cancel=cancel)
         assert pool.handle(request).refusal == ""
-    told = [event.arguments for event in pool.events() if isinstance(event, RequestAnswered)]
-    assert told == ["alice@x ceiling 3 for 60 s", "alice@x ceiling lease ended", "alice@x ceiling 5"]
+    arguments = [event.arguments for event in pool.events() if isinstance(event, RequestAnswered)]
+    assert arguments == ["alice@x ceiling 3 for 60 s", "alice@x ceiling lease ended", "alice@x ceiling 5"]
 
 
 @pytest.mark.parametrize(("how", "patience"), [("soft", 600), ("hard", 30)])
@@ -482,7 +482,7 @@ def test_in_a_log_that_does_not_say_it_the_settings_say_how_long_a_job_may_take_
     pool.submit()
     pool.advance(1)
     pool.act("vacate" if how == "hard" else "hold", "1", fast=how == "hard")
-    events = [replace(one, until=0) if isinstance(one, JobSignalled) else one for one in pool.events()]
+    events = [replace(event, until=0) if isinstance(event, JobSignalled) else event for event in pool.events()]
     state = fold(enumerate(events, 1))
-    (signal,) = [one for one in events if isinstance(one, JobSignalled)]
+    (signal,) = [event for event in events if isinstance(event, JobSignalled)]
     assert (signal.how, next_timer(state)) == (how, signal.at + patience * 1_000_000)

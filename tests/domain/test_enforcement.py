@@ -100,15 +100,15 @@ def fired(pool: TestPool) -> tuple[set[str], set[str]]:
 
 def rows_of_jobs(events: Iterable[Event]) -> set[str]:
     """The rows of the jobs' table that these events took."""
-    found = set()
+    refused = set()
     for event in events:
         if isinstance(event, JobsTransitioned | JobExited) and event.row:
-            found.add(event.row)
+            refused.add(event.row)
         elif isinstance(event, JobActivated):
-            found.add("activate")
+            refused.add("activate")
         elif isinstance(event, ClusterSubmitted):
-            found.add("submit_on_hold" if event.status == "Held" else "submit")
-    return found
+            refused.add("submit_on_hold" if event.status == "Held" else "submit")
+    return refused
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
@@ -199,7 +199,7 @@ def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
 
 def test_a_set_event_is_its_members_fired_one_by_one() -> None:
     """A command over a cluster tells of each job what the same command for each job alone tells."""
-    told = []
+    lives = []
     for one_by_one in (False, True):
         pool = TestPool(behave=lambda launch: Behaviour(900, grace=None))
         pool.machine(cpus=2)
@@ -217,9 +217,9 @@ def test_a_set_event_is_its_members_fired_one_by_one() -> None:
         ]
         machine = job_machine("manual")
         assert all(machine.fire(source, row) == target for _, row, source, target in members)
-        told.append(sorted(members))
-    assert told[0] == told[1]
-    assert len(told[0]) == 5 + 6 + 6 + 4  # of two jobs the processes have not ended yet: these stay in the queue
+        lives.append(sorted(members))
+    assert lives[0] == lives[1]
+    assert len(lives[0]) == 5 + 6 + 6 + 4  # of two jobs the processes have not ended yet: these stay in the queue
 
 
 def test_commands_that_wait_together_share_one_append() -> None:

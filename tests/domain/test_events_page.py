@@ -20,16 +20,16 @@ from .events_page import MODULES, PAGE, classes, documented, page
 
 def kinds(above: type[Event] = Event) -> set[type[Event]]:
     """All kinds of event that are defined anywhere in the package."""
-    found = {above}
+    event_kinds = {above}
     for kind in above.__subclasses__():
-        found |= kinds(kind)
-    return found
+        event_kinds |= kinds(kind)
+    return event_kinds
 
 
 def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
-    made = {kind for name in MODULES for kind in classes(import_module(f"poolbook.domain.events.{name}"))}
-    assert {kind for kind in kinds() if kind.__module__.startswith("poolbook.")} <= made
-    assert {kind.__name__ for kind in made} == {
+    kinds_defined = {kind for name in MODULES for kind in classes(import_module(f"poolbook.domain.events.{name}"))}
+    assert {kind for kind in kinds() if kind.__module__.startswith("poolbook.")} <= kinds_defined
+    assert {kind.__name__ for kind in kinds_defined} == {
         name for name in events.__all__ if inspect.isclass(kind := getattr(events, name)) and fields_of(kind)
     }
 
@@ -37,25 +37,25 @@ def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
 @together("name", MODULES)
 def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str) -> None:
     module = import_module(f"poolbook.domain.events.{name}")
-    said = documented(module)
+    comments = documented(module)
     for kind in classes(module):
         assert kind.__doc__, kind.__name__
-        own = fields_of(kind).keys() & inspect.get_annotations(kind).keys()
-        assert own == {field for field, meaning in said[kind.__name__].items() if meaning}, kind.__name__
+        own_fields = fields_of(kind).keys() & inspect.get_annotations(kind).keys()
+        assert own_fields == {field for field, meaning in comments[kind.__name__].items() if meaning}, kind.__name__
 
 
 def missing(kind: type[Event]) -> list[str]:
     """What a kind of event does not have yet."""
     judged, folded = kind in judged_pool.RULES_OF, kind in evolve.FOLDS_OF[State]
     return [
-        what
-        for what, there in {
+        place
+        for place, is_there in {
             "example (tests/domain/event_examples.py)": kind in {type(event) for event in EXAMPLES},
             "fold (domain/fold/evolve.py)": folded is (kind not in events.IMPORTED),
             "rules (replay/validation/)": judged is (kind not in events.IMPORTED),
             "line (replay/listing/event_lines.py)": kind in listing.KINDS,
         }.items()
-        if not there
+        if not is_there
     ]
 
 

@@ -57,7 +57,9 @@ def test_the_code_of_a_failed_start_says_whether_the_job_waits_or_is_held(
     ad = pool.state.clusters[1].attributes(0)
     assert (pool.status("1.0"), end.outcome, end.row) == (status, "failed", row)
     assert [ad[f"{reason}{part}"] for part in ("", "Code", "SubCode")] == [f'"{FULL}"', str(code), str(number)]
-    assert [one.proc for one in pool.state.activations.values()] == ([] if runs_next is None else [runs_next])
+    assert [activation.proc for activation in pool.state.activations.values()] == (
+        [] if runs_next is None else [runs_next]
+    )
     assert fold(pool.log.read()).clusters[1].attributes(0) == ad
     assert list(validate(pool.log.read())) == []
 
@@ -77,5 +79,5 @@ def test_it_gives_its_claim_up_and_why_says_so() -> None:
     pool = failed(1024)
     (gone,) = [event for event in pool.events() if isinstance(event, ClaimEnded)]
     assert gone.cause == "execution_failed"
-    said = " ".join(line.full for line in why_job(list(pool.log.read()), 1, 0).lines)
-    assert f"it could not be started; it waits again: {FULL} (code 1024, ScratchDirError: its scratch" in said
+    explanation = " ".join(line.full for line in why_job(list(pool.log.read()), 1, 0).lines)
+    assert f"it could not be started; it waits again: {FULL} (code 1024, ScratchDirError: its scratch" in explanation

@@ -85,8 +85,8 @@ def as_plain(state: State) -> dict[str, object]:
         for cluster in state.clusters.values()
     }
     names = ("position", "settings", "machines", "slots", "next_cluster", "unused_cluster_ids", "usage", "activations")
-    given = ("matches", "reserved", "claim_ready", "earmarks")
-    return {name: copy.deepcopy(getattr(state, name)) for name in (*names, *given)} | {"clusters": clusters}
+    tables = ("matches", "reserved", "claim_ready", "earmarks")
+    return {name: copy.deepcopy(getattr(state, name)) for name in (*names, *tables)} | {"clusters": clusters}
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -116,8 +116,8 @@ class PoolMachine(RuleBasedStateMachine):
             behave=lambda launch: kinds[(launch.cluster + launch.proc) % (2 if launch.proc % 3 else len(kinds))],
             settings={"MachineMaxVacateTime": "6", "CLAIM_WORKLIFE": "60"},
         )
-        for name, *words in LIVES[: lived - 1] if lived else LIVES:
-            getattr(self, name)(*words)
+        for name, *arguments in LIVES[: lived - 1] if lived else LIVES:
+            getattr(self, name)(*arguments)
 
     def asked(self, ask) -> None:  # type: ignore[no-untyped-def]
         failing = self.log.failing
@@ -161,9 +161,9 @@ class PoolMachine(RuleBasedStateMachine):
     def run_now(self, job: tuple[int, int], victims: list[tuple[int, int]], user: str) -> None:
         self.asked(lambda: self.pool.handle(s.RunNow(self.pool.id(), user, job, tuple(victims))))
 
-    @rule(what=JOBS, amount=st.integers(-3, 3), add=st.booleans())
-    def prio(self, what: str, amount: int, add: bool) -> None:
-        self.asked(lambda: self.pool.edit(what, user="root", add=add, JobPrio=str(amount)))
+    @rule(action=JOBS, amount=st.integers(-3, 3), add=st.booleans())
+    def prio(self, action: str, amount: int, add: bool) -> None:
+        self.asked(lambda: self.pool.edit(action, user="root", add=add, JobPrio=str(amount)))
 
     @rule(data=st.data(), fast=st.booleans())
     def vacate_slot(self, data: st.DataObject, fast: bool) -> None:
@@ -198,7 +198,7 @@ class PoolMachine(RuleBasedStateMachine):
     def no_end_of_a_job_is_forgotten(self) -> None:
         """What is alive in the log is alive in the world, or its end is still to be written down."""
         engine, world = self.pool.engine, self.pool.world
-        to_come = {one.key for one in [*engine.unlogged, *world._started]}  # type: ignore[attr-defined]
+        to_come = {effect.key for effect in [*engine.unlogged, *world._started]}  # type: ignore[attr-defined]
         assert set(self.pool.state.activations) <= set(world._runs) | to_come
 
     @invariant()
@@ -209,9 +209,9 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_kept_for_a_job_is_there_and_nobody_elses(self) -> None:
         state = self.pool.state
-        kept = [(slot, claim) for earmark in state.earmarks.values() for slot, claim in earmark.claims.items()]
-        assert len({slot for slot, _ in kept}) == len(kept)
-        for name, claim in kept:
+        kept_claims = [(slot, claim) for earmark in state.earmarks.values() for slot, claim in earmark.claims.items()]
+        assert len({slot for slot, _ in kept_claims}) == len(kept_claims)
+        for name, claim in kept_claims:
             held = state.slots[name].claim
             assert held is not None and held.id == claim
 
@@ -278,16 +278,16 @@ def test_what_a_life_changes_is_what_is_named_so() -> None:
     from .pools import JOB
 
     for dialect in ("manual", "htcondor-25"):
-        seen: set[str] = set()
+        changed_names: set[str] = set()
         pool = everything(dialect)
         state = State()
         for position, event in pool.log.read():
             state = fold([(position, event)], state)
             for cluster in state.clusters.values():
                 for proc in cluster.procs():
-                    seen |= {name.lower() for name in cluster.changes(proc)}
-        assert seen - {name.lower() for name in JOB} <= LIVED
-        assert len(seen) > 25
+                    changed_names |= {name.lower() for name in cluster.changes(proc)}
+        assert changed_names - {name.lower() for name in JOB} <= LIVED
+        assert len(changed_names) > 25
 
 
 class Witness(VirtualWorld):
@@ -329,5 +329,5 @@ def test_nothing_is_done_in_the_world_of_what_could_not_be_appended() -> None:
     tried(pool.submit, "start")
     tried(lambda: pool.act("hold", "1.0"), "signal")
     pool.submit()
-    (key,) = [one.key for one in pool.state.activations.values() if one.cluster == 2]
+    (key,) = [activation.key for activation in pool.state.activations.values() if activation.cluster == 2]
     tried(lambda: pool.handle(s.ActivationEnded("end", key, world.clock, code=0)), "acknowledge")

@@ -86,7 +86,7 @@ HOLD = "via condor_hold (by user alice)"
 
 
 @together(
-    ("act", "behaviour", "ad", "said"),
+    ("act", "behaviour", "ad", "expected"),
     [
         (
             held, Behaviour(900), {},
@@ -170,22 +170,22 @@ HOLD = "via condor_hold (by user alice)"
     ],
 )  # fmt: skip
 def test_an_ad_says_what_that_of_a_real_pool_says(
-    act: Callable[[TestPool], None], behaviour: Behaviour, ad: dict[str, str], said: dict[str, str]
+    act: Callable[[TestPool], None], behaviour: Behaviour, ad: dict[str, str], expected: dict[str, str]
 ) -> None:
     pool = pool_of(behaviour, **ad)
     act(pool)
-    found = ad_of(pool)
-    assert {name: unquoted(found.get(name, "")) for name in said} == said
+    job_ad = ad_of(pool)
+    assert {name: unquoted(job_ad.get(name, "")) for name in expected} == expected
 
 
 def test_the_next_run_forgets_why_the_last_was_vacated() -> None:
     pool = pool_of(Behaviour(900))
     held_and_released(pool)
     pool.advance(5)
-    found = ad_of(pool)
-    assert found["JobStatus"] == "2"
-    assert "VacateReason" not in found and "VacateReasonCode" not in found
-    assert found["NumVacatesByReason"] == "[ UserRequest = 1 ]"
+    job_ad = ad_of(pool)
+    assert job_ad["JobStatus"] == "2"
+    assert "VacateReason" not in job_ad and "VacateReasonCode" not in job_ad
+    assert job_ad["NumVacatesByReason"] == "[ UserRequest = 1 ]"
 
 
 FILLED = {
@@ -206,9 +206,9 @@ def test_a_slot_fills_in_what_the_ad_asks_for() -> None:
     pool.machine(static=1, cpus=1, memory=128)
     pool.submit(1, **FILLED)
     pool.advance(2)
-    found = ad_of(pool)
-    assert {name: found[name] for name in FILLED} == FILLED
-    assert {name: text for name, text in found.items() if name.startswith("MATCH_")} == {
+    job_ad = ad_of(pool)
+    assert {name: job_ad[name] for name in FILLED} == FILLED
+    assert {name: text for name, text in job_ad.items() if name.startswith("MATCH_")} == {
         "MATCH_Cpus": "1",
         "MATCH_Memory": "128",
         "MATCH_Nope": '"dflt"',
@@ -216,7 +216,7 @@ def test_a_slot_fills_in_what_the_ad_asks_for() -> None:
         "MATCH_EXP_Args": '"256 2"',
         "MATCH_EXP_Environment": '"M=1 $$"',
     }
-    assert [launched[0][name] for name in FILLED] == [found[f"MATCH_EXP_{name}"] for name in FILLED]
+    assert [launched[0][name] for name in FILLED] == [job_ad[f"MATCH_EXP_{name}"] for name in FILLED]
 
 
 def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() -> None:
@@ -225,10 +225,10 @@ def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() ->
     pool.submit(30, Args='"$$(NoSuchAttr)"')
     pool.submit(1)
     pool.advance(2)
-    found = ad_of(pool)
-    assert unquoted(found["HoldReason"]) == "Cannot expand $$ expression (NoSuchAttr)."
-    assert (found["HoldReasonCode"], found["NumHoldsByReason"]) == ("0", "[ Unspecified = 1 ]")
-    assert found["NumSystemHolds"] == "1"
+    job_ad = ad_of(pool)
+    assert unquoted(job_ad["HoldReason"]) == "Cannot expand $$ expression (NoSuchAttr)."
+    assert (job_ad["HoldReasonCode"], job_ad["NumHoldsByReason"]) == ("0", "[ Unspecified = 1 ]")
+    assert job_ad["NumSystemHolds"] == "1"
     assert {pool.status(f"1.{proc}") for proc in range(30)} == {"Held"}
     assert [event.cluster for event in pool.events() if isinstance(event, JobActivated)] == [2]
 

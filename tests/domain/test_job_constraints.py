@@ -96,8 +96,8 @@ def queue(
 def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
     state = State()
     evolve(state, e.PoolFounded(*WHY, "test", "htcondor-25", "example.org", "0", settings({})))
-    for number, (count, own) in enumerate(clusters, 1):
-        columns = {name: [texts[proc % len(texts)] for proc in range(count)] for name, texts in own.items()}
+    for number, (count, members) in enumerate(clusters, 1):
+        columns = {name: [texts[proc % len(texts)] for proc in range(count)] for name, texts in members.items()}
         ad = {name: text for name, text in AD.items() if name not in columns}
         evolve(state, e.ClusterSubmitted(*WHY, number, "alice@example.org", ad, count, pack(columns), "Idle"))
     return state
@@ -105,17 +105,17 @@ def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
 
 def happened(state: State, steps: list[tuple[str, int, tuple[int, int], str, str]]) -> Iterator[e.Event]:
     """One event after the other, each as soon as it has happened."""
-    for what, number, (first, many), name, text in steps:
+    for kind, number, (first, many), name, text in steps:
         cluster = state.clusters.get(number)
         if cluster is None:
             continue
         procs = tuple((proc, proc) for proc in range(first, min(first + many, cluster.count)) if proc in cluster)
         event: e.Event = e.JobsEdited(*WHY, number, procs, {name: text})
-        if what != "edit":
-            target = "Held" if what == "hold" else ""
-            told = {"HoldReason": '"later"'} if target else {}
+        if kind != "edit":
+            target = "Held" if kind == "hold" else ""
+            changes = {"HoldReason": '"later"'} if target else {}
             source = cluster.status_of(procs[0][0]) if procs else ""
-            event = e.JobsTransitioned(*WHY, number, procs, what, source, target or "Left", told)
+            event = e.JobsTransitioned(*WHY, number, procs, kind, source, target or "Left", changes)
         if procs:
             evolve(state, event)
             yield event
@@ -140,10 +140,10 @@ def test_by_columns_a_constraint_means_what_it_means_job_by_job(
     state, context = queue(clusters, steps), Context(now=NOW, seed=NOW)
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     for text in CONSTRAINTS:
-        found = select_matching(parse(text), jobs, context)
-        alone = one_by_one(text, jobs, context)
-        assert found == alone or (found is None and "eval(" in text), text
-        assert constraints.select_matching(parse(text), jobs, context) == alone, text
+        matching = select_matching(parse(text), jobs, context)
+        one_by_one_result = one_by_one(text, jobs, context)
+        assert matching == one_by_one_result or (matching is None and "eval(" in text), text
+        assert constraints.select_matching(parse(text), jobs, context) == one_by_one_result, text
 
 
 @given(CLUSTERS, STEPS, st.sampled_from(CONSTRAINTS), st.lists(st.integers(0, 6), max_size=8))
@@ -165,9 +165,9 @@ def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_ha
             for _ in range(turn):
                 next(asking, None)
             event = next(events, None)
-            found = None if event is None else job_procs(event)
-            if found is not None:
-                ahead.forget(*found)
+            procs = None if event is None else job_procs(event)
+            if procs is not None:
+                ahead.forget(*procs)
         for _ in asking:
             pass
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
@@ -198,22 +198,22 @@ def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
 def test_a_command_over_many_jobs_selects_the_same(constraint: str) -> None:
     state = queue([(MANY, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
     draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
-    found = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
+    matching = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
-    alone = one_by_one(constraint, jobs, draft.context)
-    assert found == {cluster.id: procs for (cluster, _), procs in zip(jobs, alone, strict=True) if procs}
+    one_by_one_result = one_by_one(constraint, jobs, draft.context)
+    assert matching == {cluster.id: procs for (cluster, _), procs in zip(jobs, one_by_one_result, strict=True) if procs}
 
 
 def test_what_jobs_share_is_looked_up_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    state, asked = queue([(20_000, {})], []), 0
+    state, queries = queue([(20_000, {})], []), 0
 
     def counted(cluster: Cluster, proc: int, changes=Cluster.changes) -> object:  # type: ignore[no-untyped-def]
-        nonlocal asked
-        asked += 1
+        nonlocal queries
+        queries += 1
         return changes(cluster, proc)
 
     monkeypatch.setattr(Cluster, "changes", counted)
     draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
-    (found,) = selected(draft, Selection(constraint="ProcId % 2 == 0 && RequestMemory == 1024 && Wish > 0"))
-    assert found[1] == list(range(0, 20_000, 2))
-    assert asked < 10
+    (matching,) = selected(draft, Selection(constraint="ProcId % 2 == 0 && RequestMemory == 1024 && Wish > 0"))
+    assert matching[1] == list(range(0, 20_000, 2))
+    assert queries < 10

@@ -90,10 +90,10 @@ def test_at_its_own_end_a_jobs_policy_decides_where_it_goes(ad: dict[str, str], 
     end = ends(pool)[0]
     assert (end.outcome, end.row) == ("exited", row)
     changes = end.changes
-    said = unquoted(changes.get("HoldReason") or changes.get("RequeueReason", ""))
+    reason = unquoted(changes.get("HoldReason") or changes.get("RequeueReason", ""))
     if row == "hold":
-        said += f" ({changes['HoldReasonCode']}, {changes['HoldReasonSubCode']})"
-    assert said == why
+        reason += f" ({changes['HoldReasonCode']}, {changes['HoldReasonSubCode']})"
+    assert reason == why
     assert examine(pool.log.read()).violations == []
 
 
@@ -117,14 +117,14 @@ def test_a_job_that_is_requeued_is_counted_as_the_recorded_run_counts_it() -> No
     """Trace 13: after a requeue the ad has its end and NumJobCompletions, and nothing was vacated or committed."""
     pool = ran(Behaviour(10), 10, OnExitRemove="false")
     cluster = pool.state.clusters[1]
-    found = cluster.attributes(0)
-    assert {name: found.get(name) for name in ("ExitCode", "ExitBySignal", "ExitStatus", "NumJobCompletions")} == {
+    attributes = cluster.attributes(0)
+    assert {name: attributes.get(name) for name in ("ExitCode", "ExitBySignal", "ExitStatus", "NumJobCompletions")} == {
         "ExitCode": "0", "ExitBySignal": "false", "ExitStatus": "0", "NumJobCompletions": "1",
     }  # fmt: skip
     assert not {"CommittedTime", "NumVacates", "LastVacateTime", "CompletionDate"} & {
-        n for n, t in found.items() if t != "0"
+        n for n, t in attributes.items() if t != "0"
     }
-    assert found["RequeueReason"] == "\"The job attribute OnExitRemove expression 'false' evaluated to FALSE\""
+    assert attributes["RequeueReason"] == "\"The job attribute OnExitRemove expression 'false' evaluated to FALSE\""
 
 
 def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
@@ -138,7 +138,7 @@ def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ad", "words"),
+    ("ad", "message"),
     [
         (
             {"OnExitRemove": "ExitCode == 0"},
@@ -156,7 +156,7 @@ def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
         ),
     ],
 )
-def test_why_tells_what_the_policy_decided(ad: dict[str, str], words: str) -> None:
+def test_why_tells_what_the_policy_decided(ad: dict[str, str], message: str) -> None:
     pool = ran(Behaviour(1, code=3), 1, **ad)
-    said = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
-    assert any(text.endswith(words) for text in said), said
+    sentences = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
+    assert any(text.endswith(message) for text in sentences), sentences

@@ -142,8 +142,8 @@ CASES: list[tuple[int, str, dict[str, str]]] = [
 
 @together("number, text, found", CASES)
 def test_what_an_entry_says_is_what_stands_there(number: int, text: str, found: dict[str, str]) -> None:
-    wanted = {name: value for name, value in found.items() if value} | {"words": text.split("\n")[0]}
-    assert facts(number, text) == wanted
+    expected = {name: value for name, value in found.items() if value} | {"words": text.split("\n")[0]}
+    assert facts(number, text) == expected
 
 
 def test_every_type_that_has_a_shape_stands_in_the_table_and_among_the_cases() -> None:
@@ -164,9 +164,9 @@ LINES = st.lists(
 
 @given(st.sampled_from(sorted(ENTRIES)) | st.integers(0, 999), LINES)
 def test_no_text_is_wrong(number: int, text: str) -> None:
-    found = facts(number, text)
-    assert found["words"] == text.split("\n")[0].rstrip(" \t")
-    assert all(isinstance(value, str) for value in found.values())
+    found_facts = facts(number, text)
+    assert found_facts["words"] == text.split("\n")[0].rstrip(" \t")
+    assert all(isinstance(value, str) for value in found_facts.values())
 
 
 @together("number", sorted(ENTRIES))

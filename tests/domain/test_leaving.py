@@ -183,8 +183,8 @@ def test_no_other_stimulus_sees_a_job_that_is_about_to_leave() -> None:
 def test_why_says_what_keeps_a_job_in_the_queue() -> None:
     pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
     pool.advance(5)
-    found = [line.full for line in why_job(list(pool.log.read()), 1, 0).lines]
-    assert "It stays in the queue while its LeaveJobInQueue is true: JobStatus == 4." in found
+    sentences = [line.full for line in why_job(list(pool.log.read()), 1, 0).lines]
+    assert "It stays in the queue while its LeaveJobInQueue is true: JobStatus == 4." in sentences
     pool.act("remove", "1.0")
     assert not any("stays in the queue" in text for text in why_job(list(pool.log.read()), 1, 0).texts)
 
@@ -192,7 +192,7 @@ def test_why_says_what_keeps_a_job_in_the_queue() -> None:
 def test_the_state_is_the_log_folded_while_jobs_stay() -> None:
     pool = pool_of(3, LeaveJobInQueue="ProcId == 1")
     pool.advance(5)
-    again = fold(pool.log.read())
-    assert again.clusters[1].attributes(1) == pool.state.clusters[1].attributes(1)
-    assert [proc in again.clusters[1] for proc in range(3)] == [False, True, False]
+    refolded = fold(pool.log.read())
+    assert refolded.clusters[1].attributes(1) == pool.state.clusters[1].attributes(1)
+    assert [proc in refolded.clusters[1] for proc in range(3)] == [False, True, False]
     assert sum(isinstance(event, JobExited) for event in pool.events()) == 3

@@ -45,17 +45,17 @@ POLICY = {"PREEMPTION_REQUIREMENTS": "RemoteUserPrio > SubmitterUserPrio", "PRIO
 
 def units(text: str) -> dict[str, Fraction]:
     """What a text takes, of these alone that stand above."""
-    found: Counter[str] = Counter()
+    matched_jobs: Counter[str] = Counter()
     for word in text.lower().replace(",", " ").split():
         name, _, number = word.partition(":")
-        found[name] += Fraction(number or 1)  # type: ignore[assignment]
-    return dict(found)  # type: ignore[arg-type]
+        matched_jobs[name] += Fraction(number or 1)  # type: ignore[assignment]
+    return dict(matched_jobs)  # type: ignore[arg-type]
 
 
 def most(configured: dict[str, str], name: str) -> Fraction | None:
     of_set = name.rpartition(".")[0].upper()
     names = (f"{name.upper()}_LIMIT", f"CONCURRENCY_LIMIT_DEFAULT_{of_set}", "CONCURRENCY_LIMIT_DEFAULT")
-    return next((Fraction(configured[one]) for one in names if configured.get(one)), None)
+    return next((Fraction(configured[limit]) for limit in names if configured.get(limit)), None)
 
 
 class Books:
@@ -77,8 +77,8 @@ class Books:
             case e.PoolConfigured():
                 self.configured |= event.settings
             case e.CycleHeld():
-                for one in event.matches:
-                    self.match(one)
+                for match in event.matches:
+                    self.match(match)
             case e.ClaimQueued():
                 self.give(event.slot, "waiting")
                 self.claimed(event)
@@ -102,12 +102,12 @@ class Books:
         for kind in kinds:
             self.held.pop((slot, kind), None)
 
-    def match(self, one: e.Match) -> None:
-        for name, taken in units(one.limits).items():
-            there = most(self.configured, name)
-            assert there is None or self.used(name) + taken <= there, f"{one} exceeds {name}"
-        self.held[one.job, "match"] = one.limits
-        self.matched[one.slot] = one.job
+    def match(self, match: e.Match) -> None:
+        for name, units_taken in units(match.limits).items():
+            most_units = most(self.configured, name)
+            assert most_units is None or self.used(name) + units_taken <= most_units, f"{match} exceeds {name}"
+        self.held[match.job, "match"] = match.limits
+        self.matched[match.slot] = match.job
 
     def claimed(self, claim: e.ClaimMade | e.ClaimQueued) -> None:
         """A match is claimed: of the job that the claim names, or that the slot was matched with."""
@@ -154,9 +154,9 @@ class LimitedPool(RuleBasedStateMachine):
         who = f"{user}@example.org"
         self.asked(lambda: self.pool.handle(s.SetSubmitter(self.pool.id(), "root", who, "priority", value)))
 
-    @rule(what=st.sampled_from(["1", "2.0", "alice", "bob"]), limits=st.sampled_from(LIMITS))
-    def edit(self, what: str, limits: str) -> None:
-        self.asked(lambda: self.pool.edit(what, user="root", ConcurrencyLimits=limits))
+    @rule(action=st.sampled_from(["1", "2.0", "alice", "bob"]), limits=st.sampled_from(LIMITS))
+    def edit(self, action: str, limits: str) -> None:
+        self.asked(lambda: self.pool.edit(action, user="root", ConcurrencyLimits=limits))
 
     @rule(
         action=st.sampled_from(["hold", "release", "remove", "vacate"]),

@@ -24,13 +24,13 @@ def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ..
     cluster = Cluster(7, "alice", {"Own": "1"}, JOBS, Variants(()), "Idle")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clusters, "MANY_RANGES", 1 if columns else JOBS)
-        for number, (procs, what) in enumerate(steps):
+        for number, (procs, change) in enumerate(steps):
             ranges = draft.ranges(procs)
-            if what == "end":
+            if change == "end":
                 cluster.end_all(ranges)
             else:
                 event = JobsEdited(*WHY, 7, ranges, {"Step": str(number)})
-                cluster.edit_all(ranges, event, what or None)
+                cluster.edit_all(ranges, event, change or None)
     present = [*cluster.procs()]
     counts = sorted(count for count in cluster.members if count)
     changed = [cluster.changes(proc) for proc in present]

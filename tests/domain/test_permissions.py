@@ -26,11 +26,11 @@ OF_SLOTS: dict[str, Ask] = {
 
 def pool(**more: str) -> TestPool:
     """A pool in which alice's job runs on the only slot."""
-    found = TestPool(settings=more)
-    found.machine(static=1)
-    found.submit()
-    found.advance(1)
-    return found
+    pool = TestPool(settings=more)
+    pool.machine(static=1)
+    pool.submit()
+    pool.advance(1)
+    return pool
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
@@ -60,10 +60,10 @@ def test_what_runs_on_a_slot_is_its_users_business_and_the_pools_owners(verb: st
 
 
 def test_a_log_says_who_the_pools_owners_are() -> None:
-    found = pool(QUEUE_SUPER_USERS="carol, dave")
-    assert found.handle(s.Drain("first", "carol", "h")).refusal == ""
-    assert "only the pool's owner may do that (carol, dave)" in found.handle(COMMANDS["turn off"]("root")).refusal
-    assert found.act("hold", "1", user="dave").value[0]["result"] == "done"
+    allowed = pool(QUEUE_SUPER_USERS="carol, dave")
+    assert allowed.handle(s.Drain("first", "carol", "h")).refusal == ""
+    assert "only the pool's owner may do that (carol, dave)" in allowed.handle(COMMANDS["turn off"]("root")).refusal
+    assert allowed.act("hold", "1", user="dave").value[0]["result"] == "done"
 
 
 def test_whoever_says_nothing_of_owners_has_the_usual_ones() -> None:

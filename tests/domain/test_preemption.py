@@ -41,8 +41,8 @@ def begun(pool: TestPool) -> list[tuple[str, float]]:
 
 def rows(pool: TestPool, since: int) -> list[str]:
     """The slot's transitions behind a position, up to the next begin of a job."""
-    found = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotTransitioned)]
-    return found[: found.index("11") + 1]
+    rows = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotTransitioned)]
+    return rows[: rows.index("11") + 1]
 
 
 def pair(pool: TestPool) -> str:
@@ -90,10 +90,10 @@ WAYS: list[tuple[str, dict[str, str], Behaviour, float, tuple[str, str], list[st
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
-    ("policy", "alice", "begins", "way", "told"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS]
+    ("policy", "alice", "begins", "way", "sentences"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS]
 )
 def test_the_better_match_takes_over_when_the_job_has_gone(
-    dialect: str, policy: dict[str, str], alice: Behaviour, begins: float, way: tuple[str, str], told: list[str]
+    dialect: str, policy: dict[str, str], alice: Behaviour, begins: float, way: tuple[str, str], sentences: list[str]
 ) -> None:
     pool = contested(dialect, alice, Behaviour(20), **policy)
     before = pool.state.position
@@ -103,7 +103,7 @@ def test_the_better_match_takes_over_when_the_job_has_gone(
     assert begun(pool)[:2] == [("1.0", 0), ("2.0", begins)]
     assert rows(pool, before) == way[DIALECTS.index(dialect)].split()
     signals = [event for event in pool.events() if isinstance(event, e.JobSignalled)]
-    assert [signal.how for signal in signals] == told
+    assert [signal.how for signal in signals] == sentences
     assert pool.state.reserved == {}
     sound(pool)
 
@@ -141,19 +141,19 @@ def test_a_holder_outside_of_the_pool_makes_way_as_well(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("what", ["hold", "remove", "edit"])
-def test_a_job_that_waits_no_longer_lets_the_other_go_on(dialect: str, what: str) -> None:
+@pytest.mark.parametrize("end", ["hold", "remove", "edit"])
+def test_a_job_that_waits_no_longer_lets_the_other_go_on(dialect: str, end: str) -> None:
     pool = contested(dialect, Behaviour(100), **RETIRES)
     give(pool, "2.0")
     pool.advance(3)
     assert pair(pool) == "Claimed/Retiring"
-    answer = pool.edit("2.0", user="bob", JobPrio="5") if what == "edit" else pool.act(what, "2.0", user="bob")
+    answer = pool.edit("2.0", user="bob", JobPrio="5") if end == "edit" else pool.act(end, "2.0", user="bob")
     assert not answer.refusal
     assert pool.state.reserved == {} and withdrawn(pool) == ["better_match_gone"]
     pool.advance(5)
     assert pair(pool) == "Claimed/Busy"
     pool.advance(100)
-    assert begun(pool)[:2] == [("1.0", 0), ("2.1" if what != "edit" else "2.0", 100)]
+    assert begun(pool)[:2] == [("1.0", 0), ("2.1" if end != "edit" else "2.0", 100)]
     assert not any(isinstance(event, e.JobSignalled) for event in pool.events())
     sound(pool)
 
@@ -193,23 +193,23 @@ def test_a_job_that_is_held_in_the_instant_of_its_turn_leaves_the_claim_to_the_n
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
-    ("what", "policy"),
+    ("end", "policy"),
     [
         ("START", {"Start": 'TARGET.Owner =!= "bob"'}),
         ("the drain", {}),
     ],
 )
 def test_a_better_match_that_is_refused_in_the_end_is_promised_nothing(
-    dialect: str, what: str, policy: dict[str, str]
+    dialect: str, end: str, policy: dict[str, str]
 ) -> None:
     pool = contested(dialect, Behaviour(1000, grace=3), **policy)
     give(pool, "2.0")
-    if what == "the drain":
+    if end == "the drain":
         pool.handle(s.Drain(pool.id(), "root", "h", "Quick"))
     pool.advance(5)
     assert withdrawn(pool) == ["better_match_refused"]
     assert pool.state.reserved == {}
-    assert begun(pool)[1:2] == ([("1.0", 15)] if what == "START" else [])
+    assert begun(pool)[1:2] == ([("1.0", 15)] if end == "START" else [])
     sound(pool)
 
 
@@ -312,8 +312,8 @@ class Sought(Point):
         for cluster in self.state.clusters.values():
             for proc in cluster.procs():
                 job = cluster.id, proc
-                taken = job in self.state.by_job or job in self.state.reserved
-                if cluster.status_of(proc) == "Idle" and not taken:
+                has_slot = job in self.state.by_job or job in self.state.reserved
+                if cluster.status_of(proc) == "Idle" and not has_slot:
                     return f"{cluster.id}.{proc}"
         return ""
 
@@ -325,10 +325,10 @@ BETTER: st.SearchStrategy[Deed] = st.builds(
     st.booleans(),
 )
 EDITS: st.SearchStrategy[Deed] = st.builds(
-    lambda what: ("edit", (what,), {"user": "root", "JobPrio": "3"}), st.sampled_from(["1", "2.0", "2"])
+    lambda end: ("edit", (end,), {"user": "root", "JobPrio": "3"}), st.sampled_from(["1", "2.0", "2"])
 )
 HOLDS: st.SearchStrategy[Deed] = st.builds(
-    lambda action, what: ("act", (action, what), {"user": "root"}),
+    lambda action, end: ("act", (action, end), {"user": "root"}),
     st.sampled_from(["hold", "remove", "release"]),
     st.sampled_from(["1.2", "2.0", "2.1", "2"]),
 )
@@ -353,8 +353,8 @@ def what_is_promised_is_kept(
     point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
     point.job("alice", 3, Behaviour(200, grace=4))
     point.job("bob", 3, Behaviour(30))
-    for (apart, better), (later, deed) in story:
-        point.advance(apart)
+    for (seconds, better), (later, deed) in story:
+        point.advance(seconds)
         point.does(better)
         point.advance(0 if point.state.matches else later)
         point.does(deed)

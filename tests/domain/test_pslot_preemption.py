@@ -62,18 +62,18 @@ def test_the_log_bears_being_judged_and_its_cycles_being_taken_again(dialect: st
     assert {pool.status(f"{number}.0") for number in range(1, 6)} == {"ended"}
     verdict = examine(pool.log.read())
     assert [str(violation) for violation in verdict.violations] == []
-    again = recheck(pool.log.read())
-    assert again.sound and again.taken
+    rechecked = recheck(pool.log.read())
+    assert rechecked.sound and rechecked.taken
 
 
 def test_they_stand_there_with_nothing_until_their_jobs_are_gone() -> None:
     pool = contested("htcondor-25")
     pool.advance(0)
     events = pool.events()
-    given = [event for event in events if isinstance(event, SlotAdChanged) and event.cause == "pslot_preemption"]
-    assert [event.slot for event in given] == ["slot1_2@h", "slot1@h", "slot1_1@h", "slot1@h"]
-    assert given[0].changes == {"Cpus": "0", "Memory": "0", "Disk": "0"}
-    assert (given[1].changes["Cpus"], given[3].changes["Cpus"]) == ("1", "2")
+    changes = [event for event in events if isinstance(event, SlotAdChanged) and event.cause == "pslot_preemption"]
+    assert [event.slot for event in changes] == ["slot1_2@h", "slot1@h", "slot1_1@h", "slot1@h"]
+    assert changes[0].changes == {"Cpus": "0", "Memory": "0", "Disk": "0"}
+    assert (changes[1].changes["Cpus"], changes[3].changes["Cpus"]) == ("1", "2")
     moved = [event.target for event in events if isinstance(event, SlotTransitioned) and event.slot == "slot1_2@h"]
     assert "Preempting/Killing" in moved
 
@@ -114,9 +114,9 @@ def test_an_altered_preemption_is_found() -> None:
 def test_why_tells_both_jobs_of_it() -> None:
     pool = contested("htcondor-25")
     pool.advance(1)
-    said = ["\n".join(sentence.text for sentence in why(pool.log, job).life) for job in ("1.0", "5.0")]
-    assert "with slot1@h and gave it the resources of slot1_1@h, where job 1.0 ran" in said[0]
-    assert "with slot1@h, which takes the resources of slot1_2@h, slot1_1@h" in said[1]
+    explanations = ["\n".join(sentence.text for sentence in why(pool.log, job).life) for job in ("1.0", "5.0")]
+    assert "with slot1@h and gave it the resources of slot1_1@h, where job 1.0 ran" in explanations[0]
+    assert "with slot1@h, which takes the resources of slot1_2@h, slot1_1@h" in explanations[1]
 
 
 def test_a_partitionable_slot_tells_of_its_dynamic_ones() -> None:
@@ -125,13 +125,13 @@ def test_a_partitionable_slot_tells_of_its_dynamic_ones() -> None:
     now = pool.world.clock
     published = PublishedSlots(pool.state, Caches(), now, Context(now=now // SECOND))
     ad = published.ad(pool.state.slots["slot1@h"])
-    found = {name: str(ad[name]) for name in ad if name.startswith(("Child", "NumDyn", "Pslot"))}
-    assert found["ChildName"] == '{ "slot1_3@h","slot1_4@h","slot1_5@h" }'
-    assert found["ChildCurrentRank"] == str(parse("{3.0, 2.0, 9.0}"))
-    assert (found["ChildCpus"], found["ChildDSlotId"]) == ("{ 1,1,2 }", "{ 3,4,5 }")
-    assert found["ChildRetirementTimeRemaining"] == "{ 0,0,0 }"
-    assert found["ChildAccountingGroup"] == "{ undefined,undefined,undefined }"
-    assert (found["NumDynamicSlots"], found["PslotRollupInformation"]) == ("3", "true")
+    rolled_up = {name: str(ad[name]) for name in ad if name.startswith(("Child", "NumDyn", "Pslot"))}
+    assert rolled_up["ChildName"] == '{ "slot1_3@h","slot1_4@h","slot1_5@h" }'
+    assert rolled_up["ChildCurrentRank"] == str(parse("{3.0, 2.0, 9.0}"))
+    assert (rolled_up["ChildCpus"], rolled_up["ChildDSlotId"]) == ("{ 1,1,2 }", "{ 3,4,5 }")
+    assert rolled_up["ChildRetirementTimeRemaining"] == "{ 0,0,0 }"
+    assert rolled_up["ChildAccountingGroup"] == "{ undefined,undefined,undefined }"
+    assert (rolled_up["NumDynamicSlots"], rolled_up["PslotRollupInformation"]) == ("3", "true")
 
 
 def lived(seed: int) -> TestPool:
@@ -151,13 +151,13 @@ def lived(seed: int) -> TestPool:
     for name in ("h", "i"):
         pool.machine(name, 4, 4096, 0, Rank=rank, MaxJobRetirementTime=retires)
     for _ in range(12):
-        what = dice.random()
-        if what < 0.7:
+        draw = dice.random()
+        if draw < 0.7:
             asks = {"RequestCpus": str(dice.randint(1, 3)), "Importance": str(dice.randint(0, 4))}
             pool.submit(dice.randint(1, 3), dice.choice(("alice", "bob", "carol")), **asks)
-        elif what < 0.8 and pool.state.clusters:
+        elif draw < 0.8 and pool.state.clusters:
             pool.act(dice.choice(("remove", "hold")), str(dice.choice(list(pool.state.clusters))), user="root")
-        elif what < 0.9:
+        elif draw < 0.9:
             pool.vacate_slot(dice.choice(list(pool.state.slots)), fast=dice.random() < 0.5)
         pool.advance(dice.choice((0, 5, 40)))
     return pool

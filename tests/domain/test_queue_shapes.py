@@ -85,9 +85,9 @@ SHAPES = (
 def calls(run: Callable[[], object]) -> int:
     counted = 0
 
-    def count(frame: FrameType, what: str, argument: object) -> None:
+    def count(frame: FrameType, shape: str, argument: object) -> None:
         nonlocal counted
-        counted += what in ("call", "c_call")
+        counted += shape in ("call", "c_call")
 
     sys.setprofile(count)
     try:

@@ -52,17 +52,17 @@ def repeated(state: State, event: e.Event) -> e.Event:
 
 def apart(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
     """Fold a log; behind each event the pool's state, and those of its roles."""
-    whole = State()
+    whole_state = State()
     roles: dict[type[LogState], LogState] = {AccessPoint: AccessPoint(), ExecutionPoint: ExecutionPoint()}
     roles[Manager] = Manager()
     for position, event in log:
-        told = repeated(whole, event)
-        for state in (*roles.values(), whole):
+        repetition = repeated(whole_state, event)
+        for state in (*roles.values(), whole_state):
             fold = FOLDS_OF[type(state)].get(type(event))
             if fold is not None:
                 state.position, state.at = position, event.at
-                fold(state, told if isinstance(state, Slots) and state is not whole else event)
-        yield whole, roles
+                fold(state, repetition if isinstance(state, Slots) and state is not whole_state else event)
+        yield whole_state, roles
 
 
 def parts(state: LogState, kind: type[LogState]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def plain(value: Any, kind: type[LogState]) -> Any:
     """A field without the jobs' ads, and of machines without their slots: both are compared by themselves. A manager
     does not learn how a starter is told to end, nor of leases."""
     if isinstance(value, dict):
-        return {name: plain(one, kind) for name, one in value.items()}
+        return {name: plain(value, kind) for name, value in value.items()}
     if isinstance(value, Slot):
         held = {name: plain(getattr(value, name), kind) for name in ("claim", "waiting", "activation")}
         return changed(value, **held)
@@ -93,24 +93,24 @@ def plain(value: Any, kind: type[LogState]) -> Any:
 
 
 def each_role_has_its_part(log: Log, every: int) -> None:
-    for number, (whole, roles) in enumerate(apart(log)):
+    for number, (whole_state, roles) in enumerate(apart(log)):
         if number % every and number + 1 < len(log):
             continue
         for kind, state in roles.items():
-            assert parts(state, kind) == parts(whole, kind), (number, kind)
-        assert ads_of(roles[ExecutionPoint]) == ads_of(whole), number
+            assert parts(state, kind) == parts(whole_state, kind), (number, kind)
+        assert ads_of(roles[ExecutionPoint]) == ads_of(whole_state), number
 
 
 def ads_of(state: Any) -> dict[str, e.Ad]:
     """The ads of jobs that run on slots or whose claim waits, as their startd reads them."""
-    found = {}
+    differences = {}
     for name, slot in state.slots.items():
         starter, waiting = slot.activation, slot.waiting
         if starter is not None and starter.cluster:
-            found[name] = state.job_ad((starter.cluster, starter.proc), starter.ad).attributes()
+            differences[name] = state.job_ad((starter.cluster, starter.proc), starter.ad).attributes()
         if waiting is not None and waiting.job and not waiting.holder:
-            found[f"{name} next"] = state.job_ad(JobId.parse(waiting.job), waiting.ad).attributes()
-    return found
+            differences[f"{name} next"] = state.job_ad(JobId.parse(waiting.job), waiting.ad).attributes()
+    return differences
 
 
 @pytest.mark.parametrize("release", POOLS)
@@ -157,9 +157,11 @@ def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:
 def test_what_a_pool_does_by_itself_is_due_for_one_of_its_roles(release: str, tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
-    for whole, roles in apart([*open_log(str(path), create=False, read_only=True).read()]):
+    for whole_state, roles in apart([*open_log(str(path), create=False, read_only=True).read()]):
         point, queue = roles[ExecutionPoint], roles[AccessPoint]
-        deadlines = {kind: deadline(state) for kind, state in ((State, whole), (AccessPoint, queue), (LogState, point))}
+        deadlines = {
+            kind: deadline(state) for kind, state in ((State, whole_state), (AccessPoint, queue), (LogState, point))
+        }
         expected = deadlines.pop(State)
         assert expected == min((at for at in deadlines.values() if at is not None), default=None)
 

@@ -46,21 +46,21 @@ class OneRole:
         return getattr(self._state, name)
 
 
-def _published(state: Any, *rest: Any) -> PublishedSlots:
+def _published(state: Any, *arguments: Any) -> PublishedSlots:
     """The ads that a startd makes for a manager."""
-    return PublishedSlots(state._state if isinstance(state, OneRole) else state, *rest)
+    return PublishedSlots(state._state if isinstance(state, OneRole) else state, *arguments)
 
 
 def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Return the rule, given a draft whose state is that of the rule's role alone; the delivery's own see all."""
     role = ROLES.get(rule.__module__.split(".")[2])
 
-    def decide(draft: Draft[Any], *rest: object) -> Any:
+    def decide(draft: Draft[Any], *arguments: object) -> Any:
         before = draft.state
-        whole = before._state if isinstance(before, OneRole) else before
-        draft.state = whole if role is None else OneRole(whole, role)
+        whole_state = before._state if isinstance(before, OneRole) else before
+        draft.state = whole_state if role is None else OneRole(whole_state, role)
         try:
-            return rule(draft, *(_published if one is PublishedSlots else one for one in rest))
+            return rule(draft, *(_published if argument is PublishedSlots else argument for argument in arguments))
         finally:
             draft.state = before
 
@@ -114,6 +114,6 @@ def test_a_rule_that_reads_another_roles_state_is_found(rule: str, reads: str) -
 
 def test_every_message_has_a_receiver() -> None:
     def kinds(kind: type[Any]) -> set[type[Any]]:
-        return {one for sub in kind.__subclasses__() for one in ({sub} | kinds(sub))}
+        return {kind for sub in kind.__subclasses__() for kind in ({sub} | kinds(sub))}
 
     assert {*delivery._RECEIVED} == kinds(m.Message) | kinds(s.SlotMessage)

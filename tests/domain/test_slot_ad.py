@@ -24,7 +24,7 @@ def test_whatever_is_changed_it_says_what_a_dict_says(
         else:
             ad[name] = plain[name] = text
         assert list(ad.items()) == list(plain.items())
-        assert [ad.get(one, "-") for one in ("Cpus", "Rank")] == [plain.get(one, "-") for one in ("Cpus", "Rank")]
+        assert [ad.get(name, "-") for name in ("Cpus", "Rank")] == [plain.get(name, "-") for name in ("Cpus", "Rank")]
     assert ad == plain == dict(ad) == SlotAd(plain)
     assert (list(ad), len(ad), "Cpus" in ad) == (list(plain), len(plain), "Cpus" in plain)
     assert ad | {"Cpus": "9"} == plain | {"Cpus": "9"}
@@ -41,7 +41,7 @@ def test_what_it_does_not_have_is_an_error_that_names_it() -> None:
 
 
 def test_slots_of_the_same_attributes_keep_their_names_once() -> None:
-    one, other = SlotAd({"Cpus": "1", "Rank": "0"}), SlotAd({"Cpus": "2", "Rank": "0"})
+    first_ad, other = SlotAd({"Cpus": "1", "Rank": "0"}), SlotAd({"Cpus": "2", "Rank": "0"})
     other["Cpus"] = "3"
-    assert one.keys() == other.keys()
-    assert one["Cpus"] == "1"
+    assert first_ad.keys() == other.keys()
+    assert first_ad["Cpus"] == "1"

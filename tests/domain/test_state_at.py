@@ -17,7 +17,9 @@ def test_the_state_at_a_moment_is_that_of_the_events_until_then() -> None:
     moments = sorted({event.at for _, event in events})
     assert len(moments) > 2
     for moment in (*moments, moments[0] + 1, moments[-1] + 1):
-        assert as_plain(state_at(pool.log, moment)) == as_plain(fold(one for one in events if one[1].at <= moment))
+        assert as_plain(state_at(pool.log, moment)) == as_plain(
+            fold(event for event in events if event[1].at <= moment)
+        )
     assert as_plain(state_at(pool.log, moments[-1])) == as_plain(pool.state)
     assert state_at(pool.log, moments[0] - 1).position == 0
 

@@ -157,11 +157,11 @@ class Socket:
         self._shared.pop(id(self._draft), None)
         self._draft = None
 
-    def _write(self, what: str, draft: Draft[Any], kind: str = "", body: Any = None) -> None:
+    def _write(self, message: str, draft: Draft[Any], kind: str = "", body: Any = None) -> None:
         news = draft.events[self._shared.get(id(draft), 0) :]
         self._shared[id(draft)] = len(draft.events)
-        told = [(type(event).__name__, encoded(event)) for event in news if learns(self.other, event)]
-        self._send(Frame(what, draft.stimulus, draft.now, told, kind, encoded(body)))
+        learned = [(type(event).__name__, encoded(event)) for event in news if learns(self.other, event)]
+        self._send(Frame(message, draft.stimulus, draft.now, learned, kind, encoded(body)))
 
     def _send(self, frame: Frame) -> None:
         self._connection.sendall(msgspec.json.encode(frame) + b"\n")
@@ -203,7 +203,9 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
             edited = True
             decide(s.Edit("edit", "alice", s.Selection(jobs=((1, 0),)), {"JobPrio": "-1"}), now)
             ask(s.EvaluatePolicies("edited", ("h",)), now)
-            assert {one.proc for one in state.activations.values() if one.stop} == {0}, "the edit reached the policy"
+            assert {activation.proc for activation in state.activations.values() if activation.stop} == {0}, (
+                "the edit reached the policy"
+            )
             decide(s.Edit("again", "alice", s.Selection(jobs=((1, 0),)), {"JobPrio": "1"}), now)
         now += 30 * SECOND
         for key, run in [*state.activations.items()]:
@@ -214,36 +216,36 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
 @contextmanager
 def apart() -> Iterator[tuple[Socket, Callable[[], list[e.Event]]]]:
     """The access point's side, and what returns the log of the execution point's, which runs in a child."""
-    here, there = socket.socketpair()
+    end, other_end = socket.socketpair()
 
     def point(tell: int) -> None:
-        here.close()
-        side = Socket(ExecutionPoint(), SubmitNode, there)
+        end.close()
+        side = Socket(ExecutionPoint(), SubmitNode, other_end)
         side.serve()
         assert parts(fold_onto(ExecutionPoint(), enumerate(side.log, 1))) == parts(side.state)
         with os.fdopen(tell, "wb") as log:
             log.write(msgspec.json.encode([(type(event).__name__, encoded(event)) for event in side.log]))
 
     with child(point) as other:
-        there.close()
-        side = Socket(SubmitNode(), ExecutionPoint, here)
+        other_end.close()
+        side = Socket(SubmitNode(), ExecutionPoint, end)
 
         def log() -> list[e.Event]:
             side._reader.close()
-            here.close()
+            end.close()
             text = b""
             while more := other.read():
                 text += more
             assert other.wait() == 0
-            told = msgspec.json.decode(text, type=list[tuple[str, msgspec.Raw]])
-            return [decoded(event, KINDS[kind]) for kind, event in told]
+            names_and_fields = msgspec.json.decode(text, type=list[tuple[str, msgspec.Raw]])
+            return [decoded(event, KINDS[kind]) for kind, event in names_and_fields]
 
         yield side, log
 
 
 def parts(state: LogState) -> dict[str, Any]:
-    kept = type(state).__attrs_attrs__
-    return {field.name: getattr(state, field.name) for field in kept if field.eq}
+    fields = type(state).__attrs_attrs__
+    return {field.name: getattr(state, field.name) for field in fields if field.eq}
 
 
 def told(event: e.Event) -> str:
@@ -258,31 +260,31 @@ def told(event: e.Event) -> str:
 def test_ten_jobs_run_where_two_processes_decide() -> None:
     with apart() as (side, log_of_point):
         story(side.state, side.decide, side.ask)
-        theirs = log_of_point()
+        point_log = log_of_point()
     node = side.state
     assert isinstance(node, SubmitNode)
     assert (node.clusters, node.activations, node.claims, node.matches, node.reserved) == ({}, {}, {}, {}, {})
     assert sum(isinstance(event, e.JobExited) for event in side.log) == JOBS + 1
     assert parts(fold_onto(SubmitNode(), enumerate(side.log, 1))) == parts(node)
-    point = fold_onto(ExecutionPoint(), enumerate(theirs, 1))
+    point = fold_onto(ExecutionPoint(), enumerate(point_log, 1))
     assert {slot.state_activity for slot in point.slots.values()} == {"Unclaimed/Idle"}
     assert (point.starters, point.slot_matches, point.stopping) == ({}, {}, {})
     assert not {e.ClusterSubmitted, e.JobActivated} - {type(event) for event in side.log}
-    assert not {e.ClusterSubmitted, e.MailDue, e.PrioritiesUpdated} & {type(event) for event in theirs}
+    assert not {e.ClusterSubmitted, e.MailDue, e.PrioritiesUpdated} & {type(event) for event in point_log}
 
 
 def test_two_processes_decide_what_the_roles_decide_in_one_log() -> None:
-    whole, log, tables = State(), list[e.Event](), Tables()
+    whole_state, log, tables = State(), list[e.Event](), Tables()
 
     def together(stimulus: s.Stimulus, now: int) -> None:
         if stimulus is not FOUND or not log:
-            log.extend(decide(whole, stimulus, now, tables))
+            log.extend(decide(whole_state, stimulus, now, tables))
 
-    story(whole, together, together)
+    story(whole_state, together, together)
     with apart() as (side, log_of_point):
         story(side.state, side.decide, side.ask)
-        theirs = log_of_point()
-    for kind, mine in ((SubmitNode, side.log), (ExecutionPoint, theirs)):
+        point_log = log_of_point()
+    for kind, mine in ((SubmitNode, side.log), (ExecutionPoint, point_log)):
         assert [told(event) for event in mine if learns(kind, event)] == [
             told(event) for event in log if learns(kind, event)
         ]

@@ -1,4 +1,4 @@
-"""Real jobs under a real supervisor, and the patience to wait for what they do."""
+"""Real jobs under a real supervisor, and helpers that wait for what they do."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from poolbook.adapters.machine.execution import Exited, Failed, LaunchRequest, L
 
 from .. import forked
 
-# Nothing here takes that long; it is what a test waits for before it fails.
+# Nothing here takes that long; a test waits this long before it fails.
 PATIENCE_S = 60.0
 
 End: TypeAlias = Exited | Failed | Lost
 
 
 class QuickSupervisor(Supervisor):
-    """A handle whose supervisors are forked from a process that has imported their program, and so start at once."""
+    """A handle whose supervisors are forked from a process that has imported their program, so that they start
+    quickly."""
 
     def _launch(self) -> None:
         with patch("subprocess.run", forked.run_program):
@@ -29,7 +30,7 @@ class QuickSupervisor(Supervisor):
 
 
 class Bench:
-    """A handle on a supervisor, and all that it has reported."""
+    """A handle on a supervisor, and all its reports."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -45,7 +46,9 @@ class Bench:
         if self.folder.exists():
             with QuickSupervisor(self.folder) as last:
                 while running := [
-                    key for key, what in last.recover(list(last.claimed())).items() if isinstance(what, Running)
+                    key
+                    for key, what_became in last.recover(list(last.claimed())).items()
+                    if isinstance(what_became, Running)
                 ]:
                     for key in running:
                         last.signal(key, "hard")
@@ -69,29 +72,29 @@ class Bench:
         return [report for report in self.reports if isinstance(report, kind) and report.key == key]
 
     def until(self, holds: Callable[[], Any]) -> Any:
-        """What ``holds`` gives as soon as that is true; reports are taken in meanwhile."""
+        """Return the result of ``holds`` as soon as it is true; receive reports meanwhile."""
         deadline = time.monotonic() + PATIENCE_S
-        while not (found := holds()):
+        while not (holds_lock := holds()):
             assert time.monotonic() < deadline, f"waited in vain; reported was {self.reports}"
             self.reports += self.supervisor.poll(0.01)
-        return found
+        return holds_lock
 
     def end(self, key: str) -> Any:
-        """How the activation ended."""
+        """Return how the activation ended."""
         return self.until(lambda: self.of(key, Exited) + self.of(key, Failed) + self.of(key, Lost))[0]
 
     def file(self, name: str) -> str:
-        """What a job wrote, once there is a whole line of it."""
+        """Return what a job wrote, when there is a complete line."""
         path = self.home / name
         self.until(lambda: path.exists() and path.read_text().endswith("\n"))
         return path.read_text()
 
     def pid(self) -> int:
-        """The supervisor's."""
+        """Return the supervisor's pid."""
         return int((self.folder / "lock").read_text())
 
     def alive(self) -> bool:
-        """Whether there is a supervisor."""
+        """Return True if there is a supervisor."""
         return (self.folder / "lock").exists() and bool((self.folder / "lock").read_text()) and state(self.pid()) != ""
 
     def kill_supervisor(self) -> None:
@@ -101,7 +104,7 @@ class Bench:
 
 
 def state(pid: int) -> str:
-    """The letter of /proc/PID/stat; empty where there is no such process."""
+    """Return the state letter in /proc/PID/stat; empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

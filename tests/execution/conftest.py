@@ -1,4 +1,4 @@
-"""A supervisor for each test, in a folder of its own, and ended with it."""
+"""A supervisor for each test, in a separate directory, which ends with the test."""
 
 from collections.abc import Iterator
 from pathlib import Path

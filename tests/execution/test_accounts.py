@@ -1,7 +1,6 @@
-"""Golden: which account a job runs as where root serves the pool, by the machine's settings and the job. What
-/usr/bin/id printed in the jobs of a real pool of root's under the same settings is in the table; where ours differs on
-purpose, the case says so.
-"""
+"""Golden: the account in which a job runs if root serves the pool, by the machine's settings and the job. The table has
+what /usr/bin/id printed in the jobs of root's HTCondor pool under the same settings; a case says if Poolbook differs on
+purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from poolbook.domain.config import ConfigError, read
 from .. import forked
 from ..together import together
 
-OWNER, SLOTS, OTHER = "games", "mail", "news"  # users that each Debian has
+OWNER, SLOTS, OTHER = "games", "mail", "news"  # users that every Debian system has
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="settings of other accounts are taken by root alone")
 pytestmark = needs_root
@@ -25,7 +24,7 @@ NOT = "STARTER_ALLOW_RUNAS_OWNER = false\n"
 DOMAIN = "UID_DOMAIN = here.example\n"
 OURS = {"User": f'"{OWNER}@here.example"', "Owner": f'"{OWNER}"'}
 
-# What is set, what the job says, its slot, and the account.
+# The settings, the job's attributes, its slot, and the account.
 TABLE: list[tuple[str, dict[str, str], str, str]] = [
     ("", {}, "slot1@m", OWNER),
     ("", {"RunAsOwner": "false"}, "slot1@m", "nobody"),
@@ -33,7 +32,7 @@ TABLE: list[tuple[str, dict[str, str], str, str]] = [
     (NOT, {}, "slot1@m", "nobody"),
     (NOT, {"RunAsOwner": "true"}, "slot1@m", "nobody"),
     (NOT, {"JobUniverse": "12"}, "slot1@m", OWNER),
-    # Slot users: of the slot by its whole name, else of all slots, and never root.
+    # Slot users: of the slot by its complete name, else of all slots, and never root.
     (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1@m", SLOTS),
     (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1_1@m", "nobody"),
     (f"{NOT}SLOT1_1_USER = {SLOTS}", {}, "slot1_1@m", SLOTS),
@@ -50,7 +49,7 @@ TABLE: list[tuple[str, dict[str, str], str, str]] = [
     (f'STARTER_ALLOW_RUNAS_OWNER = TARGET.Owner == "{OTHER}"', {}, "slot1@m", "nobody"),
     ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {}, "slot1@m", "nobody"),
     ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {"RunAsOwner": "true"}, "slot1@m", OWNER),
-    # Domains: the pool's must be the machine's, and believed.
+    # Domains: the pool's must be the machine's, and trusted.
     ("UID_DOMAIN = other.example", {}, "slot1@m", "nobody"),
     ("UID_DOMAIN = HERE.example", {}, "slot1@m", OWNER),
     ("TRUST_LOCAL_UID_DOMAIN = false", {}, "slot1@m", "nobody"),
@@ -63,21 +62,21 @@ def accounts(text: str) -> JobAccountSettings:
 
 
 @together("settings", TABLE)
-def test_the_settings_and_the_job_decide_as_whom_it_runs(settings: tuple[str, dict[str, str], str, str]) -> None:
+def test_the_settings_and_the_job_decide_the_account(settings: tuple[str, dict[str, str], str, str]) -> None:
     text, job, slot, name = settings
     user = pwd.getpwnam(name)
-    found = accounts(text).account_of({**OURS, **job}, slot, OWNER)
-    assert (found.name, found.uid, found.gid, found.home) == (name, user.pw_uid, user.pw_gid, user.pw_dir)
-    assert user.pw_gid in found.groups
+    account = accounts(text).account_of({**OURS, **job}, slot, OWNER)
+    assert (account.name, account.uid, account.gid, account.home) == (name, user.pw_uid, user.pw_gid, user.pw_dir)
+    assert user.pw_gid in account.groups
 
 
 def test_the_name_of_the_slot_can_be_the_account() -> None:
-    """The manual says so. The real pool gave nobody: its startd does not tell the starter the slot's name."""
+    """The manual says so. HTCondor gave nobody: its startd does not pass the slot's name to the starter."""
     assert accounts(f"{NOT}NOBODY_SLOT_USER = $(STARTER_SLOT_NAME)").slot_user("slot1_2@m") == "slot1_2"
     assert accounts(f"{NOT}NOBODY_SLOT_USER = c$(starter_slot_name)$(X)\nX = x").slot_user("slot7@m") == "cslot7x"
 
 
-# Who has no account, or root's: a job of theirs does not run.
+# Owners without an account, or with root's: their jobs do not run.
 REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ("", "root", {}, "has root's rights"),
     ("", "no-such-user", {}, "there is no user no-such-user"),
@@ -90,17 +89,18 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
 
 @together("case", REFUSED)
 def test_a_job_without_an_account_does_not_run(case: tuple[str, str, dict[str, str], str]) -> None:
-    text, owner, job, words = case
-    with pytest.raises(NoAccount, match=words):
+    text, owner, job, message = case
+    with pytest.raises(NoAccount, match=message):
         accounts(text).account_of({**OURS, "User": f'"{owner}@here.example"', **job}, "slot1@m", owner)
 
 
 def test_an_owner_without_an_account_runs_under_its_number_if_domains_are_soft() -> None:
-    found = accounts("SOFT_UID_DOMAIN = true").account_of({"User": '"4711@here.example"'}, "slot1@m", "4711")
-    assert (found.uid, found.gid, found.groups) == (4711, pwd.getpwnam("nobody").pw_gid, ())
+    account = accounts("SOFT_UID_DOMAIN = true").account_of({"User": '"4711@here.example"'}, "slot1@m", "4711")
+    assert (account.uid, account.gid, account.groups) == (4711, pwd.getpwnam("nobody").pw_gid, ())
 
 
-# A pattern, an account, and whether all its processes are a job's. The starter puts ^ before a pattern and $ behind it.
+# A pattern, an account, and whether all its processes belong to a job. The starter puts ^ before a pattern and $ after
+# it.
 DEDICATED = [
     (f"DEDICATED_EXECUTE_ACCOUNT_REGEXP = {OWNER}", True),
     ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = gam", False),
@@ -113,22 +113,22 @@ DEDICATED = [
 
 
 @together("case", DEDICATED)
-def test_accounts_are_dedicated_by_their_whole_names(case: tuple[str, bool]) -> None:
+def test_dedicated_accounts_match_by_their_whole_names(case: tuple[str, bool]) -> None:
     text, dedicated = case
     assert accounts(text).account_of(OURS, "slot1@m", OWNER).dedicated is dedicated
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(ConfigError, match="DEDICATED_EXECUTE_ACCOUNT_REGEXP = \\[: "):
         accounts("DEDICATED_EXECUTE_ACCOUNT_REGEXP = [")
 
 
-def test_a_job_takes_another_of_its_groups_only() -> None:
-    found = account_named(OWNER)
-    assert group_of(found, OWNER).gid == found.gid
+def test_a_job_can_only_select_one_of_its_own_groups() -> None:
+    account = account_named(OWNER)
+    assert group_of(account, OWNER).gid == account.gid
     for group in ("root", "shadow", "no-such-group"):
         with pytest.raises(NoAccount, match=f"{OWNER} is not in the group {group}"):
-            group_of(found, group)
+            group_of(account, group)
 
 
 @pytest.mark.parametrize("setting", ["SLOT1_USER", "NOBODY_SLOT_USER", "SLOT1_2_USER"])

@@ -1,4 +1,4 @@
-"""Golden: a job's condor_chirp reaches the files of its initial directory and its ad, with the cookie, and nothing
+"""Golden: a job's condor_chirp can access the files of its initial directory and its ad, with the cookie, and nothing
 else."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AD = 'Owner = "alice"\nRequestCpus = 1\n'
 
 
 class Client:
-    """A connection, with the cookie said."""
+    """A connection that has sent the cookie."""
 
     def __init__(self, config: Path) -> None:
         host, port, self.cookie = config.read_text().split()
@@ -57,7 +57,8 @@ class Client:
 
 @pytest.fixture
 def job(bench: Bench) -> Iterator[Client]:
-    """A job at work, whose initial directory has a file ``a``, a link ``out`` that leads out, and one that does not."""
+    """Start a job whose initial directory has a file ``a``, a link ``out`` that leads outside, and one that does
+    not."""
     iwd = bench.home / "iwd"
     (iwd / "folder").mkdir(parents=True)
     (iwd / "a").write_text("alpha beta\n")
@@ -138,7 +139,7 @@ OUTSIDE = (
 )
 
 
-def test_nothing_outside_of_the_initial_directory_is_reached(bench: Bench, job: Client) -> None:
+def test_nothing_outside_of_the_initial_directory_is_accessible(bench: Bench, job: Client) -> None:
     assert job.say(f"cookie {job.cookie}") == 0
     assert {request: job.say(request) for request in OUTSIDE} == dict.fromkeys(OUTSIDE, -2)
     assert (bench.home / "secret").read_text() == (bench.home / "iwd2/secret").read_text() == "secret\n"
@@ -161,33 +162,35 @@ WRITES = (
 )
 
 
-def test_what_a_job_writes_is_reported_once_as_it_does_so_and_all_of_it_with_its_end(bench: Bench, job: Client) -> None:
+def test_each_write_of_a_job_is_reported_once_immediately_and_all_of_them_with_its_end(
+    bench: Bench, job: Client
+) -> None:
     assert job.say(f"cookie {job.cookie}") == 0
     assert [(line, job.say(line)) for line, _ in WRITES] == list(WRITES)
     assert job.fetched("get_job_attr STEP") == b"8"
     assert job.fetched("get_job_attr_delayed chirpshare") == b"0.5"
-    said = [
+    expected = [
         Write(1, "set", "Step", "7"), Write(2, "set", "Text", '"half done"'), Write(3, "delayed", "ChirpShare", "0.5"),
         Write(4, "set", "step", "8"), Write(5, "note", "", "half of it"),
     ]  # fmt: skip
 
-    def told() -> list[Write]:
+    def reported_writes() -> list[Write]:
         return [write for report in bench.of("1", Chirped) for write in report.writes]
 
-    bench.until(lambda: len(told()) == len(said))
-    assert told() == said
+    bench.until(lambda: len(reported_writes()) == len(expected))
+    assert reported_writes() == expected
     (running,) = bench.supervisor.recover(["1"]).values()
     assert isinstance(running, Running)
-    assert running.writes == tuple(said[1:])
+    assert running.writes == tuple(expected[1:])
     assert job.say("set_job_attr Step 9") == 0
     bench.supervisor.signal("1", "hard")
-    assert bench.end("1").writes == (*said[1:3], said[4], Write(6, "set", "Step", "9"))
+    assert bench.end("1").writes == (*expected[1:3], expected[4], Write(6, "set", "Step", "9"))
 
 
 NOTHING_ALLOWED = ("set_job_attr A 1", "set_job_attr_delayed ChirpA 1", "get_job_attr_delayed Owner", "ulog x")
 
 
-def test_a_job_that_may_write_nothing_still_reads_its_ad(bench: Bench) -> None:
+def test_a_job_without_write_access_can_still_read_its_ad(bench: Bench) -> None:
     bench.sh("1", "sleep 100", chirp=Chirp(), job_ad=AD)
     bench.until(lambda: bench.of("1", Started))
     with closing(Client(bench.folder / "execute/dir_1/scratch/.chirp.config")) as client:
@@ -202,13 +205,13 @@ def test_without_the_cookie_nothing_is_answered_and_the_server_ends_with_its_job
     wrong = [job.cookie[:1], job.cookie[:-1], f"{job.cookie}0", job.cookie.upper(), f"{job.cookie} more", ""]
     others = [Client(bench.folder / "execute/dir_1/scratch/.chirp.config") for _ in wrong]
     with ThreadPoolExecutor(len(wrong)) as threads:  # each answer takes a second
-        said = threads.map(lambda other, cookie: other.say(f"cookie {cookie}"), others, wrong)
-        assert list(said) == [-1] * len(wrong)
+        answers = threads.map(lambda other, cookie: other.say(f"cookie {cookie}"), others, wrong)
+        assert list(answers) == [-1] * len(wrong)
     for other in others:
         other.close()
     supervisor = bench.pid()
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
-    assert len(children) == 3  # the job's process, what answers it, and what has moved its files
+    assert len(children) == 3  # the job's process, its chirp server, and its mover
     bench.supervisor.signal("1", "hard")
     bench.end("1")
     wait(lambda: sum(runs(int(child)) for child in children) == 1)

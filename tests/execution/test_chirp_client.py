@@ -1,5 +1,5 @@
-"""Golden: condor_chirp, called by a job at work, prints and ends as the real one did in such a job; its server is the
-job's own."""
+"""Golden: condor_chirp, called by a running job, prints and exits as HTCondor's did in such a job; it uses the job's
+own server."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Call = Callable[..., tuple[str, str, int]]
 def call(
     bench: Bench, job: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> Call:
-    """What the tool prints within the job, and its exit code."""
+    """Return the tool's output and exit code within the job."""
     monkeypatch.setenv("_CONDOR_CHIRP_CONFIG", str(bench.folder / "execute/dir_1/scratch/.chirp.config"))
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
+    local = tmp_path / "here"
+    local.mkdir()
+    monkeypatch.chdir(local)
     (bench.home / "iwd/there.txt").write_text("there it is\n")
-    (here / "here.txt").write_text("local\n")
+    (local / "here.txt").write_text("local\n")
 
-    def called(*words: str) -> tuple[str, str, int]:
+    def called(*arguments: str) -> tuple[str, str, int]:
         capfd.readouterr()
-        code = main(["condor_chirp", *words])
+        code = main(["condor_chirp", *arguments])
         out, err = capfd.readouterr()
         return out, err, code
 
@@ -43,21 +43,21 @@ def call(
 
 
 def recorded() -> list[tuple[list[str], tuple[str, str, int]]]:
-    """The calls of a job in a real pool, in their order, and what each printed."""
-    found = re.findall(r"^\$ condor_chirp(.*)\n((?s:.*?))^--- rc=(\d+) ---\n", DATA.read_text(), re.MULTILINE)
+    """Return the calls of a job in an HTCondor pool, in their order, and what each printed."""
+    transcripts = re.findall(r"^\$ condor_chirp(.*)\n((?s:.*?))^--- rc=(\d+) ---\n", DATA.read_text(), re.MULTILINE)
     calls = []
-    for words, printed, code in found:
+    for arguments, printed, code in transcripts:
         out, _, err = printed.partition("--- stderr ---\n")
-        calls.append((words.split(), (out, err, int(code))))
+        calls.append((arguments.split(), (out, err, int(code))))
     return calls
 
 
-def test_a_jobs_calls_are_answered_as_in_a_real_pool(call: Call) -> None:
-    for words, real in recorded():
-        assert call(*words) == real, words
+def test_a_jobs_calls_are_answered_as_in_htcondor(call: Call) -> None:
+    for arguments, real in recorded():
+        assert call(*arguments) == real, arguments
 
 
-def test_files_are_put_in_several_ways(call: Call, bench: Bench) -> None:
+def test_files_are_put_in_several_modes(call: Call, bench: Bench) -> None:
     iwd = bench.home / "iwd"
     assert call("put", "-perm", "600", "here.txt", "put.txt") == ("", "", 0)
     assert call("put", "-mode", "wa", "here.txt", "put.txt") == ("", "", 0)
@@ -67,8 +67,8 @@ def test_files_are_put_in_several_ways(call: Call, bench: Bench) -> None:
     assert "size: 12\n" in call("stat", "put.txt")[0]
     assert "f_bsize: " in call("statfs", ".")[0]
     assert [
-        call(*words)[2]
-        for words in (("truncate", "put.txt", "3"), ("chmod", "put.txt", "644"), ("utime", "put.txt", "1", "2"))
+        call(*arguments)[2]
+        for arguments in (("truncate", "put.txt", "3"), ("chmod", "put.txt", "644"), ("utime", "put.txt", "1", "2"))
     ] == [0, 0, 0]
     assert ((iwd / "put.txt").read_text(), (iwd / "put.txt").stat().st_mtime) == ("loc", 2)
     assert call("fetch", "put.txt", "-") == ("loc", "", 0)
@@ -76,7 +76,7 @@ def test_files_are_put_in_several_ways(call: Call, bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "code"),
+    ("arguments", "transcript", "code"),
     [
         (["-h"], usage_of("chirp"), 255),
         (["write", "a", "b"], "condor_chirp write is not supported: ", 255),
@@ -87,9 +87,9 @@ def test_files_are_put_in_several_ways(call: Call, bench: Bench) -> None:
         (["stat", "../secret"], "\tError: 13 (Permission denied)\n", 255),
     ],
 )
-def test_failures_are_reported(words: list[str], told: str, code: int, call: Call) -> None:
-    out, err, ended = call(*words)
-    assert (told in out + err, ended) == (True, code), out + err
+def test_failures_are_reported(arguments: list[str], transcript: str, code: int, call: Call) -> None:
+    out, err, ended = call(*arguments)
+    assert (transcript in out + err, ended) == (True, code), out + err
 
 
 def test_without_a_server_the_file_that_names_it_is_missing(

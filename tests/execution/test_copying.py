@@ -1,4 +1,4 @@
-"""Property: the bytes of a file arrive as they are, whichever calls bring them over."""
+"""Property: the bytes of a file arrive unchanged, whichever system calls copy them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from poolbook.adapters.machine.execution.supervisor.copying import carry
 
 
 @given(size=st.integers(0, 5000) | st.integers(1 << 16, (1 << 16) + 3))
-def test_on_one_machine_the_same_bytes_arrive(size: int) -> None:
+def test_a_copy_on_one_machine_has_the_same_bytes(size: int) -> None:
     data = os.urandom(size)
     with TemporaryDirectory() as folder:
         source, target = Path(folder, "source"), Path(folder, "target")

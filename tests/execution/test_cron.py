@@ -1,4 +1,5 @@
-"""Golden: the owner's own sensors (STARTD_CRON): which programs run when, what of their output becomes attributes."""
+"""Golden: the owner's own sensors (STARTD_CRON): which programs run when, and which of their output becomes
+attributes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def jobs(text: str) -> list[CronJob]:
 
 
 @together(
-    ("said", "job"),
+    ("text", "job"),
     [
         ("PERIOD = 5", CronJob("A", ("/bin/a",), "Periodic", 5)),
         ("PERIOD = 5s", CronJob("A", ("/bin/a",), "Periodic", 5)),
@@ -45,13 +46,13 @@ def jobs(text: str) -> list[CronJob]:
         ),
     ],
 )
-def test_a_job_is_what_its_settings_say(said: str, job: CronJob) -> None:
-    settings = "\n".join(f"STARTD_CRON_A_{line}" for line in ["EXECUTABLE = /bin/a", *said.split("\n")])
+def test_a_job_follows_its_settings(text: str, job: CronJob) -> None:
+    settings = "\n".join(f"STARTD_CRON_A_{line}" for line in ["EXECUTABLE = /bin/a", *text.split("\n")])
     assert jobs(f"STARTD_CRON_JOBLIST = A, A\n{settings}\n") == [job]
 
 
 @together(
-    ("said", "complaint"),
+    ("text", "complaint"),
     [
         ("PERIOD = 1", "EXECUTABLE: the job has no executable"),
         ("EXECUTABLE = /bin/a", "PERIOD: '' is not a valid period"),
@@ -62,14 +63,14 @@ def test_a_job_is_what_its_settings_say(said: str, job: CronJob) -> None:
         ("EXECUTABLE = /bin/a\nPERIOD = 1\nKILL = perhaps", "KILL: perhaps is neither true nor false"),
     ],
 )
-def test_a_job_that_cannot_be_run_as_it_says_is_refused(said: str, complaint: str) -> None:
-    settings = "\n".join(f"STARTD_CRON_A_{line}" for line in said.split("\n"))
+def test_a_job_with_invalid_settings_is_refused(text: str, complaint: str) -> None:
+    settings = "\n".join(f"STARTD_CRON_A_{line}" for line in text.split("\n"))
     with pytest.raises(ConfigError, match=f"STARTD_CRON_A_{complaint}"):
         jobs(f"STARTD_CRON_JOBLIST = A\n{settings}\n")
 
 
-class Sensed:
-    """A world under a configuration with one job, a shell script."""
+class CronWorld:
+    """A world whose configuration has one job, a shell script."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.told = folder, list[str]()
@@ -94,13 +95,13 @@ class Sensed:
 
 
 @pytest.fixture
-def sensed(tmp_path: Path) -> Iterator[Sensed]:
-    found = Sensed(tmp_path)
-    yield found
-    found.world.close()
+def sensed(tmp_path: Path) -> Iterator[CronWorld]:
+    sensors = CronWorld(tmp_path)
+    yield sensors
+    sensors.world.close()
 
 
-def test_a_record_is_whole_or_not_there_and_takes_the_place_of_the_last(sensed: Sensed) -> None:
+def test_a_record_appears_completely_and_replaces_the_last_one(sensed: CronWorld) -> None:
     script = (
         'printf "X = 1\\nY = \\"a b\\"\\n"; while [ ! -e go ]; do sleep 0.05; done; echo "- update:true"; echo "X = 2"'
     )
@@ -111,7 +112,7 @@ def test_a_record_is_whole_or_not_there_and_takes_the_place_of_the_last(sensed: 
     sensed.wait_for(lambda: sensed.read() == {"MyX": "2"})
 
 
-def test_expressions_stay_expressions_and_an_invalid_line_is_ignored_with_one_warning(sensed: Sensed) -> None:
+def test_expressions_stay_expressions_and_an_invalid_line_is_ignored_with_one_warning(sensed: CronWorld) -> None:
     sensed.run('echo "X = SlotID + 1"; echo "this is nothing"; printf "Last = true"', "PERIOD = 1")
     sensed.wait_for(lambda: (sensed.folder / "sensor.sh").exists() and bool(sensed.read()))
     assert sensed.read() == {"X": "SlotID + 1", "Last": "true"}
@@ -119,14 +120,14 @@ def test_expressions_stay_expressions_and_an_invalid_line_is_ignored_with_one_wa
     assert [text.partition("'")[0] for text in sensed.told] == ["STARTD_CRON_A printed an invalid line "]
 
 
-def test_a_record_for_single_slots_is_ignored_with_a_warning(sensed: Sensed) -> None:
+def test_a_record_for_single_slots_is_ignored_with_a_warning(sensed: CronWorld) -> None:
     sensed.run('echo "X = 1"; echo "SlotId = 2"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.told))
     assert sensed.read() == {}
     assert "for single slots" in sensed.told[0]
 
 
-def test_an_unsupported_ability_is_ignored_with_a_warning(sensed: Sensed) -> None:
+def test_an_unsupported_setting_is_ignored_with_a_warning(sensed: CronWorld) -> None:
     sensed.run('echo "HasVM = true"; echo "X = 1"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.read()))
     assert sensed.read() == {"X": "1"}
@@ -142,7 +143,7 @@ def test_an_unsupported_ability_is_ignored_with_a_warning(sensed: Sensed) -> Non
     ],
     ids=["lines", "one line without an end", "one line"],
 )
-def test_a_program_that_floods_is_ended_and_nothing_of_its_record_counts(sensed: Sensed, flood: str) -> None:
+def test_a_program_with_endless_output_is_ended_and_its_record_ignored(sensed: CronWorld, flood: str) -> None:
     sensed.run(f"echo $$ > pid; echo 'Y = 1'; echo -; {flood}", "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.told))
     pid = (sensed.folder / "pid").read_text().strip()
@@ -151,30 +152,30 @@ def test_a_program_that_floods_is_ended_and_nothing_of_its_record_counts(sensed:
     assert ["more than 1048576 characters" in text for text in sensed.told] == [True]
 
 
-def test_what_a_program_leaves_running_is_not_heard_for_ever(sensed: Sensed) -> None:
+def test_processes_that_a_program_leaves_behind_are_not_read_indefinitely(sensed: CronWorld) -> None:
     sensed.run("echo 'Y = 1'; echo -; yes 'X = 1' & exit", "PERIOD = 1")
     sensed.wait_for(lambda: sensed.read().get("Y") == "1")
     sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
 
 
-def test_only_the_first_invalid_line_is_reported_and_shortened(sensed: Sensed) -> None:
+def test_only_the_first_invalid_line_is_reported_and_shortened(sensed: CronWorld) -> None:
     sensed.run("i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done; echo 'Y = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: bool(sensed.read()))
-    (said,) = sensed.told
-    assert said.startswith("STARTD_CRON_A printed an invalid line '0'")
+    (readings,) = sensed.told
+    assert readings.startswith("STARTD_CRON_A printed an invalid line '0'")
     sensed.run("head -c 300000 /dev/zero | tr '\\0' '('; echo; echo 'Z = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: "Z" in sensed.read())
     assert [len(text) < 250 and "\n" not in text for text in sensed.told] == [True, True]
 
 
-def test_a_program_that_cannot_be_run_is_reported_and_the_pool_continues(sensed: Sensed) -> None:
+def test_a_program_that_cannot_be_run_is_reported_and_the_pool_continues(sensed: CronWorld) -> None:
     sensed.run("true", "PERIOD = 1")
     (sensed.folder / "sensor.sh").unlink()
     sensed.wait_for(lambda: bool(sensed.told))
     assert "cannot be run" in sensed.told[0]
 
 
-def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed: Sensed) -> None:
+def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed: CronWorld) -> None:
     script = 'echo $$ >> pids; echo "X = 1"; echo -; sleep 60'
 
     def pids() -> list[str]:
@@ -196,11 +197,11 @@ def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed:
     sensed.world = LocalWorld(sensed.folder / "more")
 
 
-def test_the_pool_begins_when_its_sensors_have_spoken(sensed: Sensed) -> None:
+def test_the_pool_starts_when_its_sensors_have_reported(sensed: CronWorld) -> None:
     sensed.run('sleep 0.3; echo "X = 1"', "PERIOD = 1")
     sensed.world.warm_up()
     assert sensed.read() == {"X": "1"}
 
 
-def test_a_machine_without_a_configuration_is_not_asked(sensed: Sensed) -> None:
+def test_a_machine_without_a_configuration_has_no_sensor_jobs(sensed: CronWorld) -> None:
     assert sensed.world.sense("here").last_input is None

@@ -1,4 +1,4 @@
-"""Golden: how jobs end, and that all which a job ever forked ends, stops and goes on with it."""
+"""Golden: how jobs end, and that all processes that a job ever forked end, stop and continue with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNTIL_LEFT = "\nwhile ! [ -s left ]; do sleep 0.005; done"
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_job_leaves_behind_dies_before_its_end_is_reported(bench: Bench, way: str) -> None:
+def test_processes_that_a_job_leaves_behind_die_before_its_end_is_reported(bench: Bench, way: str) -> None:
     bench.sh("1", WAYS[way] + UNTIL_LEFT + "; exit 4", run_in_iwd=True)
     end = bench.end("1")
     assert not runs(int(bench.file("left")))
@@ -62,7 +62,7 @@ def test_what_a_job_leaves_behind_dies_before_its_end_is_reported(bench: Bench, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_hard_kill_reaches_it_too(bench: Bench, way: str) -> None:
+def test_a_hard_kill_reaches_them_too(bench: Bench, way: str) -> None:
     bench.sh("1", WAYS[way] + UNTIL_LEFT + "; echo ready > ready; sleep 1000", run_in_iwd=True)
     bench.file("ready")
     bench.supervisor.signal("1", "hard")
@@ -71,7 +71,7 @@ def test_a_hard_kill_reaches_it_too(bench: Bench, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "stopped"])
-def test_suspending_stops_it_too_and_continuing_resumes_it(bench: Bench, way: str) -> None:
+def test_suspending_stops_them_too_and_continuing_resumes_them(bench: Bench, way: str) -> None:
     bench.sh("1", WAYS[way] + UNTIL_LEFT + "; echo $$ > main; exec sleep 1000", run_in_iwd=True)
     pids = [int(bench.file("main")), int(bench.file("left"))]
     bench.supervisor.signal("1", "suspend")
@@ -80,7 +80,7 @@ def test_suspending_stops_it_too_and_continuing_resumes_it(bench: Bench, way: st
     wait(lambda: [state(pid) for pid in pids] == ["S", "S"])
 
 
-def test_a_daemon_that_hides_from_its_job_and_could_be_anothers_dies_with_the_last_of_them(bench: Bench) -> None:
+def test_a_daemon_that_may_belong_to_either_of_two_jobs_dies_with_the_last_of_them(bench: Bench) -> None:
     bench.sh("other", "while ! [ -e stop ]; do sleep 0.01; done", run_in_iwd=True)
     hidden = f"(env -i prlimit --rttime=unlimited setsid {SLEEPER} &)"
     bench.sh("1", hidden + UNTIL_LEFT, run_in_iwd=True)
@@ -92,16 +92,16 @@ def test_a_daemon_that_hides_from_its_job_and_could_be_anothers_dies_with_the_la
     assert not runs(daemon)
 
 
-def test_one_jobs_end_leaves_another_jobs_daemon_alone(bench: Bench) -> None:
+def test_the_end_of_one_job_leaves_another_jobs_daemon_alone(bench: Bench) -> None:
     daemon = WAYS["as a daemon with an empty environment"]
     bench.sh("other", daemon + UNTIL_LEFT + "; while ! [ -e stop ]; do sleep 0.01; done", run_in_iwd=True)
-    left = int(bench.file("left"))
+    remaining = int(bench.file("left"))
     bench.start("1", "/bin/true")
     assert bench.end("1").code == 0
-    assert runs(left)
+    assert runs(remaining)
     bench.supervisor.signal("other", "hard")
     assert bench.end("other").signal == signal.SIGKILL
-    assert not runs(left)
+    assert not runs(remaining)
 
 
 OWN = {"soft": int(signal.SIGUSR1), "hold": int(signal.SIGUSR2), "remove": int(signal.SIGINT)}
@@ -117,7 +117,7 @@ OWN = {"soft": int(signal.SIGUSR1), "hold": int(signal.SIGUSR2), "remove": int(s
         ("hold", {}, "trap 'exit 7' TERM; echo > ready; sleep 1000 & wait", 7, None),
     ],
 )
-def test_a_soft_kill_is_the_jobs_own_signal_for_its_occasion(
+def test_a_soft_kill_is_the_jobs_own_signal_for_hold_removal_or_vacate(
     bench: Bench, how: How, fields: dict[str, Any], script: str, code: int | None, number: int | None
 ) -> None:
     bench.sh("1", script, run_in_iwd=True, **fields)
@@ -127,7 +127,7 @@ def test_a_soft_kill_is_the_jobs_own_signal_for_its_occasion(
     assert (end.code, end.signal) == (code, number)
 
 
-def test_a_soft_kill_reaches_the_jobs_own_process_alone(bench: Bench) -> None:
+def test_a_soft_kill_reaches_only_the_jobs_own_process(bench: Bench) -> None:
     child = "sh -c 'trap \"echo told > told\" TERM; echo > ready; while :; do sleep 0.01; done'"
     bench.sh("1", f"trap 'sleep 0.1; exit 7' TERM; {child} & wait", run_in_iwd=True)
     bench.file("ready")
@@ -136,7 +136,7 @@ def test_a_soft_kill_reaches_the_jobs_own_process_alone(bench: Bench) -> None:
     assert not (bench.home / "told").exists()
 
 
-def test_a_suspended_job_is_continued_to_take_its_soft_kill(bench: Bench) -> None:
+def test_a_suspended_job_is_continued_to_receive_its_soft_kill(bench: Bench) -> None:
     bench.sh("1", "echo $$ > ready; exec sleep 1000", run_in_iwd=True)
     pid = int(bench.file("ready"))
     bench.supervisor.signal("1", "suspend")
@@ -153,7 +153,9 @@ def test_a_job_gets_one_soft_kill_however_often_the_pool_requests_it(bench: Benc
     bench.supervisor.signal("1", "soft")
     bench.file("told")
     bench.supervisor.signal("1", "soft")
-    bench.supervisor.signal("1", "suspend")  # what comes behind it has been done, so it has been read
+    bench.supervisor.signal(
+        "1", "suspend"
+    )  # everything that was sent before is done then, so the soft kill was received
     wait(lambda: state(pid) == "T")
     bench.supervisor.signal("1", "soft")
     os.kill(pid, signal.SIGUSR1)
@@ -196,7 +198,7 @@ def test_an_unknown_signal_is_rejected(bench: Bench) -> None:
         bench.supervisor.signal("1", "gently")  # type: ignore[arg-type]
 
 
-# About 0.3 s of work, for a process that can be told from one that did nothing.
+# About 0.3 s of work, to distinguish such a process from one that did nothing.
 WORK = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 
 
@@ -205,20 +207,20 @@ WORK = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
     [WORK, f"sh -c '{WORK}'", f"(setsid sh -c '{WORK}; echo > done' &); while ! [ -e done ]; do sleep 0.01; done"],
     ids=["its own", "a child's", "a daemon's"],
 )
-def test_cpu_time_is_that_of_all_its_processes(bench: Bench, script: str) -> None:
+def test_cpu_time_includes_all_processes(bench: Bench, script: str) -> None:
     bench.sh("1", script, run_in_iwd=True)
     bench.start("idle", "/bin/sleep", "0.1")
     assert bench.end("1").user_us > 30_000 + bench.end("idle").user_us
 
 
-def test_peak_memory_is_that_of_its_largest_moment(bench: Bench) -> None:
+def test_peak_memory_is_the_largest_ever_used(bench: Bench) -> None:
     bench.sh("1", "head -c 100000000 /dev/zero | tail -n 1 | wc -c > size", run_in_iwd=True)
     end = bench.end("1")
     assert isinstance(end, Exited)
     assert 100_000_000 // 1024 < end.peak_kb < 200_000_000 // 1024
 
 
-def test_usage_is_reported_while_it_runs(bench: Bench) -> None:
+def test_usage_is_reported_while_the_job_runs(bench: Bench) -> None:
     bench.sh("1", f"{WORK}; head -c 3000000 /dev/zero > file; sleep 1000")
     usage = bench.until(lambda: [use for use in bench.of("1", Usage) if use.disk_kb > 2900])[0]
     assert usage.user_us > 30_000

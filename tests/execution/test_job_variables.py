@@ -1,5 +1,5 @@
-"""golden: the variables that a machine's configuration adds to its jobs', by the things that a slot has; the values of
-GPUs are those of a real pool's starter."""
+"""golden: the variables that a machine's configuration adds to its jobs' environment, by the slot's devices. The values
+for GPUs are those of HTCondor's starter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KITS = {"MachineResources": '"Cpus Memory Disk Swap Kits"', "Kits": "1", "Assign
 OF_KITS = "ENVIRONMENT_FOR_AssignedKits = KIT=/kit(.)/<$1>/, KITS\nENVIRONMENT_VALUE_FOR_UnAssignedKits = none\n"
 
 
-# The configuration, the slot's ad, and what its jobs get.
+# The configuration, the slot's ad, and the variables of its jobs.
 @together(
     "text, slot, expected",
     [
@@ -76,8 +76,8 @@ OF_KITS = "ENVIRONMENT_FOR_AssignedKits = KIT=/kit(.)/<$1>/, KITS\nENVIRONMENT_V
 def test_a_jobs_environment_names_its_assigned_devices(
     text: str, slot: dict[str, str], expected: dict[str, str]
 ) -> None:
-    found = JobVariables.configured(read(text)).of(slot)
-    assert found == {"_CHIRP_DELAYED_UPDATE_PREFIX": "Chirp*", **expected}
+    variables = JobVariables.configured(read(text)).of(slot)
+    assert variables == {"_CHIRP_DELAYED_UPDATE_PREFIX": "Chirp*", **expected}
 
 
 # ENVIRONMENT_FOR_Assigned<name>, the ids, and the variables.
@@ -107,9 +107,9 @@ def test_ids_become_variables_by_patterns(text: str, ids: str, expected: dict[st
         ("!PB_ONE", "PB_TWO"),
     ],
 )
-def test_jobs_inherit_the_pools_variables_as_far_as_the_configuration_says(text: str, expected: str) -> None:
+def test_jobs_inherit_the_pools_variables_as_configured(text: str, expected: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"PB_ONE": "1", "PB_TWO": "2", "pb_lines": "a\nb"}.items():
             patch.setenv(name, value)
-        found = JobVariables.configured(read(f"JOB_INHERITS_STARTER_ENVIRONMENT = {text}\n")).inherits
-    assert sorted(name for name in found if name.lower().startswith("pb_")) == sorted(expected.split())
+        inherited = JobVariables.configured(read(f"JOB_INHERITS_STARTER_ENVIRONMENT = {text}\n")).inherits
+    assert sorted(name for name in inherited if name.lower().startswith("pb_")) == sorted(expected.split())

@@ -1,4 +1,4 @@
-"""Golden: a job that takes more than its limits allow is killed, and the limit is named."""
+"""Golden: a job that exceeds its limits is killed, and the limit is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILLS_SCRATCH = "head -c 5000000 /dev/zero > file; sleep 1000"
 FILLS_OUTPUT = "head -c 5000000 /dev/zero; sleep 1000"
 
 
-# What a job does, the limits, the one that is broken, HoldReasonCode and HoldReasonSubCode.
+# The job, the limits, the one that is exceeded, HoldReasonCode and HoldReasonSubCode.
 BROKEN = [
     ("tail -f /dev/zero", ResourceLimits(memory_mb=50), "memory", (34, 102)),
     ("(setsid tail -f /dev/zero &); sleep 1000", ResourceLimits(memory_mb=50), "memory", (34, 102)),
@@ -21,12 +21,12 @@ BROKEN = [
 ]
 KEPT = [
     ("sleep 2.2", ResourceLimits(memory_mb=1000, disk_kb=1000)),
-    ("sleep 2.2; head -c 100000 /dev/zero", ResourceLimits(disk_kb=1000)),  # appends to what was larger before
+    ("sleep 2.2; head -c 100000 /dev/zero", ResourceLimits(disk_kb=1000)),  # appends to a file that was larger before
     ("head -c 5000000 /dev/zero > file; sleep 2.2", ResourceLimits()),  # provisioned, not enforced
 ]
 
 
-def test_the_limit_that_was_broken_is_named_and_gives_the_hold_code(bench: Bench) -> None:
+def test_the_exceeded_limit_is_named_and_gives_the_hold_code(bench: Bench) -> None:
     for number, (script, limits, _, _) in enumerate(BROKEN):
         bench.sh(str(number), script, limits=limits, stdout=f"out{number}")
     for number, (_, _, violated, hold) in enumerate(BROKEN):
@@ -35,14 +35,15 @@ def test_the_limit_that_was_broken_is_named_and_gives_the_hold_code(bench: Bench
         assert VIOLATION_HOLD_CODES[end.violated] == hold
 
 
-def test_what_a_job_writes_at_once_counts_as_its_own(bench: Bench) -> None:
-    """Its output is measured before it begins: a quick job was taken for one that found its file so large."""
+def test_an_immediate_write_counts_as_the_jobs_own(bench: Bench) -> None:
+    """The output file is measured before the job starts. Otherwise a quick job's output would count as already
+    there."""
     for number in range(12):
         bench.sh(str(number), FILLS_OUTPUT, limits=ResourceLimits(disk_kb=1000), stdout=f"out{number}")
     assert [bench.end(str(number)).violated for number in range(12)] == ["disk"] * 12
 
 
-def test_a_limit_that_is_kept_or_not_enforced_breaks_nothing(bench: Bench) -> None:
+def test_a_limit_that_is_kept_or_not_enforced_ends_nothing(bench: Bench) -> None:
     for number, (script, limits) in enumerate(KEPT):
         (bench.home / f"out{number}").write_bytes(bytes(5_000_000))
         bench.sh(str(number), script, limits=limits, stdout=f"out{number}", append_stdout=True, memory_mb=1, disk_kb=1)

@@ -1,4 +1,4 @@
-"""Property: a mail is handed to the program or server of the configuration, and nothing that these do stops a pool."""
+"""Property: a mail goes to the configured program or server, and no failure of these stops a pool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def program(folder: Path, lines: str) -> Path:
 
 
 def handled(folder: Path, config: str, *mails: Mail, patience: float = 20.0) -> list[MailHandled]:
-    """What a world that is configured so says of mails that it is to send."""
+    """Return the reports of a world with this configuration about mails that it is to send."""
     world = LocalWorld(folder / "world")
     try:
         world.configure(read(config, files=TextFiles({})))
@@ -39,7 +39,7 @@ def handled(folder: Path, config: str, *mails: Mail, patience: float = 20.0) -> 
             world.send(mail)
         came: list[MailHandled] = []
         while len(came) < len(mails):
-            came += [one for one in world.wait(None) if isinstance(one, MailHandled)]
+            came += [report for report in world.wait(None) if isinstance(report, MailHandled)]
         return came
     finally:
         world.close()
@@ -78,11 +78,11 @@ class _Session(socketserver.StreamRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[socketserver.TCPServer]:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as found:
-        found.heard = []  # type: ignore[attr-defined]
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield found
-        found.shutdown()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as server:
+        server.heard = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 def test_an_smtp_server_gets_the_mail(tmp_path: Path, server: socketserver.TCPServer) -> None:
@@ -98,35 +98,35 @@ def test_an_smtp_server_gets_the_mail(tmp_path: Path, server: socketserver.TCPSe
 
 def test_a_mail_that_cannot_be_sent_is_reported(tmp_path: Path) -> None:
     failing = program(tmp_path, "echo no such domain; exit 3")
-    (told,) = handled(tmp_path, f"SENDMAIL = {failing}\n", MAIL)
-    assert told.failure == f"{failing} ended with 3: no such domain"
-    (told,) = handled(tmp_path, "SENDMAIL = /none\nMAIL = /none\n", MAIL)
-    assert told.failure.startswith("no mail program")
-    (told,) = handled(tmp_path, "SMTP_SERVER = 127.0.0.1:1\n", MAIL)
-    assert "127.0.0.1:1: " in told.failure
+    (message,) = handled(tmp_path, f"SENDMAIL = {failing}\n", MAIL)
+    assert message.failure == f"{failing} ended with 3: no such domain"
+    (message,) = handled(tmp_path, "SENDMAIL = /none\nMAIL = /none\n", MAIL)
+    assert message.failure.startswith("no mail program")
+    (message,) = handled(tmp_path, "SMTP_SERVER = 127.0.0.1:1\n", MAIL)
+    assert "127.0.0.1:1: " in message.failure
 
 
 @pytest.mark.parametrize("to", [(), ("-oQ/tmp",), ("alice@example.org", "-bs")])
 def test_an_invalid_address_reaches_no_program(tmp_path: Path, to: tuple[str, ...]) -> None:
     path = program(tmp_path, f"touch {tmp_path}/ran")
-    (told,) = handled(tmp_path, f"SENDMAIL = {path}\n", Mail(1, to, "s", "t"))
-    assert "invalid mail address" in told.failure
+    (message,) = handled(tmp_path, f"SENDMAIL = {path}\n", Mail(1, to, "s", "t"))
+    assert "invalid mail address" in message.failure
     assert not (tmp_path / "ran").exists()
 
 
-def test_no_line_of_a_subject_becomes_a_head_of_its_own() -> None:
+def test_no_line_of_a_subject_becomes_a_separate_header() -> None:
     settings = MailSettings(sendmail="/bin/cat")
     head = settings.content(Mail(1, ("a@b\nBcc: c@d",), "x\r\nBcc: e@f", "t")).decode().partition("\n\n")[0]
     assert [line.partition(":")[0] for line in head.split("\n")] == ["Subject", "To"]
 
 
-def test_no_line_tells_a_mail_program_to_run_a_command() -> None:
+def test_no_line_makes_a_mail_program_run_a_command() -> None:
     text = "~! touch /tmp/x\nof ~\n~| cat\n"
     content = MailSettings(mail="/usr/bin/mail").content(Mail(1, ("a@b",), "s", text))
     assert content == b" ~! touch /tmp/x\nof ~\n ~| cat\n"
 
 
-def test_a_program_that_hangs_is_killed_with_what_it_started_and_those_behind_it_are_given_up(tmp_path: Path) -> None:
+def test_a_hanging_program_is_killed_with_its_children_and_the_next_mails_are_given_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "alive")
     alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
     path = program(tmp_path, f"exec 3>{tmp_path}/alive; echo >&3; sleep 1000 & wait")
@@ -139,7 +139,7 @@ def test_a_program_that_hangs_is_killed_with_what_it_started_and_those_behind_it
     os.close(alive)
 
 
-def test_a_pool_that_is_closed_leaves_a_mail_on_its_way_alone(tmp_path: Path) -> None:
+def test_a_pool_that_is_closed_lets_a_mail_in_progress_finish(tmp_path: Path) -> None:
     path = program(tmp_path, f"sleep 0.2; cat > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/got")
     watched: dict[int, object] = {}
     mailer = Mailer(watched.__setitem__, watched.pop, lambda mail, failure: None, MailSettings(sendmail=str(path)))  # type: ignore[arg-type]

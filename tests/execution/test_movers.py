@@ -1,4 +1,4 @@
-"""A process that transfers files serves one job after the other; nothing of one job is left in it for the next."""
+"""A process that transfers files serves one job after the other, and keeps no state of one job for the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = TransferUsers(None, None)
 
 @pytest.fixture
 def iwd(bench: Bench) -> Path:
-    """The directory of a submission, with a file to bring."""
+    """Return a submission's directory, with an input file."""
     folder = bench.home / "iwd"
     folder.mkdir()
     (folder / "a").write_text("alpha\n")
@@ -35,46 +35,46 @@ def iwd(bench: Bench) -> Path:
 def start(
     bench: Bench, iwd: Path, key: str, script: str = "cat a", environment: dict[str, str] | None = None, **fields: Any
 ) -> None:
-    """Start a job that brings a file and takes back what it says, in a file that has the job's key as its name."""
+    """Start a job with an input, whose output comes back in a file named after the job's key."""
     transfer: dict[str, Any] = {"executable": False, "inputs": ("a",), "brought": ("stdout",), **fields}
-    own = {"environment": environment or {}}
-    bench.sh(key, script, iwd=str(iwd), stdout=key, transfer=FileTransfer(**transfer), **own)
+    environment_field = {"environment": environment or {}}
+    bench.sh(key, script, iwd=str(iwd), stdout=key, transfer=FileTransfer(**transfer), **environment_field)
 
 
 def children(bench: Bench) -> set[int]:
-    """The supervisor's living children: where no job runs, the movers at rest."""
+    """Return the supervisor's living children: if no job runs, the idle movers."""
     pid = bench.pid()
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return {int(child) for child in found if runs(int(child))}
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(child) for child in pids if runs(int(child))}
 
 
 def mover(bench: Bench, iwd: Path, key: str) -> int:
-    """The process that has transferred the files of a job, which has ended since."""
+    """Return the process that transferred the files of a job that has ended since."""
     start(bench, iwd, key)
     assert bench.end(key).code == 0 and (iwd / key).read_text() == "alpha\n"
-    (found,) = children(bench)
-    return found
+    (pid,) = children(bench)
+    return pid
 
 
 def test_one_process_moves_the_files_of_one_job_after_the_other(bench: Bench, iwd: Path) -> None:
     assert mover(bench, iwd, "1") == mover(bench, iwd, "2")
 
 
-def test_nothing_of_a_job_is_left_in_it(bench: Bench, iwd: Path) -> None:
+def test_a_mover_keeps_no_state_of_a_job(bench: Bench, iwd: Path) -> None:
     pid = mover(bench, iwd, "1")
 
-    def seen() -> list[Any]:
+    def process_state() -> list[Any]:
         proc = Path(f"/proc/{pid}")
         umask = [line for line in (proc / "status").read_text().splitlines() if line.startswith(("Umask", "Uid"))]
         open_files = sorted(os.readlink(path).partition(":")[0] for path in (proc / "fd").iterdir())
         return [umask, open_files, os.readlink(proc / "cwd"), os.getsid(pid) == pid]
 
-    before = seen()
+    before = process_state()
     start(bench, iwd, "2", "cat a; umask 0; echo $OWN > made", {"OWN": "value"})
     bench.end("2")
     assert (iwd / "made").read_text() == "value\n"
-    assert children(bench) == {pid} and seen() == before
-    assert len(before[1]) == 4  # the three streams, and what it is told by
+    assert children(bench) == {pid} and process_state() == before
+    assert len(before[1]) == 4  # the three streams, and its control socket
 
 
 FAILS: dict[str, dict[str, Any]] = {
@@ -88,7 +88,7 @@ FAILS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", FAILS)
-def test_there_is_no_other_behind(bench: Bench, iwd: Path, case: str) -> None:
+def test_there_is_no_second_mover(bench: Bench, iwd: Path, case: str) -> None:
     pid = mover(bench, iwd, "1")
     start(bench, iwd, "2", **FAILS[case])
     assert isinstance(bench.end("2"), Failed)
@@ -97,16 +97,16 @@ def test_there_is_no_other_behind(bench: Bench, iwd: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_one_that_dies_at_rest_is_not_missed(bench: Bench, iwd: Path, how: signal.Signals) -> None:
+def test_a_mover_that_dies_while_idle_is_replaced(bench: Bench, iwd: Path, how: signal.Signals) -> None:
     pid = mover(bench, iwd, "1")
     os.kill(pid, how)
     wait(lambda: state(pid) == "")
     assert mover(bench, iwd, "2") != pid
 
 
-def test_one_that_hangs_keeps_nobody_else_waiting_and_ends_with_its_job(bench: Bench, iwd: Path) -> None:
+def test_a_hanging_mover_keeps_no_other_job_waiting_and_ends_with_its_job(bench: Bench, iwd: Path) -> None:
     pid = mover(bench, iwd, "1")
-    os.kill(pid, signal.SIGSTOP)  # as a file system may have it
+    os.kill(pid, signal.SIGSTOP)  # as a file system may cause
     start(bench, iwd, "2")
     other = None
     for key in ("3", "4"):
@@ -122,7 +122,7 @@ def test_one_that_hangs_keeps_nobody_else_waiting_and_ends_with_its_job(bench: B
 
 @pytest.mark.parametrize("how", ["hold", "hard", "suspend"])
 def test_the_next_job_is_served_whether_a_transfer_or_its_job_ended_first(bench: Bench, iwd: Path, how: Any) -> None:
-    """What a mover says, and what is to be done with its job, come at one time to a supervisor that was away."""
+    """A mover's report and a request about its job arrive together at a supervisor that was stopped."""
     pid = mover(bench, iwd, "1")
     os.kill(pid, signal.SIGSTOP)
     start(bench, iwd, "2")
@@ -131,7 +131,7 @@ def test_the_next_job_is_served_whether_a_transfer_or_its_job_ended_first(bench:
     os.kill(supervisor, signal.SIGSTOP)
     os.kill(pid, signal.SIGCONT)
     bench.supervisor.signal("2", how)
-    wait(lambda: state(pid) == "S")  # it has said what became of it, and waits for another
+    wait(lambda: state(pid) == "S")  # it has reported the result, and waits for the next task
     os.kill(supervisor, signal.SIGCONT)
     if how == "suspend":
         bench.until(lambda: bench.of("2", Started))
@@ -148,7 +148,7 @@ def test_a_job_with_a_large_environment_gets_a_new_mover(bench: Bench, iwd: Path
     assert pid in children(bench)
 
 
-# At rest
+# Idle movers
 
 
 @pytest.fixture
@@ -159,62 +159,62 @@ def movers() -> Iterator[Movers]:
 
 
 def worked(movers: Movers, folder: Path, hands: TransferUsers = OWN) -> Mover:
-    """Who has done a task: a transfer of nothing."""
+    """Return the mover that did a task: a transfer of nothing."""
     (folder / "scratch").mkdir(exist_ok=True)
     transfer = {"executable": False, "inputs": [], "brought": [], "preserve": False, "max_input_mb": None}
     order = {"key": "1", "iwd": str(folder), "executable": "/bin/true", "transfer": transfer}
-    found = movers.begin(Task("input", order, f"{folder}/scratch", 1), hands)
-    select.select([found.talk], [], [])
-    said = found.hear()
-    assert said is not None and "failure" not in said, said
-    return found
+    task = movers.begin(Task("input", order, f"{folder}/scratch", 1), hands)
+    select.select([task.talk], [], [])
+    report = task.hear()
+    assert report is not None and "failure" not in report, report
+    return task
 
 
 def gone(mover: Mover) -> bool:
     return os.waitpid(mover.pid, 0)[0] == mover.pid
 
 
-def test_who_has_rested_for_long_ends_and_so_do_those_who_are_too_many(movers: Movers, tmp_path: Path) -> None:
-    found = [worked(movers, tmp_path) for _ in range(3)]
-    assert len({mover.pid for mover in found}) == 3
-    for second, mover in enumerate(found):
+def test_movers_that_are_idle_for_long_or_too_many_end(movers: Movers, tmp_path: Path) -> None:
+    scratches = [worked(movers, tmp_path) for _ in range(3)]
+    assert len({mover.pid for mover in scratches}) == 3
+    for second, mover in enumerate(scratches):
         movers.set_idle(mover, second * SECOND_US)
-    assert worked(movers, tmp_path) is found[2]  # the last that came to rest
-    movers.set_idle(found[2], 3 * SECOND_US)
+    assert worked(movers, tmp_path) is scratches[2]  # the last one that became idle
+    movers.set_idle(scratches[2], 3 * SECOND_US)
     movers.end_idle(30 * SECOND_US)
-    assert gone(found[0]) and movers.of(found[1].talk.fileno()) is found[1]
+    assert gone(scratches[0]) and movers.of(scratches[1].talk.fileno()) is scratches[1]
     movers.end_idle(60 * SECOND_US)
-    assert gone(found[1]) and gone(found[2])
-    assert worked(movers, tmp_path) not in found
+    assert gone(scratches[1]) and gone(scratches[2])
+    assert worked(movers, tmp_path) not in scratches
 
 
 @pytest.fixture
 def passable() -> Iterator[Path]:
-    """A folder to which other users may come, as they may not to pytest's own."""
+    """Return a directory that other users can enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o711)
         yield Path(name)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the files of other users are moved by root alone")
-def test_none_serves_two_users(movers: Movers, passable: Path) -> None:
-    one, other = (pwd.getpwnam(name) for name in ("games", "news"))
+def test_no_mover_serves_two_users(movers: Movers, passable: Path) -> None:
+    account, other = (pwd.getpwnam(name) for name in ("games", "news"))
     hands = {}
-    for user in (one, other):
+    for user in (account, other):
         rights = UserIds(user.pw_uid, user.pw_gid, (user.pw_gid,))
         hands[user.pw_name] = TransferUsers(rights, rights)
-    found = {}
-    for name, theirs in (*hands.items(), ("", OWN)):
+    owners = {}
+    for name, users in (*hands.items(), ("", OWN)):
         folder = passable / (name or "root")
         (folder / "scratch").mkdir(parents=True)
         for path in (folder, folder / "scratch"):
             if name:
-                os.chown(path, theirs.files.uid, theirs.files.gid)  # type: ignore[union-attr]
-        found[name] = worked(movers, folder, theirs)
-        movers.set_idle(found[name], 0)
-        assert found[name].reusable
-    assert len({mover.pid for mover in found.values()}) == 3
-    assert worked(movers, passable / "games", hands["games"]) is found["games"]
-    apart = worked(movers, passable / "news", TransferUsers(hands["news"].files, hands["games"].account))
-    assert apart not in found.values() and not apart.reusable and gone(apart)
+                os.chown(path, users.files.uid, users.files.gid)  # type: ignore[union-attr]
+        owners[name] = worked(movers, folder, users)
+        movers.set_idle(owners[name], 0)
+        assert owners[name].reusable
+    assert len({mover.pid for mover in owners.values()}) == 3
+    assert worked(movers, passable / "games", hands["games"]) is owners["games"]
+    owner_uids = worked(movers, passable / "news", TransferUsers(hands["news"].files, hands["games"].account))
+    assert owner_uids not in owners.values() and not owner_uids.reusable and gone(owner_uids)
     movers.end_idle(60 * SECOND_US)

@@ -1,4 +1,4 @@
-"""Property: whatever is started, killed and connected again in whatever order, no activation runs twice."""
+"""Property: whatever is started, killed and connected again in any order, no activation runs twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .bench import Bench
 
 KEYS = ("1", "2", "3")
 
-# What can happen, each to a key; killing and connecting concern all.
+# The steps, each for a key; killing and connecting affect all.
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["start", "start", "hard", "soft", "kill", "connect", "recover", "poll"]), st.sampled_from(KEYS)
@@ -23,7 +23,7 @@ STEPS = st.lists(
     max_size=12,
 )
 
-# A job notes that it began, and makes a folder that a second run would find.
+# A job records that it started, and makes a directory that a second run would find.
 SCRIPT = "echo >> began_$0; mkdir alone_$0 || echo >> twice; sleep 0.0$1"
 
 

@@ -1,5 +1,5 @@
-"""golden: files that file transfer plugins move: what they are asked, and what becomes of a job whose plugin fails. The
-failures' codes and words are those of a real pool's runs."""
+"""golden: files that file transfer plugins move: the requests to a plugin, and the state of a job whose plugin fails.
+The codes and messages of failures are those of HTCondor runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ case $answer in *'= false'*) exit 7;; *) exit CODE;; esac
 
 @pytest.fixture
 def iwd(bench: Bench) -> Path:
-    """The directory of a submission, with a plugin that the job brings."""
+    """Return a submission's directory, with a plugin that the job transfers."""
     folder = bench.home / "iwd"
     folder.mkdir()
     for name, code in (("plugin.sh", "0"), ("unhappy.sh", "5")):
@@ -52,14 +52,14 @@ def iwd(bench: Bench) -> Path:
     return folder
 
 
-def told(end: Exited | Failed) -> tuple[int, int, str, str, str]:
-    """Code and subcode of a failure, the protocol, the end and the words."""
+def failure_of(end: Exited | Failed) -> tuple[int, int, str, str, str]:
+    """Return code and subcode of a failure, the protocol, the end and the message."""
     assert end.failure is not None
     return end.failure.code, end.failure.errno, end.failure.protocol, end.failure.end, end.failure.words
 
 
 def start(bench: Bench, iwd: Path, script: str, *inputs: str, plugin: str = "plugin.sh", **fields: Any) -> None:
-    """Start a shell script as a job that brings a plugin for own: URLs."""
+    """Start a shell script as a job that transfers a plugin for own: URLs."""
     given = {"executable": False, "brought": ("stdout",), "plugin_seconds": 60, "plugins": {"own": (plugin,)}}
     transfer = FileTransfer(inputs=(plugin, *inputs), **{**given, **fields})
     bench.sh("1", script, iwd=str(iwd), stdout="out", transfer=transfer)
@@ -102,7 +102,7 @@ for number, (url, path) in enumerate(urls):
 
 
 def test_a_plugins_output_affects_only_its_job(bench: Bench, iwd: Path) -> None:
-    """A result that could not be read would keep all jobs of the supervisor from their ends."""
+    """An unreadable result must not delay the ends of the supervisor's other jobs."""
     (iwd / "garbage").write_text(GARBAGE)
     (iwd / "garbage").chmod(0o755)
     urls = [f"own://{number}" for number in range(2000)]
@@ -114,14 +114,14 @@ def test_a_plugins_output_affects_only_its_job(bench: Bench, iwd: Path) -> None:
     assert len(sizes) <= 51 and min(sizes) >= 0 and max(sizes) < 1 << 63
 
 
-def test_of_many_schemes_without_a_plugin_the_first_is_reported(bench: Bench, iwd: Path) -> None:
+def test_the_first_of_many_schemes_without_a_plugin_is_reported(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "true", *(f"own.a{number}{'x' * 200}://x" for number in range(3000)))
     assert bench.end("1").failure.errno == -1001
 
 
 MAKES = "echo said; echo made > a; mkdir d; echo deep > d/b"
 DESTINATIONS: dict[str, tuple[dict[str, Any], list[str], set[str]]] = {
-    # how outputs go, the URLs that the plugin is asked for, and what comes to the job's directory
+    # how outputs are named, the URLs that the plugin is asked for, and the files in the job's directory
     "below a URL": (
         {"outputs": ("a", "d"), "destination": "own://host/dest"},
         ["own://host/dest/a", "own://host/dest/d/b"],
@@ -138,15 +138,15 @@ def test_outputs_go_to_urls(bench: Bench, iwd: Path, case: str) -> None:
     before = {path.name for path in iwd.iterdir()}
     start(bench, iwd, MAKES, **fields)
     end = bench.end("1")
-    asked = (bench.home / "asked").read_text()
-    assert [url for url in urls if f'Url = "{url}"' not in asked] == [] and asked.count("Url") == len(urls)
-    assert "-upload" in asked and end.moves[-1].urls == (("own", len(urls), len(urls), 17 * len(urls)),)
+    requests = (bench.home / "asked").read_text()
+    assert [url for url in urls if f'Url = "{url}"' not in requests] == [] and requests.count("Url") == len(urls)
+    assert "-upload" in requests and end.moves[-1].urls == (("own", len(urls), len(urls), 17 * len(urls)),)
     assert {path.name for path in iwd.iterdir()} == before | came | {"out"}
     assert all((bench.home / f"uploaded-{Path(url).name}").exists() for url in urls)
 
 
 FAILURES: dict[str, tuple[str, str, int, str, str]] = {
-    # the URL, the plugin, the subcode, the protocol, and what is told
+    # the URL, the plugin, the subcode, the protocol, and the message
     "that it tells": ("own://fail", "plugin.sh", 7 << 8, "own", 'none of "these" ( URL file = own://fail )'),
     "killed": (
         "own://killed",
@@ -171,37 +171,37 @@ FAILURES: dict[str, tuple[str, str, int, str, str]] = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_plugin_that_fails_is_reported_and_the_job_does_not_start(bench: Bench, iwd: Path, case: str) -> None:
-    urls, plugin, subcode, protocol, words = FAILURES[case]
+def test_a_failing_plugin_is_reported_and_the_job_does_not_start(bench: Bench, iwd: Path, case: str) -> None:
+    urls, plugin, subcode, protocol, message = FAILURES[case]
     seconds = 1 if case == "a hang" else 60
     start(bench, iwd, "echo ran > made", *urls.split(","), plugin=plugin, plugin_seconds=seconds)
     end = bench.end("1")
     assert isinstance(end, Failed) and not (iwd / "made").exists()
-    *which, said = told(end)
-    assert which == [13, subcode, protocol, "receiving"] and words in said
+    *which, said = failure_of(end)
+    assert which == [13, subcode, protocol, "receiving"] and message in said
     if case == "a hang":
         wait(lambda: not runs(int((bench.home / "hangs").read_text())))
 
 
-def test_no_plugin_is_called_where_an_input_is_missing(bench: Bench, iwd: Path) -> None:
+def test_no_plugin_is_called_if_an_input_is_missing(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "true", "own://x", "gone")
     end = bench.end("1")
-    assert told(end)[:4] == (13, 2, "", "sending") and not (bench.home / "asked").exists()
+    assert failure_of(end)[:4] == (13, 2, "", "sending") and not (bench.home / "asked").exists()
 
 
-def test_outputs_that_no_url_takes_let_the_others_come(bench: Bench, iwd: Path) -> None:
+def test_outputs_without_a_url_come_back_to_the_directory(bench: Bench, iwd: Path) -> None:
     remaps = {"a": "own://host/fail", "b": "own://host/b"}
     start(bench, iwd, "echo 1 > a; echo 2 > b; echo 3 > c", remaps=remaps)
     end = bench.end("1")
     assert isinstance(end, Exited) and end.undelivered is True and end.code == 0
-    assert told(end)[:4] == (12, 7 << 8, "own", "sending")
+    assert failure_of(end)[:4] == (12, 7 << 8, "own", "sending")
     assert (iwd / "c").read_text() == "3\n" and (bench.home / "uploaded-b").exists() and not (iwd / "a").exists()
     assert not list(iwd.glob(".poolbook-*"))
 
 
 @pytest.mark.parametrize("how", ["hold", "remove", "hard", "supervisor"])
 @pytest.mark.parametrize("way", ["input", "output"])
-def test_a_job_that_is_ended_while_a_plugin_runs_ends_at_once_with_the_plugin(
+def test_a_job_that_is_ended_while_a_plugin_runs_ends_immediately_with_the_plugin(
     bench: Bench, iwd: Path, how: Any, way: str
 ) -> None:
     before = {path.name for path in iwd.iterdir()}
@@ -225,7 +225,7 @@ def test_a_job_that_is_ended_while_a_plugin_runs_ends_at_once_with_the_plugin(
 def test_a_plugin_continues_when_the_pool_is_killed_and_the_next_pool_gets_its_report(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "cat waits", "own://waits")
     wait(lambda: (bench.home / "waits").exists())
-    with Supervisor(bench.folder) as later:  # the next pool's handle: the first one's is worth nothing now
+    with Supervisor(bench.folder) as later:  # the next pool's handle: the first one's is useless now
         assert isinstance(later.recover(["1"])["1"], Transferring)
         (bench.home / "go").touch()
         ends: list[Exited] = []

@@ -1,5 +1,5 @@
-"""Property: wherever the power fails while a job's files are kept or come back, each file is there whole, as it was
-before or as the job has made it; and what was reported as done is done."""
+"""Property: whenever the power fails while a job's files are stored or returned, each file is complete, in its old or
+new version; and everything that was reported as done is done."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Job:
         self.order = client._start(activation, "1")["order"]
 
     def runs(self, outputs: Mapping[str, str]) -> None:
-        """Write what nobody has synced."""
+        """Write the job's outputs, which are not synced."""
         self.iwd.mkdir(parents=True, exist_ok=True)
         fill(self.scratch, outputs)
 
@@ -63,7 +63,7 @@ def memory() -> Iterator[Path]:
 
 @pytest.fixture
 def few_are_three(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More files than three are many, which are made durable together."""
+    """Make more than three files count as many, which are synced together."""
     for module in (copying, staging, spool, transfer):
         monkeypatch.setattr(module, "SYNCED_ALONE", 3)
 
@@ -71,7 +71,7 @@ def few_are_three(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_are_three")
 @pytest.mark.parametrize("outputs", [FEW, IN_A_DIRECTORY, MANY], ids=["few", "in a directory", "many"])
 @pytest.mark.parametrize("first", [True, False], ids=["the first time", "again"])
-def test_a_power_cut_leaves_what_was_kept_before_or_what_is_kept_now(
+def test_a_power_cut_leaves_the_files_stored_before_or_those_stored_now(
     memory: Path, outputs: Mapping[str, str], first: bool
 ) -> None:
     job = Job(memory, outputs)
@@ -88,12 +88,12 @@ def test_a_power_cut_leaves_what_was_kept_before_or_what_is_kept_now(
         results.append(spool.keep(job.order, str(job.scratch)))
 
     for where, is_done in cuts(job.disk, prepare, act):
-        found = {}
+        contents = {}
         if spool.recover(str(job.spool)):
-            found = files(job.spool)
-            names = json.loads(found.pop(spool.KEPT))
-            assert {name for name in names if not name.endswith("/")} == set(found), where
-        assert found in ([outputs] if is_done else [earlier, outputs]), where
+            contents = files(job.spool)
+            names = json.loads(contents.pop(spool.KEPT))
+            assert {name for name in names if not name.endswith("/")} == set(contents), where
+        assert contents in ([outputs] if is_done else [earlier, outputs]), where
         assert not Path(f"{job.spool}{spool.NEXT}").exists(), where
         assert not Path(f"{job.spool}{spool.BEFORE}").exists(), where
     assert results and all("failure" not in result for result in results)
@@ -119,15 +119,15 @@ def test_a_power_cut_leaves_each_output_whole_and_the_recorded_end_of_a_job_has_
         Journal(str(job.disk / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
     for where, is_done in cuts(job.disk, prepare, act):
-        found = {name: text for name, text in files(job.iwd).items() if not name.startswith(".poolbook-")}
-        for name, text in found.items():
+        contents = {name: text for name, text in files(job.iwd).items() if not name.startswith(".poolbook-")}
+        for name, text in contents.items():
             assert text in (outputs[name], earlier.get(name)), (where, name)
         if is_done or "1" in Journal(str(job.disk / "exits"), {"1"}).records:
-            assert found == outputs, where
-        assert found.keys() >= earlier.keys(), where
+            assert contents == outputs, where
+        assert contents.keys() >= earlier.keys(), where
 
 
-def test_a_power_cut_leaves_every_end_that_was_recorded_while_the_journal_is_rewritten(memory: Path) -> None:
+def test_a_power_cut_leaves_every_recorded_end_while_the_journal_is_rewritten(memory: Path) -> None:
     path = memory / "disk/exits"
 
     def record(key: str) -> dict[str, Any]:
@@ -142,14 +142,12 @@ def test_a_power_cut_leaves_every_end_that_was_recorded_while_the_journal_is_rew
         journal.append([record("d")])
 
     for where, is_done in cuts(path.parent, prepare, act):
-        found = Journal(str(path), set("bcd")).records
-        assert found.keys() >= (set("bcd") if is_done else {"b"}), where
-        assert all(found[key] == record(key) for key in found), where
+        records = Journal(str(path), set("bcd")).records
+        assert records.keys() >= (set("bcd") if is_done else {"b"}), where
+        assert all(records[key] == record(key) for key in records), where
 
 
-def test_outputs_on_another_disk_than_the_record_of_the_jobs_end_are_there_after_a_power_cut(
-    memory: Path, tmp_path: Path
-) -> None:
+def test_outputs_on_another_disk_than_the_journal_survive_a_power_cut(memory: Path, tmp_path: Path) -> None:
     if memory.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("the machine has one disk")
     job = Job(memory, FEW)
@@ -166,7 +164,7 @@ def test_outputs_on_another_disk_than_the_record_of_the_jobs_end_are_there_after
         (tmp_path / "exits").unlink(missing_ok=True)
 
 
-def test_files_that_were_spooled_with_a_submission_are_there_after_a_power_cut(memory: Path) -> None:
+def test_files_spooled_with_a_submission_survive_a_power_cut(memory: Path) -> None:
     disk = memory / "disk"
     ad = {"Cmd": '"program"', "TransferInput": '"a,d"', "Iwd": f'"{disk}/iwd"'}
     inputs = {"program": "#!/bin/sh\n", "a": "alpha\n", "d/deep": "deep\n"}
@@ -176,20 +174,20 @@ def test_files_that_were_spooled_with_a_submission_are_there_after_a_power_cut(m
     ):
         if is_done:
             place = Spool(disk / "pool").path(1, 0)
-            found = {name: text for name, text in files(Path(place)).items() if not name.startswith(".poolbook-")}
-            assert found == inputs, where
+            contents = {name: text for name, text in files(Path(place)).items() if not name.startswith(".poolbook-")}
+            assert contents == inputs, where
 
 
 def test_a_file_that_a_job_puts_with_chirp_is_whole_after_a_power_cut(memory: Path) -> None:
     disk = memory / "disk"
 
     def act() -> None:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            ours.sendall(b"cookie c\nputfile a 420 4\nnew\n")
-            ours.shutdown(socket.SHUT_WR)
-            desk = Sender("", {"updates": False, "delayed": (), "most": 0, "refused": ()}, theirs)
-            Session(theirs, "c", str(disk), desk).run()
+        end, other_end = socket.socketpair()
+        with end, other_end:
+            end.sendall(b"cookie c\nputfile a 420 4\nnew\n")
+            end.shutdown(socket.SHUT_WR)
+            desk = Sender("", {"updates": False, "delayed": (), "most": 0, "refused": ()}, other_end)
+            Session(other_end, "c", str(disk), desk).run()
 
     for where, _ in cuts(disk, lambda: fill(disk, {"a": "earlier\n"}), act):
         assert files(disk)["a"] in (["new\n", "earlier\n"]), where

@@ -1,4 +1,4 @@
-"""Property: a journal gives back what it took, however it was cut off, and a claim is taken once."""
+"""Property: a journal returns what was written, wherever it was cut off, and a claim is taken once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 20), TEXTS), max_size=4), m
 
 @FIXED
 @given(BATCHES, st.integers(0, 400))
-def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_whole(
+def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_complete(
     batches: list[list[tuple[int, str]]], cut: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -37,12 +37,12 @@ def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_whole(
         data = Path(path).read_bytes()[:cut]
         Path(path).write_bytes(data)
         written = [(str(key), why) for batch in batches for key, why in batch]
-        whole = dict(written[: data.count(b"\n")])
+        complete = dict(written[: data.count(b"\n")])
         again = Journal(path, {str(key) for key in range(21)})
-        assert {key: record["why"] for key, record in again.records.items()} == whole
+        assert {key: record["why"] for key, record in again.records.items()} == complete
 
 
-def test_a_last_line_that_is_whole_but_for_its_end_was_never_reported_and_is_cut(tmp_path: Path) -> None:
+def test_a_last_line_without_its_newline_was_never_reported_and_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "exits"
     path.write_text('{"key":"1"}\n{"key":"2"}')
     journal = Journal(str(path), {"1", "2", "3"})
@@ -79,7 +79,7 @@ def test_a_journal_forgets_what_is_acknowledged_and_shrinks(tmp_path: Path) -> N
     assert Journal(str(tmp_path / "exits"), {"5", "new", "gone"}).records.keys() == {"5", "new"}
 
 
-def test_a_line_that_is_no_record_is_passed_over(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "exits").write_text('{"key":"1"}\n\x00\x00\n[]\n{"key":2}\n{"key":"3"}\n')
     assert Journal(str(tmp_path / "exits"), {"1", "2", "3"}).records.keys() == {"1", "3"}
 
@@ -121,7 +121,7 @@ os.setxattr(".", "system.posix_acl_default", data)
 
 
 @pytest.mark.parametrize(
-    ("change", "again"),
+    ("change", "is_recorded"),
     [
         ("true", True),
         ("chmod 600 .job.ad", False),
@@ -137,29 +137,29 @@ os.setxattr(".", "system.posix_acl_default", data)
         ("cd ..; rm -r scratch; mkdir -m 700 scratch", False),
     ],
 )
-def test_only_a_directory_that_was_left_as_it_was_made_is_used_again(tmp_path: Path, change: str, again: bool) -> None:
-    theirs = tmp_path / "theirs/dear"
-    theirs.mkdir(parents=True)
+def test_only_an_unchanged_scratch_directory_is_used_again(tmp_path: Path, change: str, is_recorded: bool) -> None:
+    target = tmp_path / "theirs/dear"
+    target.mkdir(parents=True)
     scratch = Scratch(str(tmp_path / "execute"), str(tmp_path / "elsewhere"))
-    made = scratch.make("1", "an ad that is long", "")
-    inode = Path(made).stat().st_ino
-    subprocess.run(["/bin/sh", "-c", change], cwd=made, check=True)
+    scratch_folder = scratch.make("1", "an ad that is long", "")
+    inode = Path(scratch_folder).stat().st_ino
+    subprocess.run(["/bin/sh", "-c", change], cwd=scratch_folder, check=True)
     for _ in scratch.discard("1"):
         pass
-    assert (tmp_path / "execute" / "dir_1").exists() == again
+    assert (tmp_path / "execute" / "dir_1").exists() == is_recorded
     second = Path(scratch.make("2", "ad", "machine"))
     assert {path.name: path.read_text() for path in second.iterdir()} == {".job.ad": "ad", ".machine.ad": "machine"}
-    assert [path.name for path in second.parent.iterdir()] == ["scratch"] and theirs.exists()
-    if again:
+    assert [path.name for path in second.parent.iterdir()] == ["scratch"] and target.exists()
+    if is_recorded:
         assert second.stat().st_ino == inode
 
 
-def test_scratch_directories_stand_apart_on_a_disk_that_can_do_that(tmp_path: Path) -> None:
-    """The flag T of chattr(1) is that of a directory where it was set by hand, on any file system."""
+def test_scratch_directories_are_spread_on_a_disk_that_supports_it(tmp_path: Path) -> None:
+    """A directory has the flag T of chattr(1) if it was set by hand, on any file system."""
     by_hand = tmp_path / "by-hand"
     by_hand.mkdir()
     subprocess.run(["chattr", "+T", str(by_hand)], capture_output=True, check=False)
     Scratch(f"{tmp_path}/execute", f"{tmp_path}/elsewhere")
-    said = [subprocess.run(["lsattr", "-d", str(path)], capture_output=True, text=True).stdout.partition(" ")[0]
+    attributes = [subprocess.run(["lsattr", "-d", str(path)], capture_output=True, text=True).stdout.partition(" ")[0]
             for path in (by_hand, tmp_path / "execute")]  # fmt: skip
-    assert said[0] == said[1]
+    assert attributes[0] == attributes[1]

@@ -1,4 +1,5 @@
-"""Golden: what survives the death of the pool, of the supervisor and of the machine, and what is said of the rest."""
+"""Golden: what survives the death of the pool, of the supervisor and of the machine, and what is reported about the
+rest."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from .bench import Bench, runs, wait
 
 ROOT = Path(__file__).parent.parent.parent
 
-# A pool in a process of its own: starts a job that ends when it is told to, another that goes on, and is killed.
+# A pool in a separate process: starts a job that ends on request and one that continues, and is killed.
 POOL = """
 import os, signal, sys
 from pathlib import Path
@@ -40,7 +41,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_pool_that_was_killed_finds_its_jobs_again_and_how_they_ended(bench: Bench) -> None:
+def test_a_restarted_pool_finds_its_jobs_and_how_they_ended(bench: Bench) -> None:
     killed = subprocess.run([sys.executable, "-c", POOL, str(bench.home)], env={"PYTHONPATH": str(ROOT / ".path")})
     assert killed.returncode == -signal.SIGKILL
     (bench.home / "stop").touch()
@@ -57,7 +58,7 @@ def test_a_pool_that_was_killed_finds_its_jobs_again_and_how_they_ended(bench: B
     assert bench.end("goes").signal == signal.SIGKILL
 
 
-def test_a_record_is_kept_until_it_is_acknowledged_even_without_a_supervisor(bench: Bench) -> None:
+def test_a_record_is_stored_until_it_is_acknowledged_even_without_a_supervisor(bench: Bench) -> None:
     bench.sh("1", "exit 5")
     end = bench.end("1")
     bench.kill_supervisor()
@@ -78,14 +79,14 @@ def test_an_acknowledged_directory_that_the_job_changed_is_removed(bench: Bench)
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_directory_below_another_place_is_removed_too_even_by_a_successor(bench: Bench, crash: bool) -> None:
+def test_a_directory_below_another_place_is_removed_too_even_by_the_next_supervisor(bench: Bench, crash: bool) -> None:
     place = bench.home / "place"
     place.mkdir()
     bench.sh(
         "1", "touch file; chmod 750 .; echo $_CONDOR_SCRATCH_DIR; exec sleep 1000", stdout="out", execute=str(place)
     )
-    made = bench.file("out").strip()
-    assert made == f"{place}/dir_1/scratch"
+    scratch = bench.file("out").strip()
+    assert scratch == f"{place}/dir_1/scratch"
     if crash:
         bench.kill_supervisor()
         assert isinstance(bench.end("1"), Lost)
@@ -97,12 +98,12 @@ def test_a_directory_below_another_place_is_removed_too_even_by_a_successor(benc
     wait(lambda: not list(place.iterdir()))
 
 
-def test_what_a_supervisor_left_unclaimed_in_another_place_is_removed_by_its_successor(bench: Bench) -> None:
+def test_unclaimed_directories_in_another_place_are_removed_by_the_next_supervisor(bench: Bench) -> None:
     place = bench.home / "place"
     place.mkdir()
     bench.sh("1", "true", execute=str(place))
     bench.end("1")
-    bench.supervisor.acknowledge(["1"])  # the directory is kept for another job
+    bench.supervisor.acknowledge(["1"])  # the directory is stored for another job
     bench.until(lambda: not bench.supervisor.claimed())
     assert list(place.iterdir())
     bench.kill_supervisor()
@@ -110,14 +111,14 @@ def test_what_a_supervisor_left_unclaimed_in_another_place_is_removed_by_its_suc
     wait(lambda: not list(place.iterdir()))
 
 
-def test_a_place_that_has_gone_fails_the_start_with_its_name(bench: Bench) -> None:
+def test_a_missing_place_fails_the_start_with_its_name(bench: Bench) -> None:
     bench.sh("1", "true", execute="/nowhere/at/all")
     end = bench.end("1")
     assert isinstance(end, Failed)
     assert (end.hold_code, end.reason) == (6, "scratch /nowhere/at/all/dir_1: No such file or directory")
 
 
-def test_a_running_job_is_not_let_go_by_an_acknowledgement(bench: Bench) -> None:
+def test_an_acknowledgement_does_not_release_a_running_job(bench: Bench) -> None:
     bench.sh("1", "while ! [ -e stop ]; do sleep 0.01; done; exit 3", run_in_iwd=True)
     bench.supervisor.acknowledge(["1"])
     assert isinstance(bench.supervisor.recover(["1"])["1"], Running)  # it has heard of it, while the job runs
@@ -132,7 +133,7 @@ def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench)
     pids = [int(bench.file("main")), int(bench.file("daemon"))]
     bench.kill_supervisor()
     assert all(runs(pid) for pid in pids)
-    lost = bench.end("1")  # without a call: the handle finds out
+    lost = bench.end("1")  # without a call: the handle detects it
     assert isinstance(lost, Lost)
     assert "its supervisor was killed while it ran" in lost.why
     assert not any(runs(pid) for pid in pids)
@@ -140,7 +141,7 @@ def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench)
 
 
 def test_descendants_without_number_and_mark_end_with_the_job_of_a_killed_supervisor(bench: Bench) -> None:
-    """Only the line of parents leads to this one: its environment is cleared, and its number is another's."""
+    """Only its parents identify this process: its environment is cleared, and its number is another job's."""
     child = "env -i /usr/bin/prlimit --rttime=unlimited /bin/sh -c 'echo $$ > child; exec /bin/sleep 1000'"
     bench.sh("1", f"setsid {child} & echo $$ > main; wait", run_in_iwd=True)
     pids = [int(bench.file("main")), int(bench.file("child"))]
@@ -149,7 +150,7 @@ def test_descendants_without_number_and_mark_end_with_the_job_of_a_killed_superv
     assert not any(runs(pid) for pid in pids)
 
 
-def test_jobs_of_a_killed_supervisor_do_not_run_when_a_new_pool_has_its_answer(bench: Bench) -> None:
+def test_jobs_of_a_killed_supervisor_have_ended_when_a_new_pool_gets_its_answer(bench: Bench) -> None:
     bench.sh("1", "echo $$ > main; exec sleep 1000", run_in_iwd=True)
     pid = int(bench.file("main"))
     bench.kill_supervisor()
@@ -169,7 +170,7 @@ ANOTHER_BOOT = "00000000-0000-0000-0000-000000000000"
         (BOOT, "its supervisor was killed while it ran"),
     ],
 )
-def test_a_claim_whose_pid_is_another_processs_by_now_is_lost_and_that_one_is_not_touched(
+def test_a_claim_whose_pid_now_belongs_to_another_process_is_lost_and_that_process_untouched(
     bench: Bench, boot: str, why: str
 ) -> None:
     bystander = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
@@ -208,8 +209,9 @@ def test_a_key_that_was_claimed_is_not_started_again_but_reported_again(bench: B
     assert (bench.home / "count").read_text() == "\n\n"
 
 
-def test_a_start_that_failed_leaves_nothing_and_may_be_asked_for_again(bench: Bench) -> None:
-    """By a pool that was killed before it heard of it, or by one that has; others start and fail in between."""
+def test_a_failed_start_leaves_nothing_and_may_be_requested_again(bench: Bench) -> None:
+    """The request may come from a pool that was killed before it heard of the failure, or from one that has heard;
+    other jobs start and fail in between."""
     for round in range(3):
         for key in ("1", "2", "3"):
             bench.start(key, "/no/such")
@@ -244,18 +246,18 @@ def test_the_last_handle_is_the_pool_and_earlier_ones_are_replaced(bench: Bench)
         assert ends[0].signal == signal.SIGKILL
 
 
-def test_what_a_killed_pool_had_asked_for_is_settled_when_the_next_one_asks(bench: Bench) -> None:
+def test_requests_of_a_killed_pool_are_settled_before_those_of_the_next(bench: Bench) -> None:
     keys = [f"k{number}" for number in range(40)]
     bench.supervisor.start([bench.activation(key, "/bin/true") for key in keys])
     with Supervisor(bench.folder) as second:
-        assert all(what != "unknown" for what in second.recover(keys).values())
+        assert all(outcome != "unknown" for outcome in second.recover(keys).values())
 
 
 def test_a_full_disk_delays_the_report_of_an_end_but_loses_none(bench: Bench) -> None:
     bench.start("1", "/bin/true")
     bench.end("1")
     size = (bench.folder / "exits").stat().st_size
-    # A limit on file sizes refuses what a full disk would; only half of the next record fits.
+    # A limit on file sizes acts like a full disk; only half of the next record fits.
     resource.prlimit(bench.pid(), resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
     bench.sh("2", "exit 9")
     bench.until(lambda: "cannot be written" in (bench.folder / "supervisor.log").read_text())
@@ -267,7 +269,7 @@ def test_a_full_disk_delays_the_report_of_an_end_but_loses_none(bench: Bench) ->
     assert [json.loads(line)["key"] for line in lines] == ["1", "2"]
 
 
-def test_a_supervisor_without_jobs_and_pool_ends_by_itself_and_another_takes_its_place(bench: Bench) -> None:
+def test_a_supervisor_without_jobs_and_pool_ends_and_another_replaces_it(bench: Bench) -> None:
     bench.start("1", "/bin/true")
     end = bench.end("1")
     pid = bench.pid()
@@ -286,7 +288,7 @@ def test_a_supervisor_with_a_job_stays_without_a_pool(bench: Bench) -> None:
     assert isinstance(bench.supervisor.recover(["1"])["1"], Running)
 
 
-def test_the_supervisor_is_nobodys_child_and_holds_nothing_of_the_pool_open(bench: Bench) -> None:
+def test_the_supervisor_has_no_parent_and_keeps_nothing_of_the_pool_open(bench: Bench) -> None:
     inherited = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(inherited, True)
     bench.supervisor.start([])
@@ -309,7 +311,7 @@ def test_a_selector_sees_reports_also_after_the_supervisor_was_replaced(bench: B
             bench.kill_supervisor()
 
 
-def test_many_jobs_at_once_all_end_with_their_own_code(bench: Bench) -> None:
+def test_many_concurrent_jobs_all_end_with_their_own_code(bench: Bench) -> None:
     codes = {f"k{number}": number for number in range(100)}
     bench.supervisor.start([bench.activation(key, "/bin/sh", "-c", f"exit {code}") for key, code in codes.items()])
     assert {key: bench.end(key).code for key in codes} == codes

@@ -1,6 +1,6 @@
-"""Property: whatever write of the supervisor's fails, once or for a while, no job is lost by it, and none runs twice.
+"""Property: whichever write of the supervisor fails, once or for a while, no job is lost and none runs twice.
 
-Golden: what is then said of a job that could not be started.
+Golden: the report about a job that could not be started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .. import forked
 from ..together import together
 from .bench import Bench, runs, wait
 
-# A supervisor on a disk that refuses: of all calls that write, the one of this number fails, or that and all later ones
+# A supervisor on a failing disk: of all calls that write, the one of this number fails, or that and all later ones
 # until there is room again.
 FAULTY = """
 import errno, itertools, os, sys
@@ -50,15 +50,15 @@ sys.exit(server.main(folder))
 """
 
 
-class Refusing(Bench):
+class FailingDiskBench(Bench):
     """A bench whose disk refuses writes."""
 
     def __init__(self, home: Path, first: int, lasting: bool, number: int) -> None:
         super().__init__(home)
         self.folder.mkdir(mode=0o700)
-        words = [str(self.folder), str(first), "lasting" if lasting else "once", str(number)]
+        arguments = [str(self.folder), str(first), "lasting" if lasting else "once", str(number)]
         log = os.open(self.folder / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        forked.start(["-c", FAULTY, *words], stdout=forked.DEVNULL, stderr=log).wait()
+        forked.start(["-c", FAULTY, *arguments], stdout=forked.DEVNULL, stderr=log).wait()
         os.close(log)
         self._waited = 0
 
@@ -67,7 +67,7 @@ class Refusing(Bench):
         return (self.home / "fired").exists()
 
     def took(self) -> None:
-        """Take in what is reported; make room on the disk when nothing has come for a while."""
+        """Receive reports; make room on the disk when none has come for a while."""
         came = self.supervisor.poll(0.01)
         self.reports += came
         self._waited = 0 if came else self._waited + 1
@@ -75,7 +75,7 @@ class Refusing(Bench):
             (self.home / "room").touch()
 
     def begin(self, name: str, script: str) -> str:
-        """Start a job, again and again as a pool does, until it runs; return the key that it has then."""
+        """Start a job, again and again as a pool does, until it runs; return its last key."""
         for attempt in range(10):
             if attempt == 5:
                 (self.home / "room").touch()
@@ -96,8 +96,8 @@ class Refusing(Bench):
         return code
 
 
-def story(bench: Refusing) -> None:
-    """A job runs all the time; three others begin, end and are acknowledged meanwhile."""
+def story(bench: FailingDiskBench) -> None:
+    """Run one job all the time, while three others start, end and are acknowledged."""
     long = bench.begin("long", "while ! [ -e stop ]; do sleep 0.01; done; exit 6")
     pid = bench.pid() if (bench.folder / "lock").read_text() else 0
     for code in (3, 4, 5):
@@ -125,7 +125,7 @@ ALL = [
 @pytest.mark.parametrize(
     ("step", "lasting", "number"), [(5, False, errno.EIO), (5, True, errno.ENOSPC), *ALL], ids=lambda value: str(value)
 )
-def test_whatever_write_fails_no_job_is_lost_and_none_runs_twice(
+def test_whichever_write_fails_no_job_is_lost_and_none_runs_twice(
     tmp_path: Path, step: int, lasting: bool, number: int
 ) -> None:
     first, fired = 0, True
@@ -133,7 +133,7 @@ def test_whatever_write_fails_no_job_is_lost_and_none_runs_twice(
         first += step
         home = tmp_path / str(first)
         home.mkdir()
-        bench = Refusing(home, first, lasting, number)
+        bench = FailingDiskBench(home, first, lasting, number)
         with bench:
             story(bench)
         fired = bench.fired
@@ -145,7 +145,7 @@ def test_whatever_write_fails_no_job_is_lost_and_none_runs_twice(
 
 @contextmanager
 def disk(home: Path, *options: str) -> Iterator[Path]:
-    """A disk of its own in this folder."""
+    """Mount a separate disk in this directory."""
     place = home / "disk"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(place)], check=True)
@@ -156,7 +156,7 @@ def disk(home: Path, *options: str) -> Iterator[Path]:
 
 
 def fill(place: Path) -> Path:
-    """Take all the room of a disk with one file."""
+    """Fill a disk with one file."""
     path = place / "filler"
     with path.open("wb", buffering=0) as file:
         for size in (4096, 1):
@@ -168,7 +168,7 @@ def fill(place: Path) -> Path:
     return path
 
 
-def test_on_a_full_disk_a_supervisor_and_its_other_jobs_live_when_one_ends(tmp_path: Path) -> None:
+def test_on_a_full_disk_a_supervisor_and_its_other_jobs_survive_the_end_of_one(tmp_path: Path) -> None:
     with disk(tmp_path, "size=1m") as place, Bench(place) as bench:
         for key, code in (("one", 3), ("two", 4)):
             bench.sh(
@@ -218,7 +218,7 @@ def test_without_space_for_a_supervisor_the_start_fails_and_leaves_nothing(tmp_p
         assert bench.end("1").code == 0
 
 
-def test_a_full_disk_that_the_job_alone_has_chosen_is_no_fault_of_the_machines(tmp_path: Path) -> None:
+def test_a_full_disk_that_only_the_job_chose_is_not_the_machines_fault(tmp_path: Path) -> None:
     with disk(tmp_path, "nr_inodes=1") as place, Bench(tmp_path) as bench:
         bench.start("1", "/bin/true", stdout=f"{place}/out")
         end = bench.end("1")
@@ -271,5 +271,5 @@ JOBS = "it is held"
     ],
 )
 def test_a_failed_start_names_its_cause(part: str, number: int, machines_disk: bool, then: str) -> None:
-    found = failure(part, OSError(number, ""), "x", machines_disk)
-    assert (MACHINES if found.machine else JOBS) == then
+    failure_found = failure(part, OSError(number, ""), "x", machines_disk)
+    assert (MACHINES if failure_found.machine else JOBS) == then

@@ -1,4 +1,4 @@
-"""Golden: how much of the machine a job's processes may use, as a real pool's jobs said it (tests/data/beside:
+"""Golden: how much of the machine a job's processes may use, as measured in HTCondor's jobs (tests/data/beside:
 stack-size, stack-default, core-size)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INFINITE = resource.RLIM_INFINITY
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process's own limits are, in the end, as they were; its stack is bounded meanwhile, as a shell's."""
+    """Limit this process's stack like a shell's, and restore its own limits at the end."""
     kinds = (resource.RLIMIT_STACK, resource.RLIMIT_CORE, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)
     before = {kind: resource.getrlimit(kind) for kind in kinds}
     monkeypatch.setattr(launch, "_core", None)
@@ -45,15 +45,15 @@ def hard_stack() -> str:
         ({"stack_bytes": 64 << 20, "core_bytes": 512}, "65536", "1"),
     ],
 )
-def test_a_child_has_the_stack_and_the_core_files_that_the_job_asks_for(
+def test_a_child_has_the_stack_and_core_size_that_the_job_requests(
     order: dict[str, Any], stack: str, core: str
 ) -> None:
     with launch.limits_of_children(order):
-        said = subprocess.run(SAID, capture_output=True, text=True, check=True).stdout.split()
-    assert said == [stack or hard_stack(), core]
+        limits = subprocess.run(SAID, capture_output=True, text=True, check=True).stdout.split()
+    assert limits == [stack or hard_stack(), core]
 
 
-def test_a_small_stack_is_the_job_s_alone() -> None:
+def test_a_small_stack_applies_only_to_the_job() -> None:
     with launch.limits_of_children({"stack_bytes": 1 << 20}):
         pass
     assert resource.getrlimit(resource.RLIMIT_STACK)[0] == resource.getrlimit(resource.RLIMIT_STACK)[1]

@@ -1,6 +1,5 @@
-"""Golden: what is done for another user is done with all of that user's rights, those of the user's groups among them,
-and with no other. A file shows it: it belongs to root, and a group of the user's may use it, not the first one.
-"""
+"""Golden: an action for another user has all rights of that user and of the user's groups, and no others. A file shows
+it: it belongs to root, and one of the user's groups may use it, not the primary one."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from .test_chirp import Client
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act with the rights of another user")
 
 USER, OTHER = pwd.getpwnam("games"), pwd.getpwnam("news")
-GROUP, OTHERS_GROUP = 54_321, 54_322  #: no group of the system's: a number is enough
+GROUP, OTHERS_GROUP = 54_321, 54_322  #: a group that the system does not have: a number is enough
 GROUPS = (USER.pw_gid, GROUP)
 RIGHTS = UserIds(USER.pw_uid, USER.pw_gid, GROUPS)
 ACCOUNT = UnixAccount(USER.pw_name, USER.pw_uid, USER.pw_gid, GROUPS, "/")
@@ -37,7 +36,7 @@ ACCOUNT = UnixAccount(USER.pw_name, USER.pw_uid, USER.pw_gid, GROUPS, "/")
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory to which all users can come, with a file for each of two groups."""
+    """Return a directory that all users can enter, with a file for each of two groups."""
     with folder_of_all() as folder:
         folder.path.chmod(0o755)
         for name, group in (("groups", GROUP), ("others", OTHERS_GROUP), ("roots", 0)):
@@ -53,17 +52,17 @@ def place() -> Iterator[Path]:
 
 
 def readable(place: Path) -> set[str]:
-    found = set()
+    groups = set()
     for name in ("groups", "others", "roots"):
         try:
-            found.add((place / name).read_text().strip())
+            groups.add((place / name).read_text().strip())
         except PermissionError:
             continue
-    return found
+    return groups
 
 
 def in_a_process(work: Callable[[], str]) -> str:
-    """Return what `work` says in a process of its own."""
+    """Return the result of `work` in a separate process."""
 
     def say(tell: int) -> None:
         try:
@@ -71,13 +70,13 @@ def in_a_process(work: Callable[[], str]) -> str:
         except BaseException as error:
             os.write(tell, repr(error).encode())
 
-    with child(say) as apart:
-        return apart.read().decode()
+    with child(say) as forked:
+        return forked.read().decode()
 
 
 @contextmanager
 def roots_groups(*groups: int) -> Iterator[None]:
-    """Let this process have groups of its own."""
+    """Give this process supplementary groups."""
     before = os.getgroups()
     os.setgroups(groups)
     try:
@@ -92,8 +91,8 @@ def test_a_process_that_becomes_a_user_has_the_users_groups_and_none_of_roots(pl
         return repr((os.getresuid(), os.getresgid(), sorted(os.getgroups()), sorted(readable(place))))
 
     with roots_groups(OTHERS_GROUP):
-        said = in_a_process(work)
-    assert said == repr(((USER.pw_uid,) * 3, (USER.pw_gid,) * 3, sorted(GROUPS), ["groups"]))
+        answer = in_a_process(work)
+    assert answer == repr(((USER.pw_uid,) * 3, (USER.pw_gid,) * 3, sorted(GROUPS), ["groups"]))
 
 
 def becomes(rights: UserIds) -> str:
@@ -106,7 +105,7 @@ def test_no_process_becomes_root_for_others(rights: UserIds) -> None:
     assert "programs of other users never run with root's rights" in in_a_process(lambda: becomes(rights))
 
 
-def test_what_is_done_as_a_user_is_done_with_the_users_groups_and_with_roots_again_afterwards(place: Path) -> None:
+def test_an_action_as_a_user_has_the_users_groups_and_roots_again_afterwards(place: Path) -> None:
     with roots_groups(OTHERS_GROUP):
         with acting(RIGHTS):
             assert readable(place) == {"groups"}
@@ -118,7 +117,7 @@ def test_what_is_done_as_a_user_is_done_with_the_users_groups_and_with_roots_aga
     assert (place / "writable/made").stat().st_uid == USER.pw_uid
 
 
-def test_an_error_of_what_is_done_as_a_user_gives_roots_rights_back(place: Path) -> None:
+def test_an_error_in_an_action_as_a_user_restores_roots_rights(place: Path) -> None:
     with roots_groups(OTHERS_GROUP):
         with pytest.raises(PermissionError), acting(RIGHTS):
             (place / "roots").read_text()
@@ -126,28 +125,28 @@ def test_an_error_of_what_is_done_as_a_user_gives_roots_rights_back(place: Path)
 
 
 def test_one_thread_that_acts_as_a_user_leaves_the_others_roots_rights(place: Path) -> None:
-    seen: list[set[str]] = []
+    calls: list[set[str]] = []
     go = threading.Event()
 
     def look() -> None:
         go.wait(60)
-        seen.append(readable(place))
+        calls.append(readable(place))
 
     before = threading.Thread(target=look)
     before.start()
     with acting(RIGHTS):
         go.set()
         before.join(60)
-        after = threading.Thread(target=look)  # a thread has the rights of the one that makes it
+        after = threading.Thread(target=look)  # a thread has the rights of the one that created it
         after.start()
         after.join(60)
-    assert seen == [{"groups", "others", "roots"}, {"groups"}]
+    assert calls == [{"groups", "others", "roots"}, {"groups"}]
 
 
 @pytest.fixture
 def bench(place: Path) -> Iterator[Bench]:
-    with Bench(place) as one:
-        yield one
+    with Bench(place) as bench:
+        yield bench
 
 
 def job(bench: Bench, script: str, **fields: Any) -> Exited:
@@ -161,14 +160,14 @@ def job(bench: Bench, script: str, **fields: Any) -> Exited:
     return end
 
 
-def test_a_job_has_the_groups_of_its_account_and_writes_where_these_may(bench: Bench, place: Path) -> None:
+def test_a_job_has_the_groups_of_its_account_and_can_write_where_they_may(bench: Bench, place: Path) -> None:
     end = job(bench, "id -G; cat groups; cat others", stdout="writable/out", stderr="writable/err")
     assert end.code == 1
     assert (place / "writable/out").read_text() == f"{' '.join(map(str, GROUPS))}\ngroups\n"
     assert "others: Permission denied" in (place / "writable/err").read_text()
 
 
-def test_output_that_is_streamed_is_opened_as_the_user_whose_files_they_are(bench: Bench, place: Path) -> None:
+def test_streamed_output_is_opened_as_the_user_whose_files_it_is(bench: Bench, place: Path) -> None:
     runs_as = UnixAccount(OTHER.pw_name, OTHER.pw_uid, OTHER.pw_gid, (OTHER.pw_gid,), "/")
     transfer = FileTransfer(executable=False, outputs=(), streamed=("stdout",))
     end = job(bench, "id -u", account=runs_as, stdout="writable/out", transfer=transfer, run_in_iwd=False)
@@ -177,7 +176,7 @@ def test_output_that_is_streamed_is_opened_as_the_user_whose_files_they_are(benc
     assert (place / "writable/out").stat().st_uid == USER.pw_uid
 
 
-def test_only_what_belongs_to_the_giver_is_handed_over(place: Path) -> None:
+def test_only_files_of_the_giver_are_handed_over(place: Path) -> None:
     scratch = place / "scratch"
     (scratch / "theirs").mkdir(parents=True)
     (scratch / "roots").mkdir()
@@ -190,8 +189,8 @@ def test_only_what_belongs_to_the_giver_is_handed_over(place: Path) -> None:
         os.chown(path, USER.pw_uid, USER.pw_gid, follow_symlinks=False)
     (scratch / "a").chmod(0o6755)
     hand_over(str(scratch), UserIds(USER.pw_uid, USER.pw_gid), UserIds(OTHER.pw_uid, OTHER.pw_gid))
-    found = {name: (scratch / name).stat().st_uid for name in (*owners, ".", "theirs", "roots")}
-    assert found == {
+    owners_found = {name: (scratch / name).stat().st_uid for name in (*owners, ".", "theirs", "roots")}
+    assert owners_found == {
         "a": OTHER.pw_uid, "theirs/b": OTHER.pw_uid, "theirs/root": 0, "roots/c": USER.pw_uid,
         "third": pwd.getpwnam("mail").pw_uid, ".": OTHER.pw_uid, "theirs": OTHER.pw_uid, "roots": 0,
     }  # fmt: skip
@@ -237,7 +236,7 @@ def test_a_jobs_chirp_has_the_groups_of_the_owner_of_its_files(bench: Bench, pla
         bench.end("1")
 
 
-def test_an_account_has_all_groups_that_the_system_knows_of_its_user(
+def test_an_account_has_all_groups_that_the_system_lists_for_its_user(
     monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
     """The system's users in a container have no second group, so the system's answer is given here."""

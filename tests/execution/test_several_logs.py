@@ -1,4 +1,4 @@
-"""Property: a supervisor keeps what it has of one log's activations apart from another log's at the same positions."""
+"""Property: a supervisor separates the activations of one log from another log's at the same positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNTIL_TOLD = "while ! [ -e stop ]; do sleep 0.01; done; exit 3"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """A handle of the first log."""
+    """Return a handle of the first log."""
     with Bench(tmp_path) as bench:
         bench.supervisor.close()
         bench.supervisor = Supervisor(bench.folder, FIRST)
@@ -31,7 +31,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def serve(bench: Bench, log: str) -> None:
-    """Have another log's pool connect to the supervisor."""
+    """Connect another log's pool to the supervisor."""
     bench.supervisor.close()
     bench.supervisor = Supervisor(bench.folder, log)
     bench.reports = []
@@ -72,7 +72,7 @@ def test_a_job_continues_for_its_log_after_another_log_was_served(bench: Bench) 
     assert bench.end("5").code == 3
 
 
-def test_a_log_without_a_chosen_id_finds_what_earlier_releases_have_claimed(bench: Bench) -> None:
+def test_a_log_without_a_chosen_id_finds_the_claims_of_earlier_releases(bench: Bench) -> None:
     serve(bench, "")
     bench.sh("5", "exit 3")
     bench.end("5")
@@ -91,10 +91,10 @@ def test_the_scratch_directory_is_named_by_the_log_and_the_position(bench: Bench
         ad = {**shell, "ShouldTransferFiles": '"YES"', "TransferExecutable": "false"}
         world.start([Launch("7", 1, 0, "slot1@h", ad, {"DynamicSlot": "false"}, "somebody")])
         heard = world.wait(None)
-        while not any(isinstance(one, ActivationEnded) for one in heard):
+        while not any(isinstance(report, ActivationEnded) for report in heard):
             heard += world.wait(None)
         assert world.claimed() == {"7"}
     scratch = f"{bench.folder}/execute/dir_{FIRST}-7/scratch"
     assert (bench.home / "out").read_text() == f"{scratch}\n"
-    began = {(one.key, one.scratch) for one in heard if isinstance(one, ActivationStarted)}
+    began = {(report.key, report.scratch) for report in heard if isinstance(report, ActivationStarted)}
     assert began == {("7", scratch)}

@@ -1,5 +1,5 @@
-"""Golden: what a job has made is kept in its spool when it is evicted or takes a checkpoint, and its next run finds it:
-all of it, or what was kept before."""
+"""Golden: a job's files are stored in its spool when it is evicted or takes a checkpoint, and its next run finds them:
+all of them, or those that were stored before."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def spool(bench: Bench) -> str:
 
 
 def kept(bench: Bench) -> dict[str, str]:
-    found = files(Path(spool(bench)))
-    found.pop(supervisor_spool.KEPT, None)
-    return found
+    contents = files(Path(spool(bench)))
+    contents.pop(supervisor_spool.KEPT, None)
+    return contents
 
 
 def evict(bench: Bench, key: str, how: Any = "soft") -> Exited:
@@ -63,9 +63,7 @@ def evict(bench: Bench, key: str, how: Any = "soft") -> Exited:
     return end
 
 
-def test_what_an_evicted_job_has_made_is_there_in_its_next_run_and_comes_back_at_its_end(
-    bench: Bench, iwd: Path
-) -> None:
+def test_the_files_of_an_evicted_job_are_in_its_next_run_and_come_back_at_its_end(bench: Bench, iwd: Path) -> None:
     before = files(iwd)
     start(bench, iwd, "1", on_evict=True)
     end = evict(bench, "1")
@@ -88,20 +86,20 @@ ENDS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_nothing_is_kept_of_a_job_that_is(bench: Bench, iwd: Path, case: str) -> None:
+def test_nothing_is_stored_for_a_removed_job(bench: Bench, iwd: Path, case: str) -> None:
     fields, how = ENDS[case]
     start(bench, iwd, "1", **fields)
     assert [move.way for move in evict(bench, "1", how).moves] == ["input"]
     assert not Path(spool(bench)).exists()
 
 
-def test_a_job_that_is_held_keeps_what_it_has_made(bench: Bench, iwd: Path) -> None:
+def test_a_held_job_keeps_its_files(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", on_evict=True, outputs=("state", "seen.0"))
     evict(bench, "1", "hold")
     assert kept(bench) == {"_condor_stdout": "from 0\nalpha\n", "seen.0": "alpha\n", "state": "1\n"}
 
 
-def test_an_eviction_keeps_what_was_kept_before_where_an_output_is_missing(bench: Bench, iwd: Path) -> None:
+def test_an_eviction_keeps_the_stored_files_if_an_output_is_missing(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", on_evict=True, outputs=("state",))
     evict(bench, "1")
     before = kept(bench)
@@ -112,7 +110,7 @@ def test_an_eviction_keeps_what_was_kept_before_where_an_output_is_missing(bench
     assert not Path(spool(bench) + ".tmp").exists()
 
 
-def test_a_full_disk_leaves_what_was_kept_before(bench: Bench, iwd: Path) -> None:
+def test_a_full_disk_leaves_the_stored_files(bench: Bench, iwd: Path) -> None:
     with disk(bench.home / "spool", "size=1m") as place:
         start(bench, iwd, "1", on_evict=True, outputs=("state",))
         evict(bench, "1")
@@ -129,7 +127,9 @@ def test_a_full_disk_leaves_what_was_kept_before(bench: Bench, iwd: Path) -> Non
         assert kept(bench) == before
 
 
-def test_directories_and_links_are_kept_and_no_link_leads_out_of_the_scratch_directory(bench: Bench, iwd: Path) -> None:
+def test_directories_and_links_are_stored_and_no_link_leads_out_of_the_scratch_directory(
+    bench: Bench, iwd: Path
+) -> None:
     makes = "mkdir -p d/e; echo deep > d/e/deep; ln -s /etc/passwd d/out; ln -s ../../state d/e/in; " + WAITS
     start(bench, iwd, "1", makes, on_evict=True, outputs=("d", "state"))
     evict(bench, "1")
@@ -140,7 +140,7 @@ def test_directories_and_links_are_kept_and_no_link_leads_out_of_the_scratch_dir
     assert (iwd / "out").read_text() == "from 1\nalpha\nd\nd/e\nd/e/deep\nd/e/in\n"
 
 
-def test_a_checkpoint_is_kept_and_the_job_continues_in_its_scratch_directory_immediately(
+def test_a_checkpoint_is_stored_and_the_job_continues_in_its_scratch_directory_immediately(
     bench: Bench, iwd: Path
 ) -> None:
     start(bench, iwd, "1", "exit 85", checkpoint=CHECKPOINT, checkpoint_files=("state",), outputs=("result",))
@@ -154,7 +154,7 @@ def test_a_checkpoint_is_kept_and_the_job_continues_in_its_scratch_directory_imm
 @pytest.mark.parametrize(
     ("promised", "ends"), [({"code": 85}, "exit 85"), ({"signal": int(signal.SIGUSR2)}, "kill -USR2 $$")]
 )
-def test_a_run_begins_where_the_last_checkpoint_was_taken(
+def test_a_run_starts_where_the_last_checkpoint_was_taken(
     bench: Bench, iwd: Path, promised: dict[str, int], ends: str
 ) -> None:
     once = f"test $n -eq 1 && {{ {ends}; }}\n{WAITS}"
@@ -166,7 +166,7 @@ def test_a_run_begins_where_the_last_checkpoint_was_taken(
     assert (iwd / "out").read_text() == "from 0\nalpha\nfrom 1\nalpha\nfrom 2\nalpha\n"
 
 
-def test_a_checkpoint_without_one_of_its_files_ends_the_run(bench: Bench, iwd: Path) -> None:
+def test_a_checkpoint_that_lacks_a_file_ends_the_run(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", "exit 85", checkpoint=CHECKPOINT, checkpoint_files=("state", "missing"))
     end = bench.end("1")
     assert (end.failure.code, end.failure.errno, end.undelivered) == (36, 2, True)
@@ -182,17 +182,17 @@ LEFT_BEHIND = {
 
 
 @pytest.mark.parametrize("moment", LEFT_BEHIND)
-def test_a_change_that_was_killed_is_undone_or_finished(tmp_path: Path, moment: str) -> None:
+def test_a_killed_change_is_undone_or_finished(tmp_path: Path, moment: str) -> None:
     place = str(tmp_path / "spool")
-    whole, other = LEFT_BEHIND[moment]
-    for name, text in ((place + whole, "whole"), (place + other, "other")):
+    is_complete, other = LEFT_BEHIND[moment]
+    for name, text in ((place + is_complete, "whole"), (place + other, "other")):
         os.makedirs(name)
         (Path(name) / "file").write_text(text)
     assert supervisor_spool.recover(place)
     assert files(tmp_path) == {"spool/file": "whole"}
 
 
-def test_a_supervisor_that_is_killed_while_it_keeps_files_leaves_what_was_kept_before(bench: Bench, iwd: Path) -> None:
+def test_a_supervisor_killed_while_it_stores_files_leaves_those_stored_before(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", on_evict=True, outputs=("state",))
     evict(bench, "1")
     before = kept(bench)
@@ -220,7 +220,7 @@ def test_a_job_killed_during_its_checkpoint_does_not_start_again(bench: Bench, i
     bench.supervisor.signal("1", how)
     end = bench.end("1")
     assert len(bench.of("1", Started)) == 1
-    whole = [f"f{number}" for number in range(2000)]
-    found = sorted(name for name in kept(bench) if name.startswith("f"))
-    assert found == sorted(whole) or (how == "hard" and not found)
+    file_names = [f"f{number}" for number in range(2000)]
+    names = sorted(name for name in kept(bench) if name.startswith("f"))
+    assert names == sorted(file_names) or (how == "hard" and not names)
     assert end.failure is None

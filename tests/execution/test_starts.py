@@ -1,4 +1,4 @@
-"""Golden: what a job finds when it starts, and what is said of one that cannot be started."""
+"""Golden: a job's environment when it starts, and the report about one that cannot be started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .bench import Bench
 
 STARTER = (Path(__file__).parent.parent / "data" / "execution" / "starter_environment.txt").read_text()
 
-# What HTCondor's starter of 25.14 sets and Poolbook does not, and why.
+# The variables that HTCondor's starter of 25.14 sets and Poolbook does not, and why.
 NOT_SET = {
     "CONDOR_STARTER_PID": "there is no starter",
     "CUDA_VISIBLE_DEVICES": "the pool adds it",
@@ -42,18 +42,18 @@ def environment_of(bench: Bench, **fields: Any) -> dict[str, str]:
 
 
 def test_a_job_inherits_its_own_variables_and_those_of_the_starter_and_nothing_else(bench: Bench) -> None:
-    found = environment_of(bench, environment={"MINE": "a b\nc"})
+    variables = environment_of(bench, environment={"MINE": "a b\nc"})
     starters = dict(item.split("=", 1) for item in STARTER.split())
-    assert found.keys() == (starters.keys() - NOT_SET.keys()) | OWN | {"MINE"}
-    assert found["MINE"] == "a b\nc"
+    assert variables.keys() == (starters.keys() - NOT_SET.keys()) | OWN | {"MINE"}
+    assert variables["MINE"] == "a b\nc"
 
 
-def test_the_starters_variables_have_the_values_that_the_starter_gives_them(bench: Bench) -> None:
-    found = environment_of(bench, cpus=3)
+def test_the_starters_variables_have_the_values_that_htcondors_starter_gives_them(bench: Bench) -> None:
+    variables = environment_of(bench, cpus=3)
     scratch = f"{bench.folder}/execute/dir_1/scratch"
-    theirs = dict(item.split("=", 1) for item in STARTER.split() if item.split("=", 1)[0] not in NOT_SET)
-    # The real job had one CPU, slot1, the home /home/bob and, /tmp being private to it, its temporary files there.
-    expected = {name: re.sub("^1$", "3", value) for name, value in theirs.items()} | {
+    documented = dict(item.split("=", 1) for item in STARTER.split() if item.split("=", 1)[0] not in NOT_SET)
+    # HTCondor's job had one CPU, slot1, the home /home/bob and, /tmp being private to it, its temporary files there.
+    expected = {name: re.sub("^1$", "3", value) for name, value in documented.items()} | {
         "HOME": pwd.getpwuid(os.getuid()).pw_dir,
         "TEMP": scratch,
         "TMP": scratch,
@@ -63,11 +63,11 @@ def test_the_starters_variables_have_the_values_that_the_starter_gives_them(benc
     }
     real = "/var/lib/condor/execute/dir_91505/scratch"
     expected = {name: value.replace(real, scratch) for name, value in expected.items()}
-    assert {name: value for name, value in found.items() if name not in OWN} == expected
+    assert {name: value for name, value in variables.items() if name not in OWN} == expected
 
 
 HOME = pwd.getpwuid(os.getuid()).pw_dir
-# What the job sets, what else the activation has, and what it finds.
+# The job's variables, other fields of the activation, and the resulting environment.
 SET: list[tuple[dict[str, str], dict[str, Any], dict[str, str | None]]] = [
     ({"OMP_NUM_THREADS": "7"}, {}, {"OMP_NUM_THREADS": "7", "NUMEXPR_NUM_THREADS": "1", "OMP_THREAD_LIMIT": None}),
     ({"MKL_NUM_THREADS": "7", "OMP_NUM_THREADS": ""}, {}, {"NUMEXPR_NUM_THREADS": None, "OMP_NUM_THREADS": "1"}),
@@ -90,12 +90,12 @@ def test_the_starter_decides_which_of_its_variables_a_job_may_set(
     key = str(len(bench.reports))
     bench.start(key, "/usr/bin/env", "-0", stdout="env", environment=own, **fields)
     assert bench.end(key).code == 0
-    found = dict(line.split("=", 1) for line in (bench.home / "env").read_text().split("\0")[:-1])
-    scratch = found["_CONDOR_SCRATCH_DIR"]
-    assert {name: found.get(name, "").replace(scratch, "SCRATCH") or None for name in expected} == expected
+    variables = dict(line.split("=", 1) for line in (bench.home / "env").read_text().split("\0")[:-1])
+    scratch = variables["_CONDOR_SCRATCH_DIR"]
+    assert {name: variables.get(name, "").replace(scratch, "SCRATCH") or None for name in expected} == expected
 
 
-def test_it_runs_in_its_scratch_directory_where_the_two_ads_are(bench: Bench) -> None:
+def test_a_job_runs_in_its_scratch_directory_where_the_two_ads_are(bench: Bench) -> None:
     script = 'pwd; cat .job.ad "$_CONDOR_MACHINE_AD"; ls -A'
     bench.sh("7", script, stdout="out", job_ad="ClusterId = 1\n", machine_ad='Name = "ö"\n')
     assert bench.end("7").code == 0
@@ -103,13 +103,13 @@ def test_it_runs_in_its_scratch_directory_where_the_two_ads_are(bench: Bench) ->
     assert (bench.home / "out").read_text() == shown
 
 
-def test_or_in_the_initial_directory_if_that_is_asked_for(bench: Bench) -> None:
+def test_a_job_runs_in_the_initial_directory_if_that_is_requested(bench: Bench) -> None:
     bench.sh("7", "pwd", stdout="out", run_in_iwd=True)
     assert bench.end("7").code == 0
     assert (bench.home / "out").read_text() == f"{bench.home}\n"
 
 
-def test_a_directory_that_is_used_again_shows_nothing_of_the_job_before(bench: Bench) -> None:
+def test_a_directory_that_is_used_again_shows_nothing_of_the_previous_job(bench: Bench) -> None:
     for key, ad in (("1", "a long ad\n" * 1000), ("2", "short\n"), ("3", "")):
         bench.sh(key, "ls -A; cat .job.ad", stdout=f"out{key}", job_ad=ad)
         assert bench.end(key).code == 0
@@ -129,7 +129,7 @@ def test_a_directory_that_is_used_again_shows_nothing_of_the_job_before(bench: B
         ({"stderr": "o", "append_stderr": True}, {"o": "old\nerr\n"}),
     ],
 )
-def test_its_streams_are_files_relative_to_the_initial_directory(
+def test_a_jobs_streams_are_files_relative_to_the_initial_directory(
     bench: Bench, fields: dict[str, Any], files: dict[str, str]
 ) -> None:
     (bench.home / "o").write_text("old\n")
@@ -139,12 +139,12 @@ def test_its_streams_are_files_relative_to_the_initial_directory(
     assert {name: (bench.home / name).read_text() for name in files} == files
 
 
-def test_without_an_input_it_reads_an_end_at_once(bench: Bench) -> None:
+def test_without_an_input_a_job_reads_end_of_file_immediately(bench: Bench) -> None:
     bench.start("1", "/bin/cat")
     assert bench.end("1").code == 0
 
 
-def test_nothing_of_the_supervisor_is_open_in_a_job_and_its_signals_are_as_usual(bench: Bench) -> None:
+def test_a_job_inherits_no_open_file_of_the_supervisor_and_has_default_signals(bench: Bench) -> None:
     bench.sh("1", "ls /proc/self/fd; grep -hE 'SigIgn|SigBlk' /proc/self/status", stdout="out")
     bench.end("1")
     *descriptors, blocked, ignored = (bench.home / "out").read_text().splitlines()
@@ -154,8 +154,8 @@ def test_nothing_of_the_supervisor_is_open_in_a_job_and_its_signals_are_as_usual
     assert int(ignored.split()[1], 16) & (1 << 31) - 1 == 0
 
 
-def test_its_signals_are_as_usual_whatever_the_pool_was_started_with(bench: Bench) -> None:
-    """As by `nohup poolbook serve &` in a script, and by whatever else ignores signals."""
+def test_a_job_has_default_signals_whatever_the_pool_was_started_with(bench: Bench) -> None:
+    """For example with `nohup poolbook serve &` in a script, or with another program that ignores signals."""
     code = """
 import sys
 from pathlib import Path
@@ -186,7 +186,7 @@ TOO_LARGE = "arguments and environment are larger than this system takes"
 
 
 @pytest.mark.parametrize(
-    ("fields", "part", "number", "hold_code", "words"),
+    ("fields", "part", "number", "hold_code", "text"),
     [
         ({"executable": "gone"}, "executable", errno.ENOENT, 6, f"{{home}}/gone: {NOT_THERE}"),
         ({"executable": "plain"}, "executable", errno.EACCES, 6, "{home}/plain: Permission denied"),
@@ -209,7 +209,7 @@ TOO_LARGE = "arguments and environment are larger than this system takes"
     ],
 )
 def test_a_job_that_cannot_be_started_is_reported_and_the_next_one_runs(
-    bench: Bench, fields: dict[str, Any], part: str, number: int, hold_code: int, words: str
+    bench: Bench, fields: dict[str, Any], part: str, number: int, hold_code: int, text: str
 ) -> None:
     (bench.home / "plain").write_text("#!/bin/sh\n")
     (bench.home / "script").write_text("true\n")
@@ -222,18 +222,18 @@ def test_a_job_that_cannot_be_started_is_reported_and_the_next_one_runs(
     assert isinstance(failed, Failed)
     assert (failed.part, failed.errno, failed.hold_code) == (part, number, hold_code)
     assert failed.reason.startswith(part)
-    assert words.format(home=bench.home) in failed.reason
+    assert text.format(home=bench.home) in failed.reason
     assert isinstance(bench.end("2"), Exited)
 
 
-def test_what_only_its_owner_may_read_is_the_folder(bench: Bench) -> None:
+def test_only_the_owner_may_read_the_folder(bench: Bench) -> None:
     bench.start("1", "/bin/true")
     bench.end("1")
     assert stat.S_IMODE(bench.folder.stat().st_mode) == 0o700
 
 
 @together("key", ["", "../x", "a/b", ".", "-x", "a b", "x" * 201])
-def test_a_key_that_means_something_in_a_path_is_refused(key: str) -> None:
+def test_a_key_with_a_special_meaning_in_a_path_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="take the position of the event that started it"):
         LaunchRequest(key=key, job="1.0", slot="s", executable="/bin/true", iwd="/")
 

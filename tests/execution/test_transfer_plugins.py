@@ -1,4 +1,4 @@
-"""golden: which file transfer plugins a machine has, by its configuration, and what its slots and jobs get of them."""
+"""golden: the file transfer plugins that a machine's configuration names, and how slots and jobs use them."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ METHODS = {
 
 
 @together("text, methods", METHODS.items())
-def test_a_machine_knows_the_schemes_of_its_plugins(programs: Path, text: str, methods: set[str]) -> None:
+def test_a_machine_has_the_schemes_of_its_plugins(programs: Path, text: str, methods: set[str]) -> None:
     assert set(plugins_by_method(configured(programs, text))) == methods
 
 
-def test_of_two_plugins_for_a_scheme_the_later_one_counts(programs: Path) -> None:
-    found = plugins_by_method(configured(programs, "FILETRANSFER_PLUGINS = /none/curl_plugin, HERE/good"))
-    assert found["http"] == (str(programs / "good"),) and found["https"][0] == sys.executable
+def test_the_later_of_two_plugins_for_a_scheme_is_used(programs: Path) -> None:
+    plugins = plugins_by_method(configured(programs, "FILETRANSFER_PLUGINS = /none/curl_plugin, HERE/good"))
+    assert plugins["http"] == (str(programs / "good"),) and plugins["https"][0] == sys.executable
 
 
-def test_slots_say_what_the_plugins_can_and_say(programs: Path) -> None:
+def test_slots_report_the_methods_and_ads_of_the_plugins(programs: Path) -> None:
     ad = advertised(configured(programs, "FILETRANSFER_PLUGINS = HERE/good"))
     assert ad == {
         "HasFileTransferPluginMethods": '"http,own"',
@@ -81,14 +81,14 @@ FAULTS = {
 def test_a_plugin_that_cannot_be_used_is_reported_and_ignored(programs: Path) -> None:
     names = ", ".join(f"HERE/{name}" for name in FAULTS)
     configuration = configured(programs, f"FILETRANSFER_PLUGINS = {names}\nFILETRANSFER_PLUGIN_CLASSAD_TIMEOUT = 1")
-    found = {Path(fault.split(": ")[1]).name: fault for fault in faults(configuration)}
-    assert found.keys() == {name for name, words in FAULTS.items() if words}
-    assert all(FAULTS[name] in words for name, words in found.items())
+    messages = {Path(fault.split(": ")[1]).name: fault for fault in faults(configuration)}
+    assert messages.keys() == {name for name, message in FAULTS.items() if message}
+    assert all(FAULTS[name] in message for name, message in messages.items())
     assert set(plugins_by_method(configuration)) == {"own", "http"}
     assert faults(read("")) == []
 
 
-def test_a_jobs_own_plugins_are_inputs_and_go_before_the_machines() -> None:
+def test_a_jobs_own_plugins_are_inputs_and_override_the_machines() -> None:
     job = {
         "ShouldTransferFiles": '"YES"',
         "TransferPlugins": '"http,HTTPS=tools/mine.py;own = other"',
@@ -109,5 +109,5 @@ def test_a_jobs_own_plugins_are_inputs_and_go_before_the_machines() -> None:
     "text, plugins",
     {"": {}, "own": {}, "=x": {}, "a=": {}, " A , b = x y ; c=z": {"a": "x y", "b": "x y", "c": "z"}}.items(),
 )
-def test_transfer_plugins_are_read_as_submitters_write_them(text: str, plugins: dict[str, str]) -> None:
+def test_transfer_plugins_are_parsed_as_in_submit_files(text: str, plugins: dict[str, str]) -> None:
     assert job_plugins(text) == plugins

@@ -1,4 +1,4 @@
-"""A job's files come to its scratch directory, and what it makes comes back: whole, or not at all."""
+"""A job's files are copied to its scratch directory, and its outputs come back: completely, or not at all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY = 1500  #: files whose transfer takes so long that something can happen mea
 
 @pytest.fixture
 def iwd(bench: Bench) -> Path:
-    """The directory of a submission, with files to bring."""
+    """Return a submission's directory, with input files."""
     folder = bench.home / "iwd"
     (folder / "tree/deep").mkdir(parents=True)
     for name, text in {"a": "alpha\n", "b": "beta\n", "tree/one": "one\n", "tree/deep/two": "two\n"}.items():
@@ -47,13 +47,13 @@ def iwd(bench: Bench) -> Path:
 
 
 def start(bench: Bench, iwd: Path, script: str, key: str = "1", **fields: Any) -> None:
-    """Start a shell script as a job whose output is brought back."""
+    """Start a shell script as a job whose output is transferred back."""
     transfer = {"executable": False, "brought": ("stdout",), **fields}
     bench.sh(key, script, iwd=str(iwd), stdout="out", transfer=FileTransfer(**transfer))
 
 
 def files(folder: Path) -> dict[str, str]:
-    """The files below a folder, with what they say."""
+    """Return the files below a directory, with their contents."""
     return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
@@ -69,13 +69,13 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize(("inputs", "found"), INPUTS.items(), ids=",".join)
-def test_inputs_come_by_their_own_names_and_directories_with_what_is_in_them(
-    bench: Bench, iwd: Path, inputs: tuple[str, ...], found: list[str]
+@pytest.mark.parametrize(("inputs", "file_names"), INPUTS.items(), ids=",".join)
+def test_inputs_are_copied_by_name_and_directories_with_their_contents(
+    bench: Bench, iwd: Path, inputs: tuple[str, ...], file_names: list[str]
 ) -> None:
     start(bench, iwd, LISTING, inputs=tuple(f"{iwd}{name}" if name[0] == "/" else name for name in inputs))
     assert bench.end("1").code == 0
-    assert (iwd / "out").read_text().split() == [f"./{name}" for name in found]
+    assert (iwd / "out").read_text().split() == [f"./{name}" for name in file_names]
 
 
 PRESERVED = {
@@ -86,14 +86,14 @@ PRESERVED = {
 }
 
 
-@pytest.mark.parametrize(("inputs", "found"), PRESERVED.items(), ids=",".join)
-def test_relative_paths_are_kept_where_that_is_wanted(
-    bench: Bench, iwd: Path, inputs: tuple[str, ...], found: list[str]
+@pytest.mark.parametrize(("inputs", "file_names"), PRESERVED.items(), ids=",".join)
+def test_relative_paths_are_preserved_if_requested(
+    bench: Bench, iwd: Path, inputs: tuple[str, ...], file_names: list[str]
 ) -> None:
     inputs = tuple(f"{iwd}{name}" if name[0] == "/" else name for name in inputs)
     start(bench, iwd, LISTING, inputs=inputs, preserve=True)
     bench.end("1")
-    assert (iwd / "out").read_text().split() == [f"./{name}" for name in found]
+    assert (iwd / "out").read_text().split() == [f"./{name}" for name in file_names]
 
 
 MAKES = (
@@ -132,7 +132,7 @@ def test_outputs_come_back(bench: Bench, iwd: Path, case: str) -> None:
     assert not list(iwd.glob(".poolbook-*"))
 
 
-def test_a_program_is_brought_with_its_name_and_can_be_run_and_never_comes_back(bench: Bench, iwd: Path) -> None:
+def test_a_program_is_transferred_under_its_name_is_executable_and_never_comes_back(bench: Bench, iwd: Path) -> None:
     program = iwd / "program"
     program.write_text(
         "#!/bin/sh\necho $(basename $0); echo changed >> $0; test $PWD = $_CONDOR_JOB_IWD && echo there; exit 0\n"
@@ -145,7 +145,7 @@ def test_a_program_is_brought_with_its_name_and_can_be_run_and_never_comes_back(
     assert "changed\n" not in program.read_text()[-8:] and stat.S_IMODE(program.stat().st_mode) == 0o600
 
 
-def test_streams_are_brought_or_written_where_they_belong(bench: Bench, iwd: Path) -> None:
+def test_streams_are_transferred_or_written_in_place(bench: Bench, iwd: Path) -> None:
     transfer = FileTransfer(executable=False, brought=("stdin", "stdout"), streamed=("stderr",))
     script = "cat; echo soon >&2; while ! test -e go; do sleep 0.01; done"
     bench.sh("1", script, iwd=str(iwd), stdin="tree/one", stdout="out", stderr="err", transfer=transfer)
@@ -156,7 +156,7 @@ def test_streams_are_brought_or_written_where_they_belong(bench: Bench, iwd: Pat
     assert ((iwd / "out").read_text(), (iwd / "err").read_text()) == ("one\n", "soon\n")
 
 
-def test_a_file_keeps_its_rights_and_an_output_replaces_what_a_link_leads_to(bench: Bench, iwd: Path) -> None:
+def test_a_file_keeps_its_mode_and_an_output_replaces_the_target_of_a_link(bench: Bench, iwd: Path) -> None:
     (iwd / "real").write_text("old\n")
     (iwd / "made").symlink_to("real")
     start(bench, iwd, "echo new > made; chmod 750 made")
@@ -165,19 +165,17 @@ def test_a_file_keeps_its_rights_and_an_output_replaces_what_a_link_leads_to(ben
     assert stat.S_IMODE((iwd / "real").stat().st_mode) == 0o750
 
 
-def test_a_directory_keeps_its_rights_both_ways_and_one_that_a_remap_makes_is_its_users_alone(
-    bench: Bench, iwd: Path
-) -> None:
+def test_a_directory_keeps_its_mode_both_ways_and_a_remapped_one_is_private(bench: Bench, iwd: Path) -> None:
     (iwd / "tree").chmod(0o750)
     makes = "stat -c %a tree; touch a; mkdir -p d/e; chmod 711 d; chmod 500 d/e"
     start(bench, iwd, makes, inputs=("tree",), outputs=("d", "a"), remaps={"a": "x/y/a"})
     bench.end("1")
     assert (iwd / "out").read_text() == "750\n"
-    found = {name: f"{stat.S_IMODE((iwd / name).stat().st_mode):o}" for name in ("d", "d/e", "x", "x/y")}
-    assert found == {"d": "711", "d/e": "700", "x": "700", "x/y": "700"}
+    modes = {name: f"{stat.S_IMODE((iwd / name).stat().st_mode):o}" for name in ("d", "d/e", "x", "x/y")}
+    assert modes == {"d": "711", "d/e": "700", "x": "700", "x/y": "700"}
 
 
-def test_output_and_error_may_have_other_names_as_well(bench: Bench, iwd: Path) -> None:
+def test_output_and_error_may_be_remapped_too(bench: Bench, iwd: Path) -> None:
     transfer = FileTransfer(executable=False, brought=("stdout", "stderr"), remaps={"out": "x/said", "err": "wrong"})
     bench.sh("1", "echo said; echo wrong >&2", iwd=str(iwd), stdout="out", stderr="err", transfer=transfer)
     bench.end("1")
@@ -185,7 +183,7 @@ def test_output_and_error_may_have_other_names_as_well(bench: Bench, iwd: Path) 
     assert not (iwd / "out").exists() and not (iwd / "err").exists()
 
 
-def test_an_output_with_a_path_from_the_root_goes_there_or_where_a_directory_of_it_is_remapped(
+def test_an_output_with_an_absolute_path_goes_there_or_where_its_directory_is_remapped(
     bench: Bench, iwd: Path, tmp_path: Path
 ) -> None:
     remaps = {f"{tmp_path}/elsewhere": f"{tmp_path}/there"}
@@ -196,7 +194,7 @@ def test_an_output_with_a_path_from_the_root_goes_there_or_where_a_directory_of_
     assert ((tmp_path / "said").read_text(), (tmp_path / "there/wrong").read_text()) == ("said\n", "wrong\n")
 
 
-def test_of_two_inputs_with_one_name_the_later_one_comes_alone(bench: Bench, iwd: Path) -> None:
+def test_of_two_inputs_with_one_name_only_the_later_one_comes(bench: Bench, iwd: Path) -> None:
     (iwd / "tree/a").write_text("another\n")
     start(bench, iwd, "cat a", inputs=("a", "tree/a"))
     assert [(move.files, move.size, move.listed) for move in bench.end("1").moves[:1]] == [(1, 8, 2)]
@@ -209,7 +207,7 @@ def test_an_output_that_goes_to_a_device_leaves_the_device(bench: Bench, iwd: Pa
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_moves_are_reported_in_order(bench: Bench, iwd: Path) -> None:
+def test_transfers_are_reported_in_order(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "echo new > made", inputs=("a", "tree"))
     end = bench.end("1")
     kinds = [type(report) for report in bench.reports]
@@ -227,14 +225,14 @@ def test_an_absolute_path_is_an_output_too(bench: Bench, iwd: Path) -> None:
     assert (iwd / "made").read_text() == "new\n"
 
 
-def test_a_job_whose_initial_directory_is_missing_does_not_begin(bench: Bench, iwd: Path) -> None:
+def test_a_job_whose_initial_directory_is_missing_does_not_start(bench: Bench, iwd: Path) -> None:
     start(bench, iwd / "gone", "true")
     end = bench.end("1")
     assert (end.part, end.errno, end.hold_code, end.moves) == ("iwd", 2, 14, ())
 
 
 FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
-    # the job, its transfer, the code, errno and end of its failure, and what is said of it
+    # the job, its transfer, the code, errno and end of its failure, and the message
     "no such input": ("true", {"inputs": ("gone", "a")}, (13, 2, "sending"), "iwd/gone: (errno 2) No such file"),
     "two of them": ("true", {"inputs": ("gone", "lost")}, (13, 2, "sending"), "2 total failures: first failure: "),
     "no such output": ("true", {"outputs": ("gone",)}, (12, 2, "sending"), "scratch/gone: (errno 2) No such file"),
@@ -282,7 +280,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
 
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_failed_transfer_is_reported_and_leaves_no_incomplete_file(bench: Bench, iwd: Path, case: str) -> None:
-    script, fields, failure, words = FAILURES[case]
+    script, fields, failure, message = FAILURES[case]
     with (iwd / "big").open("wb") as big:
         big.truncate(2 << 20)
     before = files(iwd)
@@ -290,13 +288,13 @@ def test_a_failed_transfer_is_reported_and_leaves_no_incomplete_file(bench: Benc
     end = bench.end("1")
     assert isinstance(end, Failed) is (end.moves[-1].way == "input")
     assert (end.failure.code, end.failure.errno, end.failure.end) == failure
-    assert words.format(iwd=iwd) in end.failure.words
+    assert message.format(iwd=iwd) in end.failure.words
     assert files(iwd) == {**before, **({"out": ""} if isinstance(end, Exited) else {})}
     assert not list(iwd.glob(".poolbook-*"))
 
 
 @pytest.mark.parametrize(("code", "came"), [(0, True), (3, False)])
-def test_outputs_that_are_wanted_on_success_stay_behind_a_failure_but_for_what_it_said(
+def test_outputs_requested_on_success_stay_behind_after_a_failure_except_stdout_and_stderr(
     bench: Bench, iwd: Path, code: int, came: bool
 ) -> None:
     start(bench, iwd, f"echo said; echo new > made; exit {code}", success=0)
@@ -305,7 +303,7 @@ def test_outputs_that_are_wanted_on_success_stay_behind_a_failure_but_for_what_i
     assert (iwd / "out").read_text() == "said\n"
 
 
-def test_a_job_that_was_killed_transfers_nothing_back(bench: Bench, iwd: Path) -> None:
+def test_a_killed_job_transfers_nothing_back(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "echo new > made; echo ready > $0; exec sleep 60", inputs=("a",))
     bench.until(lambda: bench.of("1", Started))
     bench.supervisor.signal("1", "soft")
@@ -314,12 +312,12 @@ def test_a_job_that_was_killed_transfers_nothing_back(bench: Bench, iwd: Path) -
     assert not (iwd / "made").exists() and not (iwd / "out").exists()
 
 
-# Something happens meanwhile
+# Events during a transfer
 
 
 @pytest.fixture
 def many(iwd: Path) -> Path:
-    """So many inputs that they take their time."""
+    """Create so many inputs that their transfer takes time."""
     folder = iwd / "many"
     folder.mkdir()
     for number in range(MANY):
@@ -328,13 +326,19 @@ def many(iwd: Path) -> Path:
 
 
 def stopped(bench: Bench, way: str) -> None:
-    """Stop the job's transfer on this way while it goes on."""
-    bench.until(lambda: (way, 0) in [(one.moves[-1].way, one.moves[-1].ended) for one in bench.of("1", Transferring)])
+    """Stop the job's transfer in this direction while it is running."""
+    bench.until(
+        lambda: (
+            (way, 0) in [(transfer.moves[-1].way, transfer.moves[-1].ended) for transfer in bench.of("1", Transferring)]
+        )
+    )
     bench.supervisor.signal("1", "suspend")
 
 
 @pytest.mark.parametrize("how", ["soft", "hold", "remove", "hard"])
-def test_a_job_that_is_ended_while_its_inputs_come_never_begins(bench: Bench, iwd: Path, many: Path, how: Any) -> None:
+def test_a_job_that_is_ended_during_its_input_transfer_never_starts(
+    bench: Bench, iwd: Path, many: Path, how: Any
+) -> None:
     start(bench, iwd, "echo ran > made", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
     bench.supervisor.signal("1", how)
@@ -347,7 +351,9 @@ OUTPUT = f"i=0; while test $i -lt {MANY}; do echo $i > f$i; i=$((i+1)); done"
 
 
 @pytest.mark.parametrize("how", ["hold", "remove", "hard"])
-def test_a_job_that_is_ended_while_its_outputs_go_leaves_nothing_half(bench: Bench, iwd: Path, how: Any) -> None:
+def test_a_job_that_is_ended_during_its_output_transfer_leaves_no_partial_file(
+    bench: Bench, iwd: Path, how: Any
+) -> None:
     before = files(iwd)
     start(bench, iwd, OUTPUT)
     stopped(bench, "output")
@@ -359,7 +365,7 @@ def test_a_job_that_is_ended_while_its_outputs_go_leaves_nothing_half(bench: Ben
     assert files(iwd) == before and not list(iwd.glob(".poolbook-*"))
 
 
-def test_a_soft_kill_lets_a_transfer_of_outputs_finish(bench: Bench, iwd: Path) -> None:
+def test_a_soft_kill_lets_an_output_transfer_finish(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, OUTPUT)
     stopped(bench, "output")
     bench.supervisor.signal("1", "soft")
@@ -376,7 +382,7 @@ def test_a_suspended_transfer_continues_when_resumed(bench: Bench, iwd: Path, ma
 
 
 @pytest.mark.parametrize("way", ["input", "output"])
-def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_nothing_half(
+def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_no_partial_file(
     bench: Bench, iwd: Path, many: Path, way: str
 ) -> None:
     before = files(iwd)
@@ -391,15 +397,15 @@ def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_nothing_half(
     assert files(iwd) == before and not list(iwd.glob(".poolbook-*"))
 
 
-def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socket(
+def test_a_transfer_is_not_stopped_before_it_has_closed_its_supervisors_socket(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that is stopped earlier would keep whoever connects waiting for a supervisor that was killed."""
+    """If it were stopped earlier, clients that connect would wait for a supervisor that was killed."""
     leave = processes.close_all_but
 
-    def takes_its_time(*kept: int) -> None:
+    def takes_its_time(*kept_bytes: int) -> None:
         time.sleep(0.2)
-        leave(*kept)
+        leave(*kept_bytes)
 
     monkeypatch.setattr(processes, "close_all_but", takes_its_time)
     monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
@@ -408,11 +414,11 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
     os.close(let_go)
     began.wait_until_detached()
     os.kill(began.pid, signal.SIGSTOP)
-    alone, _, _ = select.select([held], [], [], 5)  # the end of a pipe whose other end nobody has
+    readable, _, _ = select.select([held], [], [], 5)  # the end of a pipe whose other end is closed everywhere
     os.kill(began.pid, signal.SIGKILL)
     os.waitpid(began.pid, 0)
     os.close(held)
-    assert (alone, began.hear()) == ([held], None)
+    assert (readable, began.hear()) == ([held], None)
 
 
 def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many: Path) -> None:
@@ -426,7 +432,7 @@ def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many: P
 
 @pytest.fixture
 def later(bench: Bench) -> Iterator[Supervisor]:
-    """The handle of a pool that comes after the first one was killed."""
+    """Return the handle of a pool that starts after the first one was killed."""
     with Supervisor(bench.folder) as supervisor:
         yield supervisor
 
@@ -465,7 +471,7 @@ STAYS = {
 
 
 @pytest.mark.parametrize("script", ["echo new > made", *STAYS.values()])
-def test_an_output_is_moved_where_a_copy_would_be_the_same(bench: Bench, iwd: Path, script: str) -> None:
+def test_an_output_is_moved_if_a_copy_would_be_the_same(bench: Bench, iwd: Path, script: str) -> None:
     outputs = ("d/made",) if "mkdir" in script else ("made",)
     start(bench, iwd, f"{script}; ls -Li {outputs[0]} | cut -d' ' -f1", outputs=outputs)
     end = bench.end("1")
@@ -481,7 +487,7 @@ def test_an_output_is_moved_where_a_copy_would_be_the_same(bench: Bench, iwd: Pa
 
 
 @pytest.mark.parametrize("place", ["a group of its own", "another disk"])
-def test_an_output_is_copied_where_its_place_gives_it_more(bench: Bench, iwd: Path, place: str) -> None:
+def test_an_output_is_copied_if_its_target_gives_it_other_attributes(bench: Bench, iwd: Path, place: str) -> None:
     where = iwd / "there"
     if place == "another disk":
         where = Path("/dev/shm") / f"poolbook-{os.getpid()}"
@@ -501,7 +507,7 @@ def test_an_output_is_copied_where_its_place_gives_it_more(bench: Bench, iwd: Pa
 
 HUNDRED = {str(number): f"{number}\n" for number in range(1, 101)} | {"e/f": "deep\n"}
 TREES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
-    # what else is done in a directory of a hundred files, the transfer, what has come, and whether it was moved whole
+    # changes in a directory of a hundred files, the transfer, the result, and whether it was moved as a whole
     "as it is": ("", {}, {f"d/{name}": text for name, text in HUNDRED.items()}, True),
     "another name": ("", {"remaps": {"d": "x/y"}}, {f"x/y/{name}": text for name, text in HUNDRED.items()}, True),
     "a link in it": (
@@ -552,57 +558,59 @@ TREES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize("case", TREES)
-def test_a_directory_with_many_files_comes_as_a_whole_where_that_makes_no_difference(
+def test_a_directory_with_many_files_is_moved_as_a_whole_if_the_result_is_the_same(
     bench: Bench, iwd: Path, case: str
 ) -> None:
-    script, fields, came, whole = TREES[case]
+    script, fields, came, expected = TREES[case]
     before = files(iwd)
     makes = "mkdir -p d/e; for i in $(seq 100); do echo $i > d/$i; done; echo deep > d/e/f; stat -c %i d; "
     start(bench, iwd, f"{makes}{script}", **{"outputs": ("d",), **fields})
     end = bench.end("1")
-    found = files(iwd)
-    inode = int(found.pop("out"))
+    contents = files(iwd)
+    inode = int(contents.pop("out"))
     if end.failure is None:
-        assert found == {**before, **came}
-    assert any(path.stat().st_ino == inode for path in iwd.rglob("*")) is whole
+        assert contents == {**before, **came}
+    assert any(path.stat().st_ino == inode for path in iwd.rglob("*")) is expected
     assert (end.failure is not None) is (case == "more than is allowed") and not list(iwd.glob(".poolbook-*"))
 
 
-def test_an_output_that_is_wanted_twice_comes_twice(bench: Bench, iwd: Path) -> None:
+def test_an_output_that_is_requested_twice_comes_twice(bench: Bench, iwd: Path) -> None:
     outputs = ("made", "./made", "d", "d/")
     start(bench, iwd, "echo new > made; mkdir d; echo in > d/in", outputs=outputs, remaps={"./made": "again"})
     assert bench.end("1").undelivered is False
     assert [(iwd / name).read_text() for name in ("made", "d/in", "in")] == ["new\n", "in\n", "in\n"]
 
 
-def test_the_disk_that_a_job_used_counts_what_was_moved(bench: Bench, iwd: Path) -> None:
+def test_a_jobs_disk_usage_counts_moved_files(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "head -c 3000000 /dev/urandom > made")
     assert bench.end("1").disk_kb >= 2900
 
 
 @contextmanager
 def deep(folder: Path, depth: int) -> Iterator[None]:
-    """A line of directories in one, of so many, and a file at its end."""
-    here = os.open(folder, os.O_RDONLY)
+    """Create this many nested directories, and a file in the innermost."""
+    directory = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir("d", dir_fd=here)
-        above, here = here, os.open("d", os.O_RDONLY, dir_fd=here)
+        os.mkdir("d", dir_fd=directory)
+        above, directory = directory, os.open("d", os.O_RDONLY, dir_fd=directory)
         os.close(above)
-    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=here))
-    os.close(here)
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=directory))
+    os.close(directory)
     try:
         yield
-    finally:  # pytest's own cleaning does not come so deep
+    finally:  # pytest's own cleanup does not reach that depth
         assert all(step is None for step in remove(str(folder)))
 
 
 @pytest.mark.soak
-def test_an_input_may_lie_deeper_than_calls_can(bench: Bench, iwd: Path) -> None:
+def test_an_input_may_be_deeper_than_path_calls_can_reach(bench: Bench, iwd: Path) -> None:
     with deep(iwd, 1100):
         bench.sh("1", f"test -e {'d/' * 1100}f", iwd=str(iwd), transfer=FileTransfer(executable=False, inputs=("d",)))
         assert bench.end("1").code == 0
         bench.supervisor.acknowledge(["1"])
-        bench.until(lambda: not list((bench.folder / "execute").glob("*/scratch/d")))  # emptied, and kept for another
+        bench.until(
+            lambda: not list((bench.folder / "execute").glob("*/scratch/d"))
+        )  # emptied, and reused for another job
 
 
 @pytest.mark.soak
@@ -626,11 +634,11 @@ def test_a_tree_too_deep_for_a_path_is_removed(tmp_path: Path) -> None:
         (r"a\b = c\d", {r"a\b": r"c\d"}),
     ],
 )
-def test_remaps_are_read_as_htcondor_reads_them(text: str, expected: dict[str, str]) -> None:
+def test_remaps_are_parsed_as_in_htcondor(text: str, expected: dict[str, str]) -> None:
     assert remaps(text) == expected
 
 
-def test_another_name_may_have_another_name_in_turn(bench: Bench, iwd: Path) -> None:
+def test_a_remapped_name_may_be_remapped_in_turn(bench: Bench, iwd: Path) -> None:
     names = {"a": "b", "b": "c", "d": "e", "e": "f"}
     script = "echo 1 > a; mkdir d; echo 2 > d/x"
     bench.sh("1", script, iwd=str(iwd), transfer=FileTransfer(executable=False, outputs=("a", "d"), remaps=names))
@@ -647,14 +655,14 @@ def test_a_cycle_of_remaps_is_reported(bench: Bench, iwd: Path) -> None:
     assert (iwd / "c").read_text() == "2\n"
 
 
-def test_an_empty_other_name_is_the_directory_itself(bench: Bench, iwd: Path) -> None:
+def test_an_empty_remap_is_the_directory_itself(bench: Bench, iwd: Path) -> None:
     bench.sh("1", "echo 1 > a", iwd=str(iwd), transfer=FileTransfer(executable=False, remaps={"a": ""}))
     failure = bench.end("1").failure
     assert failure.errno == errno.EISDIR and failure.words.startswith(f"writing to file {iwd}/: ")
 
 
 CORES: dict[str, tuple[str, tuple[str, ...] | None, str]] = {
-    # what the process does, what the job names as outputs, and what comes of it
+    # what the process does, which outputs the job names, and the result
     "of its own": ("echo dumped > core.$$", None, "dumped\n"),
     "without a number": ("echo dumped > core", ("x",), "dumped\n"),
     "of a job without outputs": ("echo dumped > core", (), "dumped\n"),
@@ -664,7 +672,7 @@ CORES: dict[str, tuple[str, tuple[str, ...] | None, str]] = {
 
 
 @together("case", CORES)
-def test_a_core_file_comes_back_by_the_job_s_name(bench: Bench, iwd: Path, case: str) -> None:
+def test_a_core_file_comes_back_by_the_jobs_name(bench: Bench, iwd: Path, case: str) -> None:
     script, outputs, content = CORES[case]
     key, place = str(len(bench.reports)), iwd / "core.1.0"
     place.unlink(missing_ok=True)
@@ -673,7 +681,7 @@ def test_a_core_file_comes_back_by_the_job_s_name(bench: Bench, iwd: Path, case:
     assert (place.read_text() if place.exists() else "", end.core_file) == (content, str(place) if content else "")
 
 
-def test_of_a_job_without_transfer_only_a_core_file_that_its_process_has_left_is_named(bench: Bench, iwd: Path) -> None:
+def test_without_transfer_a_core_file_is_renamed_only_if_the_jobs_process_left_it(bench: Bench, iwd: Path) -> None:
     (iwd / "core").write_text("mine\n")
     bench.sh("1", "true", iwd=str(iwd), run_in_iwd=True)
     assert bench.end("1").core_file == "" and (iwd / "core").read_text() == "mine\n"
@@ -683,7 +691,7 @@ def test_of_a_job_without_transfer_only_a_core_file_that_its_process_has_left_is
     assert end.core and (iwd / "core.1.0").exists() == bool(end.core_file)
 
 
-def test_a_program_can_be_run_by_all_and_comes_in_place_of_inputs_with_its_name(bench: Bench, iwd: Path) -> None:
+def test_a_program_is_executable_for_all_and_replaces_an_input_of_its_name(bench: Bench, iwd: Path) -> None:
     (iwd / "own").mkdir()
     for path, text in ((iwd / "own/run", "#!/bin/sh\necho input\n"), (iwd / "run", "#!/bin/sh\nstat -c %a $0\n")):
         path.write_text(text)
@@ -693,7 +701,7 @@ def test_a_program_can_be_run_by_all_and_comes_in_place_of_inputs_with_its_name(
     assert bench.end("1").code == 0 and (iwd / "out").read_text() == "755\n"
 
 
-def test_a_program_that_is_not_brought_is_looked_for_among_the_inputs(bench: Bench, iwd: Path) -> None:
+def test_a_program_that_is_not_transferred_is_looked_up_among_the_inputs(bench: Bench, iwd: Path) -> None:
     (iwd / "tool").mkdir()
     (iwd / "tool/run").write_text("#!/bin/sh\necho $0\n")
     (iwd / "tool/run").chmod(0o755)
@@ -703,7 +711,7 @@ def test_a_program_that_is_not_brought_is_looked_for_among_the_inputs(bench: Ben
     assert (iwd / "out").read_text() == f"{bench.folder}/execute/dir_1/scratch/tool/run\n"
 
 
-def test_what_is_in_a_directory_is_named_by_a_dot_too_and_a_device_is_an_empty_file(bench: Bench, iwd: Path) -> None:
+def test_a_dot_names_a_directorys_contents_and_a_device_is_an_empty_file(bench: Bench, iwd: Path) -> None:
     (iwd / "tree").mkdir(exist_ok=True)
     (iwd / "tree/leaf").write_text("leaf\n")
     transfer = FileTransfer(executable=False, inputs=("tree/.", "/dev/null"), brought=("stdout",))
@@ -716,7 +724,7 @@ def test_output_that_cannot_be_streamed_has_its_own_hold_code(bench: Bench, iwd:
     for key, streams in (("1", {"stdout": "none/out"}), ("2", {"stdout": "out", "stderr": "none/err"})):
         transfer = FileTransfer(executable=False, streamed=("stdout", "stderr"))
         bench.sh(key, "true", iwd=str(iwd), transfer=transfer, **streams)
-        end, said = bench.end(key), {"1": "output", "2": "error"}[key]
+        end, message = bench.end(key), {"1": "output", "2": "error"}[key]
         place = iwd / {"1": "none/out", "2": "none/err"}[key]
         assert (end.hold_code, end.errno) == (9, 0)
-        assert end.reason == f"unable to establish standard {said} stream ({place}: No such file or directory)"
+        assert end.reason == f"unable to establish standard {message} stream ({place}: No such file or directory)"

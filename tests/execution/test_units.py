@@ -1,4 +1,4 @@
-"""Table: sizes are powers of 1024, to the byte, wherever a user, a setting or the system says one."""
+"""Table: sizes are powers of 1024, to the byte, wherever a user, a setting or the system gives one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MB = 1 << 20
         ((3 * MB,), None, False),
     ],
 )
-def test_a_job_moves_so_many_mebibytes_and_no_byte_more(
+def test_a_job_may_transfer_exactly_its_limit_in_mebibytes(
     tmp_path: Path, way: str, sizes: tuple[int, ...], limit: int | None, too_large: bool
 ) -> None:
     iwd, place = tmp_path / "iwd", tmp_path / "dir_1/scratch"
@@ -99,7 +99,7 @@ def test_an_amount_is_counted_in_powers_of_1024_and_rounded_up(
         ("image_size = 2 MB", "ImageSize", "2048"),
     ],
 )
-def test_what_a_submission_asks_for_is_in_the_units_of_its_attribute(
+def test_a_submissions_requests_are_in_the_units_of_their_attributes(
     command: str, attribute: str, expected: str
 ) -> None:
     assert values(submit(f"{command}\nqueue"), attribute) == [expected]
@@ -116,19 +116,21 @@ def test_a_directorys_size_is_what_the_system_reports(tmp_path: Path) -> None:
     (tmp_path / "d/e").mkdir(parents=True)
     (tmp_path / "d/e/large").write_bytes(b"x" * 300_000)
     (tmp_path / "d/small").write_bytes(b"x")
-    subprocess.run(["sync", tmp_path / "d/e/large", tmp_path / "d/small"], check=True)  # else their blocks still change
+    subprocess.run(
+        ["sync", tmp_path / "d/e/large", tmp_path / "d/small"], check=True
+    )  # otherwise their blocks still change
     (tmp_path / "link").symlink_to("/usr")
-    said = subprocess.run(["du", "-s", "--block-size=512", tmp_path], capture_output=True, text=True, check=True)
-    own = os.stat(tmp_path).st_blocks
+    completed = subprocess.run(["du", "-s", "--block-size=512", tmp_path], capture_output=True, text=True, check=True)
+    blocks = os.stat(tmp_path).st_blocks
     steps = scratch.size_kb(str(tmp_path))
-    with pytest.raises(StopIteration) as found:
+    with pytest.raises(StopIteration) as error:
         while True:
             next(steps)
-    assert found.value.value == (int(said.stdout.split()[0]) - own) // 2
-    assert found.value.value >= 300_000 // 1024
+    assert error.value.value == (int(completed.stdout.split()[0]) - blocks) // 2
+    assert error.value.value >= 300_000 // 1024
 
 
-def test_a_job_may_have_its_disk_and_is_held_beyond_that(bench: Bench) -> None:
+def test_a_job_may_use_its_disk_request_and_is_held_beyond_that(bench: Bench) -> None:
     script = "head -c {} /dev/zero > large; sync large; touch ready; while ! [ -e stop ]; do sleep 0.05; done"
     for key, kib in (("1", 3000), ("2", 5000)):
         bench.sh(key, script.format(kib * 1024), limits=ResourceLimits(disk_kb=4000))

@@ -34,19 +34,19 @@ ADS: dict[str, list[dict[str, Value]]] = {
 
 
 @together("text, ads", ADS.items())
-def test_ads_are_read_up_to_the_first_thing_that_is_none(text: str, ads: list[dict[str, Value]]) -> None:
+def test_ads_are_read_up_to_the_first_text_that_is_not_an_ad(text: str, ads: list[dict[str, Value]]) -> None:
     assert read_ads(text) == ads
 
 
 @settings(max_examples=25)
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.text() | st.integers() | st.booleans(), min_size=1)))
-def test_ads_that_were_written_are_read_as_they_were(ads: list[dict[str, Value]]) -> None:
+def test_ads_are_read_back_as_they_were_written(ads: list[dict[str, Value]]) -> None:
     assert read_ads(write_ads(ads)) == ads
 
 
 @settings(max_examples=25)
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
-def test_the_whole_language_reads_what_was_written_as_well(text: str) -> None:
+def test_the_classad_parser_reads_the_written_ads_too(text: str) -> None:
     assert parse(write_ads([{"a": text}]) + ".a").evaluate() == text
 
 
@@ -54,7 +54,7 @@ def test_the_whole_language_reads_what_was_written_as_well(text: str) -> None:
 
 
 class Server(BaseHTTPRequestHandler):
-    """Serves texts, one of them cut short the first time, and takes what it is given."""
+    """A server of texts, one of them cut short the first time, which accepts uploads."""
 
     came: dict[str, bytes]
     asked: list[str]
@@ -93,12 +93,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
 
 
 def moved(folder: Path, *files: tuple[str, Path], upload: bool = False) -> tuple[int, list[Any]]:
-    """The plugin's exit code and its report, after it was asked for these files."""
-    asked, told = folder / "asked", folder / "told"
-    asked.write_text(write_ads([{"Url": url, "LocalFileName": str(path)} for url, path in files]))
-    told.write_text(" " * 5000)
-    words = ("-infile", str(asked), "-outfile", str(told), *(["-upload"] if upload else []))
-    return url_plugin.main(*words), list(read_ads(told.read_text()))
+    """Return the plugin's exit code and report after a request for these files."""
+    request_file, result_file = folder / "asked", folder / "told"
+    request_file.write_text(write_ads([{"Url": url, "LocalFileName": str(path)} for url, path in files]))
+    result_file.write_text(" " * 5000)
+    arguments = ("-infile", str(request_file), "-outfile", str(result_file), *(["-upload"] if upload else []))
+    return url_plugin.main(*arguments), list(read_ads(result_file.read_text()))
 
 
 READ = {
@@ -119,38 +119,38 @@ UNREADABLE = {
 }
 
 
-def test_files_come_by_each_scheme_whole_or_not_at_all(tmp_path: Path, server: HTTPServer) -> None:
+def test_each_download_scheme_delivers_a_whole_file_or_none(tmp_path: Path, server: HTTPServer) -> None:
     (tmp_path / "with blank").write_bytes(b"there\n")
-    here = (str(tmp_path), f"127.0.0.1:{server.server_port}")
-    urls = [url.replace("FOLDER", here[0]).replace("SERVER", here[1]) for url in (*READ, *UNREADABLE)]
-    code, said = moved(tmp_path, *((url, tmp_path / f"file{number}") for number, url in enumerate(urls)))
-    assert code == 1 and [ad["transferurl"] for ad in said] == urls
+    place = (str(tmp_path), f"127.0.0.1:{server.server_port}")
+    urls = [url.replace("FOLDER", place[0]).replace("SERVER", place[1]) for url in (*READ, *UNREADABLE)]
+    code, message = moved(tmp_path, *((url, tmp_path / f"file{number}") for number, url in enumerate(urls)))
+    assert code == 1 and [ad["transferurl"] for ad in message] == urls
     for number, data in enumerate(READ.values()):
         assert (tmp_path / f"file{number}").read_bytes() == data
-        assert (said[number]["transfersuccess"], said[number]["transfertotalbytes"]) == (True, len(data))
+        assert (message[number]["transfersuccess"], message[number]["transfertotalbytes"]) == (True, len(data))
     for number, words in enumerate(UNREADABLE.values(), len(READ)):
-        assert not (tmp_path / f"file{number}").exists() and said[number]["transfersuccess"] is False
-        assert words.replace("FOLDER", here[0]) in said[number]["transfererror"]
+        assert not (tmp_path / f"file{number}").exists() and message[number]["transfersuccess"] is False
+        assert words.replace("FOLDER", place[0]) in message[number]["transfererror"]
 
 
-def test_files_go_by_each_scheme_that_takes_some(tmp_path: Path, server: HTTPServer) -> None:
-    there, place = tmp_path / "there", f"http://127.0.0.1:{server.server_port}"
-    there.mkdir()
+def test_each_upload_scheme_delivers_a_whole_file_or_none(tmp_path: Path, server: HTTPServer) -> None:
+    target, place = tmp_path / "there", f"http://127.0.0.1:{server.server_port}"
+    target.mkdir()
     (tmp_path / "a").write_bytes(b"alpha\n")
-    good = (f"{place}/up", f"file://{there}/a")
+    good = (f"{place}/up", f"file://{target}/a")
     bad = {
         f"{place}/forbidden": "The requested URL returned error: 403",
-        f"file://{there}/none/a": f"(errno 2) No such file or directory {there}/none/a",
+        f"file://{target}/none/a": f"(errno 2) No such file or directory {target}/none/a",
         "data://,x/y": "data: URLs cannot be written",
     }
-    code, said = moved(tmp_path, *((url, tmp_path / "a") for url in (*good, *bad)), upload=True)
-    assert code == 1 and [ad["transfersuccess"] for ad in said] == [True] * 2 + [False] * 3
-    assert [ad["transfererror"] for ad in said[2:]] == list(bad.values())
-    assert server.RequestHandlerClass.came["/up"] == (there / "a").read_bytes() == b"alpha\n"  # type: ignore[attr-defined]
-    assert [path.name for path in there.iterdir()] == ["a"]
+    code, message = moved(tmp_path, *((url, tmp_path / "a") for url in (*good, *bad)), upload=True)
+    assert code == 1 and [ad["transfersuccess"] for ad in message] == [True] * 2 + [False] * 3
+    assert [ad["transfererror"] for ad in message[2:]] == list(bad.values())
+    assert server.RequestHandlerClass.came["/up"] == (target / "a").read_bytes() == b"alpha\n"  # type: ignore[attr-defined]
+    assert [path.name for path in target.iterdir()] == ["a"]
     assert moved(tmp_path, (good[0], tmp_path / "a"), upload=True)[0] == 0
 
 
-def test_it_says_what_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plugin_describes_its_abilities(capsys: pytest.CaptureFixture[str]) -> None:
     assert url_plugin.main("-classad") == 0
     assert 'SupportedMethods = "data,file,ftp,http,https"' in capsys.readouterr().out

@@ -1,5 +1,5 @@
-"""golden: files that move from servers and to them by Poolbook's own plugin, and what becomes of a job where a disk is
-full at either end."""
+"""golden: Poolbook's own plugin moves files from and to servers, and the state of a job if a disk is full at either
+end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SERVERS = {"http": web, "ftp": ftp}
 
 
 @pytest.fixture
-def there(bench: Bench) -> Path:
-    """The folder of a server."""
+def served(bench: Bench) -> Path:
+    """Return a server's directory."""
     folder = bench.home / "there"
     (folder / "deep").mkdir(parents=True)
     (folder / "deep/file").write_text("from there\n")
@@ -40,8 +40,8 @@ def start(bench: Bench, script: str, execute: str = "", **fields: Any) -> Path:
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-def test_files_come_from_a_server_and_go_to_one(bench: Bench, there: Path, kind: str) -> None:
-    with SERVERS[kind](there) as address:
+def test_files_are_transferred_from_and_to_a_server(bench: Bench, served: Path, kind: str) -> None:
+    with SERVERS[kind](served) as address:
         place = f"{kind}://{address}"
         remaps = {"made": f"{place}/deep/taken"}
         iwd = start(
@@ -49,23 +49,23 @@ def test_files_come_from_a_server_and_go_to_one(bench: Bench, there: Path, kind:
         )
         end = bench.end("1")
     assert (end.failure, (iwd / "out").read_text()) == (None, "from there\n")
-    assert (there / "deep/taken").read_text() == "new\n"
+    assert (served / "deep/taken").read_text() == "new\n"
     assert [move.urls for move in end.moves] == [((kind, 1, 1, 11),), ((kind, 1, 1, 4),)]
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-def test_what_a_server_has_not_holds_the_job(bench: Bench, there: Path, kind: str) -> None:
-    with SERVERS[kind](there) as address:
+def test_a_file_missing_on_the_server_holds_the_job(bench: Bench, served: Path, kind: str) -> None:
+    with SERVERS[kind](served) as address:
         start(bench, "true", inputs=(f"{kind}://{address}/deep/none",))
         end = bench.end("1")
     assert (end.failure.code, end.failure.errno, end.failure.protocol) == (13, 1 << 8, kind)
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-def test_where_the_machines_disk_is_full_nothing_of_a_url_is_left_and_the_job_is_held(
-    bench: Bench, there: Path, kind: str
+def test_a_full_disk_of_the_machine_leaves_no_partial_file_and_holds_the_job(
+    bench: Bench, served: Path, kind: str
 ) -> None:
-    with disk(bench.home, "size=1m") as place, SERVERS[kind](there) as address:
+    with disk(bench.home, "size=1m") as place, SERVERS[kind](served) as address:
         start(bench, "true", inputs=(f"{kind}://{address}/large",), execute=str(place))
         end = bench.end("1")
         assert not list(place.rglob("large"))
@@ -74,7 +74,7 @@ def test_where_the_machines_disk_is_full_nothing_of_a_url_is_left_and_the_job_is
 
 
 @pytest.mark.parametrize("kind", [*SERVERS, "file"])
-def test_where_the_servers_disk_is_full_the_job_is_held_and_its_other_outputs_come(bench: Bench, kind: str) -> None:
+def test_a_full_disk_of_the_server_holds_the_job_and_its_other_outputs_come(bench: Bench, kind: str) -> None:
     with disk(bench.home, "size=1m") as place, web(place) as page, ftp(place) as files:
         address = {"http": page, "ftp": files, "file": str(place)}[kind]
         script = "head -c 2097152 /dev/zero > large; echo said; echo small > small"

@@ -44,17 +44,17 @@ def rounds(folder: Path) -> Iterator[Told]:
     (path,) = folder.glob("NegotiatorLog*")
     total, number, groups = -1.0, 0, dict[str, tuple[float, float, float]]()
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
-        if found := BEGINS.search(line):
-            total = float(found[1])
-        elif found := ROUND.search(line):
-            number, groups = int(found[1]), {}
-        elif found := ASKS.search(line):
-            groups[found[1]] = float(found[2]), float(found[3]), 0.0
-        elif found := TOLD.search(line):
-            groups[found[1]] = (*groups[found[1]][:2], float(found[4]))
-        elif found := ENDS.search(line):
+        if match := BEGINS.search(line):
+            total = float(match[1])
+        elif match := ROUND.search(line):
+            number, groups = int(match[1]), {}
+        elif match := ASKS.search(line):
+            groups[match[1]] = float(match[2]), float(match[3]), 0.0
+        elif match := TOLD.search(line):
+            groups[match[1]] = (*groups[match[1]][:2], float(match[4]))
+        elif match := ENDS.search(line):
             if total >= 0 and groups:
-                yield Told(total, number, groups, float(found[1]))
+                yield Told(total, number, groups, float(match[1]))
         elif "trimmed" in line:
             total = -1.0
 
@@ -64,23 +64,23 @@ def test_quotas_and_allocations_are_those_of_the_real_negotiator(run: str) -> No
     folder, count = DATA / run, 0
     text = (folder / "scenario.conf").read_text(encoding="utf-8")
     rules = read(followed(read_configuration(text, subsystem="NEGOTIATOR")))
-    for told in rounds(folder):
+    for recorded_round in rounds(folder):
         nodes = rules.tree.grown()
-        assign(nodes[0], told.total, oversubscribes(rules.quotas, HTCONDOR_25))
+        assign(nodes[0], recorded_round.total, oversubscribes(rules.quotas, HTCONDOR_25))
         for node in nodes:
-            node.requested = told.groups[node.name][1]
-        if nodes[0].group.autoregroup and told.number > 1:
-            nodes[0].quota = told.total  # it stays so from the first round on
-        rest = allocate(nodes[0])
+            node.requested = recorded_round.groups[node.name][1]
+        if nodes[0].group.autoregroup and recorded_round.number > 1:
+            nodes[0].quota = recorded_round.total  # it stays so from the first round on
+        unallocated = allocate(nodes[0])
         if not rules.use_slot_weights:
-            rest += recover(nodes[0])
+            unallocated += recover(nodes[0])
         if nodes[0].group.autoregroup:
-            nodes[0].allocated = told.total
-        ours = {node.name: (node.quota, node.allocated) for node in nodes}
-        theirs = {name: (quota, given) for name, (quota, _, given) in told.groups.items()}
-        assert set(ours) == set(theirs)
-        for name, figures in theirs.items():
-            assert ours[name] == pytest.approx(figures, rel=1e-5), (told, name)
-        assert rest == pytest.approx(told.rest, rel=1e-5, abs=1e-5)
+            nodes[0].allocated = recorded_round.total
+        poolbook_nodes = {node.name: (node.quota, node.allocated) for node in nodes}
+        recorded_nodes = {name: (quota, allocated) for name, (quota, _, allocated) in recorded_round.groups.items()}
+        assert set(poolbook_nodes) == set(recorded_nodes)
+        for name, figures in recorded_nodes.items():
+            assert poolbook_nodes[name] == pytest.approx(figures, rel=1e-5), (recorded_round, name)
+        assert unallocated == pytest.approx(recorded_round.rest, rel=1e-5, abs=1e-5)
         count += 1
     assert count == RUNS[run]

@@ -38,7 +38,7 @@ def settled(pool: Pool, cycles: int = 3) -> dict[str, float]:
 
 def reasons(pool: Pool) -> dict[str, Unmatched]:
     held = pool.hold().held
-    return {} if held is None else {one.submitter.partition("@")[0]: one for one in held.unmatched}
+    return {} if held is None else {rejection.submitter.partition("@")[0]: rejection for rejection in held.unmatched}
 
 
 # The manual's examples
@@ -123,11 +123,11 @@ def test_strict_priority_of_three_groups() -> None:
     }  # fmt: skip
     for dialect in DIALECTS:
         pool = pool_of(20, settings, {"c.cy": 9, "b.bob": 8, "a.ann": 15}, dialect)
-        assert pool.got(pool.cycle()) == {"a.ann": 15, "b.bob": 5}
+        assert pool.match_counts(pool.cycle()) == {"a.ann": 15, "b.bob": 5}
     pool = pool_of(20, settings, {"c.cy": 9, "b.bob": 8, "a.ann": 12})
     assert settled(pool, 2) == {"a.ann": 12, "b.bob": 8}
     for number in range(1, 11):
-        pool.ends(f"slot{number}@h")
+        pool.end_job(f"slot{number}@h")
     assert settled(pool, 1) == {"a.ann": 12, "b.bob": 8}  # although c has nothing of its quota
 
 
@@ -182,7 +182,7 @@ def test_group_sort_expr_says_who_goes_first(expression: str, first: str) -> Non
 def test_a_group_s_submitters_share_what_the_group_may_have() -> None:
     pool = pool_of(30, TWO, {EINSTEIN: 60, "group_physics.bohr": 60, "group_physics.dirac": 60, CURIE: 3})
     pool.grant("group_physics.bohr", "factor", 2000)
-    assert pool.got(pool.cycle()) == {EINSTEIN: 8, "group_physics.dirac": 8, "group_physics.bohr": 4, CURIE: 3}
+    assert pool.match_counts(pool.cycle()) == {EINSTEIN: 8, "group_physics.dirac": 8, "group_physics.bohr": 4, CURIE: 3}
 
 
 def test_quotas_count_in_the_weights_of_slots() -> None:
@@ -190,24 +190,24 @@ def test_quotas_count_in_the_weights_of_slots() -> None:
     for number in range(1, 8):
         pool.slot(f"slot{number}@h", Cpus="4")
     pool.submit("a.ann", 9, RequestCpus="4")
-    assert pool.got(pool.cycle()) == {"a.ann": 2}  # a third would make 12
+    assert pool.match_counts(pool.cycle()) == {"a.ann": 2}  # a third would make 12
     pool = Pool(GROUP_NAMES="a", GROUP_QUOTA_a="3", NEGOTIATOR_USE_SLOT_WEIGHTS="false")
     for number in range(1, 8):
         pool.slot(f"slot{number}@h", Cpus="4")
     pool.submit("a.ann", 9, RequestCpus="4")
-    assert pool.got(pool.cycle()) == {"a.ann": 3}
+    assert pool.match_counts(pool.cycle()) == {"a.ann": 3}
 
 
 def test_the_real_negotiator_lets_a_submitter_exceed_its_group_s_quota_by_a_slot() -> None:
-    for dialect, got in (("manual", {}), ("htcondor-25", {"a.ann": 1})):
+    for dialect, jobs_by_user in (("manual", {}), ("htcondor-25", {"a.ann": 1})):
         pool = Pool(dialect, GROUP_NAMES="a", GROUP_QUOTA_a="3")
         pool.slot("slot1@h", Cpus="4")
         pool.submit("a.ann", 2, RequestCpus="4")
-        assert pool.got() == got
+        assert pool.match_counts() == jobs_by_user
 
 
-@together(("weighted", "got"), [("true", 2), ("false", 1)])
-def test_demand_is_of_cores_or_of_jobs(weighted: str, got: int) -> None:
+@together(("weighted", "matched_jobs"), [("true", 2), ("false", 1)])
+def test_demand_is_of_cores_or_of_jobs(weighted: str, matched_jobs: int) -> None:
     """Two jobs of four cores ask for eight cores of surplus, or for two."""
     settings = {
         "GROUP_NAMES": "a", "GROUP_ACCEPT_SURPLUS": "true", "NEGOTIATOR_USE_WEIGHTED_DEMAND": weighted,
@@ -217,7 +217,7 @@ def test_demand_is_of_cores_or_of_jobs(weighted: str, got: int) -> None:
     for number in range(1, 5):
         pool.slot(f"slot{number}@h", Cpus="4")
     pool.submit("a.ann", 2, RequestCpus="4")
-    assert pool.got() == {"a.ann": got}
+    assert pool.match_counts() == {"a.ann": matched_jobs}
 
 
 def test_what_a_group_cannot_use_goes_to_others_in_the_next_round() -> None:
@@ -228,7 +228,7 @@ def test_what_a_group_cannot_use_goes_to_others_in_the_next_round() -> None:
             pool.slots(10)
             pool.submit("a.ann", 9, Requirements="false")
             pool.submit("b.bob", 20)
-            assert pool.got() == {"b.bob": bob}
+            assert pool.match_counts() == {"b.bob": bob}
 
 
 def test_by_a_round_robin_rate_groups_take_turns() -> None:
@@ -243,7 +243,7 @@ def test_matches_that_are_not_claimed_yet_count() -> None:
     cycle = pool.hold()
     assert cycle.held is not None
     pool.append(cycle.held)
-    assert pool.got() == {}
+    assert pool.match_counts() == {}
 
 
 # Floors and ceilings, preemption
@@ -252,12 +252,12 @@ def test_matches_that_are_not_claimed_yet_count() -> None:
 def test_a_ceiling_and_a_floor_hold_within_a_group() -> None:
     pool = pool_of(30, TWO, {EINSTEIN: 60, "group_physics.bohr": 60})
     pool.grant(EINSTEIN, "ceiling", 3)
-    assert pool.got() == {EINSTEIN: 3, "group_physics.bohr": 17}
+    assert pool.match_counts() == {EINSTEIN: 3, "group_physics.bohr": 17}
     pool = pool_of(30, TWO, {EINSTEIN: 60, "group_physics.bohr": 60})
     pool.grant(EINSTEIN, "priority", 1000)
     pool.grant(EINSTEIN, "floor", 7)
-    got = pool.got()
-    assert got[EINSTEIN] == 7 and sum(got.values()) == 20
+    jobs_by_user = pool.match_counts()
+    assert jobs_by_user[EINSTEIN] == 7 and sum(jobs_by_user.values()) == 20
 
 
 def test_no_slot_changes_hands_beyond_a_quota_in_the_manual_s_dialect() -> None:
@@ -271,7 +271,7 @@ def test_no_slot_changes_hands_beyond_a_quota_in_the_manual_s_dialect() -> None:
             pool.claim(f"slot{number}@h", "b.bob@here")
         pool.grant("b.bob", "priority", 100)
         pool.submit("a.ann", 9)
-        assert pool.got() == {"a.ann": 2}
+        assert pool.match_counts() == {"a.ann": 2}
 
 
 def test_within_a_group_slots_change_hands_at_its_quota() -> None:
@@ -285,7 +285,7 @@ def test_within_a_group_slots_change_hands_at_its_quota() -> None:
 
 
 @together(
-    ("requirements", "given"),
+    ("requirements", "dedicated"),
     [
         ('SubmitterGroup == "a" && RemoteGroup == "b"', 1),
         ("SubmitterGroupQuota == 2 && RemoteGroupQuota == 3", 1),
@@ -297,7 +297,7 @@ def test_within_a_group_slots_change_hands_at_its_quota() -> None:
         ("SubmitterAutoregroup || RemoteAutoregroup", 0),
     ],
 )
-def test_preemption_requirements_may_ask_for_groups_and_quotas(requirements: str, given: int) -> None:
+def test_preemption_requirements_may_ask_for_groups_and_quotas(requirements: str, dedicated: int) -> None:
     """The manual's use: whoever is over its quota makes room for who is below it."""
     for dialect in DIALECTS:
         pool = Pool(
@@ -309,7 +309,7 @@ def test_preemption_requirements_may_ask_for_groups_and_quotas(requirements: str
             pool.claim(f"slot{number}@h", "b.bob@here")
         pool.grant("b.bob", "priority", 100)
         pool.submit("a.ann", 1)
-        assert len(pool.matched()) == given
+        assert len(pool.matched()) == dedicated
 
 
 # Autoregroup
@@ -322,10 +322,10 @@ REGROUPS = {"GROUP_NAMES": "a b", "GROUP_QUOTA_a": "2", "GROUP_QUOTA_b": "3", "G
 def test_submitters_of_a_group_with_autoregroup_negotiate_with_those_of_none_too() -> None:
     for dialect in DIALECTS:
         pool = pool_of(10, REGROUPS, {"a.ann": 20}, dialect)
-        assert pool.got() == {"a.ann": 10}
-        assert pool_of(10, REGROUPS, {"b.bob": 20}, dialect).got() == {"b.bob": 3}
-        got = pool_of(10, REGROUPS, {"a.ann": 20, "b.bob": 20, "cy": 20}, dialect).got()
-        assert got["b.bob"] == 3 and got["a.ann"] >= 2 and sum(got.values()) == 10
+        assert pool.match_counts() == {"a.ann": 10}
+        assert pool_of(10, REGROUPS, {"b.bob": 20}, dialect).match_counts() == {"b.bob": 3}
+        jobs_by_user = pool_of(10, REGROUPS, {"a.ann": 20, "b.bob": 20, "cy": 20}, dialect).match_counts()
+        assert jobs_by_user["b.bob"] == 3 and jobs_by_user["a.ann"] >= 2 and sum(jobs_by_user.values()) == 10
 
 
 def test_the_log_has_which_jobs_negotiated_by_autoregroup_and_the_claims_say_so() -> None:
@@ -348,16 +348,18 @@ def test_expressions_see_under_which_group_a_job_negotiates() -> None:
     pool.slots(3, "big", Start=start)
     pool.submit("a.ann", 9)
     pool.submit("b.bob", 9)
-    got = {user: [c.slot for c in pool.hold().choices if c.cluster.submitter.startswith(user)] for user in "ab"}
-    assert {slot for slot in got["a"] if slot.endswith("big")} == {"slot1@big", "slot2@big", "slot3@big"}
-    assert not any(slot.endswith("big") for slot in got["b"])
+    slots_by_user = {
+        user: [c.slot for c in pool.hold().choices if c.cluster.submitter.startswith(user)] for user in "ab"
+    }
+    assert {slot for slot in slots_by_user["a"] if slot.endswith("big")} == {"slot1@big", "slot2@big", "slot3@big"}
+    assert not any(slot.endswith("big") for slot in slots_by_user["b"])
 
 
 # What is told
 
 
 @together(
-    ("settings", "jobs", "user", "told"),
+    ("settings", "jobs", "user", "expected"),
     [
         (TWO, {EINSTEIN: 60}, EINSTEIN, ("group_physics", 20, 20)),
         (MANUAL, {HIGGS: 60}, HIGGS, ("group_physics.hep", 15, 15)),
@@ -366,12 +368,12 @@ def test_expressions_see_under_which_group_a_job_negotiates() -> None:
     ],
 )
 def test_the_reason_names_the_group_whose_quota_is_in_the_way(
-    settings: dict[str, str], jobs: dict[str, int], user: str, told: tuple[str, float, float]
+    settings: dict[str, str], jobs: dict[str, int], user: str, expected: tuple[str, float, float]
 ) -> None:
     for dialect in DIALECTS:
         pool = pool_of(40, settings, jobs, dialect)
-        one = reasons(pool)[user]
-        assert (one.limit, one.group, one.allowed, one.used) == ("quota", *told)
+        rejection = reasons(pool)[user]
+        assert (rejection.limit, rejection.group, rejection.allowed, rejection.used) == ("quota", *expected)
         pool.cycle()
         held = pool.hold().held
         assert held is None or not held.unmatched  # it is no news
@@ -395,7 +397,7 @@ def test_quotas_are_an_event_when_they_change() -> None:
 
     first = assigned()
     assert first is not None and first.total == 30
-    assert [(one.name, one.quota, one.subtree) for one in first.groups] == [
+    assert [(group.name, group.quota, group.subtree) for group in first.groups] == [
         ("<none>", 0, 30), ("group_chemistry", 10, 10), ("group_physics", 20, 20),
     ]  # fmt: skip
     assert assigned() is None

@@ -23,14 +23,14 @@ def drawn(seed: int, dialect: str = "manual") -> Pool:
     """A pool with groups, users in them and slots, some of which are in use."""
     dice = random.Random(seed)
     names = [name for name in NAMES if name in ("a", "b") or dice.random() < 0.8]
-    told = {"GROUP_NAMES": " ".join(names)}
+    configuration = {"GROUP_NAMES": " ".join(names)}
     for name in names:
         if dice.random() < 0.6:
-            told[f"GROUP_QUOTA_{name}"] = str(dice.choice((0, 1, 2, 3, 5, 8, 100, 2.5)))
+            configuration[f"GROUP_QUOTA_{name}"] = str(dice.choice((0, 1, 2, 3, 5, 8, 100, 2.5)))
         elif dice.random() < 0.9:
-            told[f"GROUP_QUOTA_DYNAMIC_{name}"] = str(dice.choice((0.1, 0.25, 0.33, 0.5, 0.66, 1)))
+            configuration[f"GROUP_QUOTA_DYNAMIC_{name}"] = str(dice.choice((0.1, 0.25, 0.33, 0.5, 0.66, 1)))
         if dice.random() < 0.5:
-            told[f"GROUP_ACCEPT_SURPLUS_{name}"] = dice.choice(("true", "false"))
+            configuration[f"GROUP_ACCEPT_SURPLUS_{name}"] = dice.choice(("true", "false"))
     for name, odds, values in (
         ("GROUP_ACCEPT_SURPLUS", 0.4, ("true",)),
         ("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION", 0.5, ("true", "false")),
@@ -41,8 +41,8 @@ def drawn(seed: int, dialect: str = "manual") -> Pool:
         ("GROUP_QUOTA_ROUND_ROBIN_RATE", 0.2, ("1", "3")),
     ):
         if dice.random() < odds:
-            told[name] = dice.choice(values)
-    pool = Pool(dialect, **told)
+            configuration[name] = dice.choice(values)
+    pool = Pool(dialect, **configuration)
     weights = dice.choice(((1,), (1,), (1, 2), (1, 2, 4)))
     for number in range(1, dice.randint(2, 16)):
         weight = dice.choice(weights)
@@ -81,13 +81,13 @@ def played(pool: Pool, cycle: CycleResult) -> list[Node]:
     tree, nodes = read(pool.state.settings).tree, standing(pool)
     for choice in cycle.choices:
         claim, thousandths = pool.state.slots[choice.slot].claim, round(1000 * choice.cores)
-        mine = nodes[tree.place_of(choice.cluster.submitter)]
-        theirs = None if claim is None else nodes[tree.place_of(claim.submitter)]
-        mine.take(thousandths)
-        if theirs is not None:
-            theirs.take(-thousandths)
-        for node in mine.line():
-            swapped = theirs is not None and node in theirs.line()
+        submitter_node = nodes[tree.place_of(choice.cluster.submitter)]
+        claim_node = None if claim is None else nodes[tree.place_of(claim.submitter)]
+        submitter_node.take(thousandths)
+        if claim_node is not None:
+            claim_node.take(-thousandths)
+        for node in submitter_node.line():
+            swapped = claim_node is not None and node in claim_node.line()
             if not node.accepts_surplus and not swapped:
                 assert node.subtree_used <= 1000 * node.subtree_quota + 1, (choice.cluster.submitter, node.name)
     return nodes
@@ -110,8 +110,8 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
     cycle = pool.hold()
     nodes, tree = played(pool, cycle), read(pool.state.settings).tree
     weighs = read(pool.state.settings).use_slot_weights
-    taken = {choice.slot for choice in cycle.choices}
-    free = [slot for slot in pool.state.slots.values() if slot.claim is None and slot.name not in taken]
+    slots = {choice.slot for choice in cycle.choices}
+    free = [slot for slot in pool.state.slots.values() if slot.claim is None and slot.name not in slots]
     served = {(choice.cluster.id, choice.proc) for choice in cycle.choices}
     for cluster in pool.state.clusters.values():
         if all((cluster.id, proc) in served for proc in range(cluster.count)):

@@ -61,7 +61,7 @@ def test_a_subgroup_s_quota_is_of_its_parent_s(
     settings: dict[str, str], slots: float, hep: float, lep: float, physics: float
 ) -> None:
     if settings is MANUAL_DYNAMIC:  # 0.66667 and 0.33334 come to more than 1: they are scaled, too
-        hep, lep, physics = (round(one / 1.00001, 9) for one in (hep, lep, physics))
+        hep, lep, physics = (round(group / 1.00001, 9) for group in (hep, lep, physics))
     found = subtrees(settings, slots)
     assert [found[f"group_physics{name}"] for name in (".hep", ".lep", "")] == pytest.approx([hep, lep, physics])
     assert quotas(settings, slots)["group_physics"] == pytest.approx(0, abs=1e-9)
@@ -78,9 +78,9 @@ def test_where_quotas_may_be_oversubscribed_a_parent_keeps_its_own() -> None:
 
 
 def test_groups_are_in_the_order_of_the_tree_each_level_by_name() -> None:
-    found = tree({"GROUP_NAMES": "b.z, A, b, a.y c B.a"})
-    assert [group.name for group in found.groups] == ["<none>", "A", "b", "c", "a.y", "B.a", "b.z"]
-    assert found.parents == (-1, 0, 0, 0, 1, 2, 2)
+    groups = tree({"GROUP_NAMES": "b.z, A, b, a.y c B.a"})
+    assert [group.name for group in groups.groups] == ["<none>", "A", "b", "c", "a.y", "B.a", "b.z"]
+    assert groups.parents == (-1, 0, 0, 0, 1, 2, 2)
 
 
 @together(
@@ -105,18 +105,18 @@ def test_a_name_that_makes_no_group_is_left_out(names: str, ignored: dict[str, s
     ],
 )  # fmt: skip
 def test_a_submitter_is_in_the_innermost_group_that_there_is(submitter: str, group: str) -> None:
-    found = tree({"GROUP_NAMES": "a a.b"})
-    assert found.groups[found.place_of(submitter)].name == group
+    groups = tree({"GROUP_NAMES": "a a.b"})
+    assert groups.groups[groups.place_of(submitter)].name == group
 
 
 def test_what_is_set_for_a_group_counts_whatever_its_case() -> None:
-    found = tree(
+    groups = tree(
         {
             "GROUP_NAMES": "A, a.b, c", "GROUP_QUOTA_a": "3", "GROUP_QUOTA_DYNAMIC_A.B": "0.5",
             "GROUP_ACCEPT_SURPLUS": "true", "GROUP_ACCEPT_SURPLUS_C": "false", "GROUP_AUTOREGROUP_a.B": "true",
         }
     )  # fmt: skip
-    assert {one.name: (one.quota, one.static, one.accepts_surplus, one.autoregroup) for one in found.groups} == {
+    assert {g.name: (g.quota, g.static, g.accepts_surplus, g.autoregroup) for g in groups.groups} == {
         "<none>": (0, False, True, True), "A": (3, True, True, False), "a.b": (0.5, False, True, True),
         "c": (0, False, False, False),
     }  # fmt: skip
@@ -146,26 +146,26 @@ def trees(draw: st.DrawFn) -> dict[str, str]:
     return settings
 
 
-def inner(found: dict[str, Node]) -> list[Node]:
-    return [node for node in found.values() if node.children]
+def inner(nodes_by_name: dict[str, Node]) -> list[Node]:
+    return [node for node in nodes_by_name.values() if node.children]
 
 
 @given(trees(), st.integers(0, 100))
 def test_quotas_are_scaled_down_to_what_there_is_and_never_up(settings: dict[str, str], slots: int) -> None:
-    found = nodes(settings, slots)
-    for node in found.values():
+    nodes_by_name = nodes(settings, slots)
+    for node in nodes_by_name.values():
         below = sum(child.subtree_quota for child in node.children)
         assert isclose(below + node.quota, node.subtree_quota, abs_tol=1e-6)
         statics = [child for child in node.children if child.group.static]
-        asked = sum(child.group.quota for child in statics)
+        static_total = sum(child.group.quota for child in statics)
         for child in statics:
-            share = min(1.0, node.subtree_quota / asked) if asked else 0.0
+            share = min(1.0, node.subtree_quota / static_total) if static_total else 0.0
             assert isclose(child.subtree_quota, child.group.quota * share, abs_tol=1e-6)
-        rest = max(0.0, node.subtree_quota - asked)
+        remainder = max(0.0, node.subtree_quota - static_total)
         parts = sum(child.group.quota for child in node.children if not child.group.static)
         for child in node.children:
             if not child.group.static:
-                assert isclose(child.subtree_quota, rest * child.group.quota / max(1.0, parts), abs_tol=1e-6)
+                assert isclose(child.subtree_quota, remainder * child.group.quota / max(1.0, parts), abs_tol=1e-6)
 
 
 @given(trees(), st.integers(1, 100))

@@ -24,16 +24,16 @@ def accepting(*names: str) -> dict[str, str]:
 
 
 def allocated(
-    settings: dict[str, str], slots: float, requests: dict[str, float], whole: bool = False
+    settings: dict[str, str], slots: float, requests: dict[str, float], whole_slots: bool = False
 ) -> dict[str, float]:
     """What is allocated to each group that gets any."""
-    found = nodes(settings, slots)
-    for name, wanted in requests.items():
-        found[name].requested = found[name].demand = wanted
-    allocate(found[NONE])
-    if whole:
-        recover(found[NONE])
-    return {name: round(node.allocated, 9) for name, node in found.items() if node.allocated}
+    nodes_by_name = nodes(settings, slots)
+    for name, request in requests.items():
+        nodes_by_name[name].requested = nodes_by_name[name].demand = request
+    allocate(nodes_by_name[NONE])
+    if whole_slots:
+        recover(nodes_by_name[NONE])
+    return {name: round(node.allocated, 9) for name, node in nodes_by_name.items() if node.allocated}
 
 
 @together(
@@ -73,8 +73,8 @@ def test_fractions_are_put_together_to_whole_slots_where_each_slot_counts_as_one
     settings = {"GROUP_NAMES": "a b", "GROUP_QUOTA_DYNAMIC_a": "0.55", "GROUP_QUOTA_DYNAMIC_b": "0.45"}
     everybody = {"GROUP_ACCEPT_SURPLUS": "true"}
     assert allocated(settings, 9, {"a": 60, "b": 60}) == {"a": 4.95, "b": 4.05}
-    assert allocated(settings, 9, {"a": 60, "b": 60}, whole=True) == {"a": 4, "b": 4}  # nobody accepts the ninth
-    assert allocated(settings | everybody, 9, {"a": 60, "b": 60}, whole=True) == {"a": 5, "b": 4}
+    assert allocated(settings, 9, {"a": 60, "b": 60}, whole_slots=True) == {"a": 4, "b": 4}  # nobody accepts the ninth
+    assert allocated(settings | everybody, 9, {"a": 60, "b": 60}, whole_slots=True) == {"a": 5, "b": 4}
 
 
 def test_a_remainder_goes_to_who_got_one_longest_ago() -> None:
@@ -83,13 +83,13 @@ def test_a_remainder_goes_to_who_got_one_longest_ago() -> None:
         "GROUP_ACCEPT_SURPLUS": "true",
     }  # fmt: skip
     for last, first in (("a", "b"), ("b", "a")):
-        found = nodes(settings, 9)
-        found["a"].requested = found["b"].requested = 60
-        found[last].served_at = 5
-        allocate(found[NONE])
-        recover(found[NONE])
-        assert (found[first].allocated, found[last].allocated) == (5, 4)
-        assert found[first].served and not found[last].served
+        nodes_by_name = nodes(settings, 9)
+        nodes_by_name["a"].requested = nodes_by_name["b"].requested = 60
+        nodes_by_name[last].served_at = 5
+        allocate(nodes_by_name[NONE])
+        recover(nodes_by_name[NONE])
+        assert (nodes_by_name[first].allocated, nodes_by_name[last].allocated) == (5, 4)
+        assert nodes_by_name[first].served and not nodes_by_name[last].served
 
 
 # Any tree
@@ -98,10 +98,10 @@ def test_a_remainder_goes_to_who_got_one_longest_ago() -> None:
 @st.composite
 def requested(draw: st.DrawFn) -> tuple[dict[str, Node], int]:
     slots = draw(st.integers(0, 60))
-    found = nodes(draw(trees()), slots)
-    for node in found.values():
+    nodes_by_name = nodes(draw(trees()), slots)
+    for node in nodes_by_name.values():
         node.demand = node.requested = float(draw(st.integers(0, 60)))
-    return found, slots
+    return nodes_by_name, slots
 
 
 def within(node: Node) -> float:
@@ -110,10 +110,10 @@ def within(node: Node) -> float:
 
 @given(requested())
 def test_nobody_is_allocated_more_than_it_requests_and_no_cap_is_broken(case: tuple[dict[str, Node], int]) -> None:
-    found, slots = case
-    left = allocate(found[NONE])
-    assert isclose(within(found[NONE]) + left, slots, abs_tol=1e-6)
-    for node in found.values():
+    nodes_by_name, slots = case
+    unallocated = allocate(nodes_by_name[NONE])
+    assert isclose(within(nodes_by_name[NONE]) + unallocated, slots, abs_tol=1e-6)
+    for node in nodes_by_name.values():
         assert -1e-6 <= node.allocated <= node.demand + 1e-6
         if not node.accepts_surplus:
             assert within(node) <= node.subtree_quota + 1e-6
@@ -121,9 +121,9 @@ def test_nobody_is_allocated_more_than_it_requests_and_no_cap_is_broken(case: tu
 
 @given(requested())
 def test_no_surplus_is_left_that_a_group_would_accept(case: tuple[dict[str, Node], int]) -> None:
-    found, _ = case
-    left = allocate(found[NONE])
-    for node in found.values():
+    nodes_by_name, _ = case
+    unallocated = allocate(nodes_by_name[NONE])
+    for node in nodes_by_name.values():
         wants = node.demand - node.allocated > 1e-6
-        if wants and left > 1e-6:
+        if wants and unallocated > 1e-6:
             assert not all(above.accepts_surplus for above in node.line())

@@ -37,40 +37,40 @@ def running(pool: Pool) -> int:
     return len(pool.state.activations)
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words]) == 0
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments]) == 0
     return " ".join(capsys.readouterr().out.split())
 
 
 def test_why_names_the_quota_that_keeps_a_job_waiting(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(capsys, "why", "1.1", "-verbose", "-log", log)
-    assert "the quota of the accounting group physics.hep was used up (1 of 1 core)" in told
-    told = said(capsys, "why", "2.2", "-verbose", "-log", log)
-    assert "the quota of the accounting group physics was used up (2 of 2 cores)" in told
+    sentence = said(capsys, "why", "1.1", "-verbose", "-log", log)
+    assert "the quota of the accounting group physics.hep was used up (1 of 1 core)" in sentence
+    sentence = said(capsys, "why", "2.2", "-verbose", "-log", log)
+    assert "the quota of the accounting group physics was used up (2 of 2 cores)" in sentence
 
 
 def test_why_in_short_names_the_group_and_says_where_quotas_stand(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(capsys, "why", "1.1", "-log", log)
-    assert "The quota of physics.hep is used up: 1 of 1 core." in told and "`poolbook userprio -quotas`" in told
+    output = said(capsys, "why", "1.1", "-log", log)
+    assert "The quota of physics.hep is used up: 1 of 1 core." in output and "`poolbook userprio -quotas`" in output
 
 
 def test_userprio_shows_the_quotas_of_groups_without_jobs_too(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Their jobs are of 2027: who has used nothing within a day is not shown else."""
-    told = said(capsys, "userprio", "-quotas", "-log", log)
-    assert "<none> 2.00 0.00 yes 4.00 0" in told
-    assert "physics 1.00 2.00 no 2.00 3" in told and "physics.hep 1.00 0.50 no 1.00 2" in told
+    output = said(capsys, "userprio", "-quotas", "-log", log)
+    assert "<none> 2.00 0.00 yes 4.00 0" in output
+    assert "physics 1.00 2.00 no 2.00 3" in output and "physics.hep 1.00 0.50 no 1.00 2" in output
 
 
 def test_the_analysis_of_a_job_names_it_too(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(capsys, "q", "-better-analyze", "1.1", "-log", log)
-    assert "submitter limit exceeded: physics.hep has 1 of the 1 cores of its quota" in told
+    output = said(capsys, "q", "-better-analyze", "1.1", "-log", log)
+    assert "submitter limit exceeded: physics.hep has 1 of the 1 cores of its quota" in output
 
 
 def test_the_decisions_of_a_pool_with_quotas_are_taken_again_and_come_out_the_same(
     log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = said(capsys, "verify", "-decisions", "-log", log)
-    assert "cycle" in told and "differ" not in told.replace("none differs", "")
+    output = said(capsys, "verify", "-decisions", "-log", log)
+    assert "cycle" in output and "differ" not in output.replace("none differs", "")
 
 
 def test_the_log_has_the_quotas_in_a_line(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_a_dynamic_quota_of_more_than_the_whole_is_refused_with_its_line() -> No
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "messages"),
     [
         ("GROUP_NAMES = a\nGROUP_QUOTA_a = 1\n", []),
         (
@@ -104,12 +104,12 @@ def test_a_dynamic_quota_of_more_than_the_whole_is_refused_with_its_line() -> No
         ("GROUP_NAMES = a, A\n", ["GROUP_NAMES: A is not a valid accounting group: it is a again"]),
     ],
 )
-def test_what_is_set_for_a_group_that_there_is_not_is_told(config: str, words: list[str]) -> None:
-    with catch_warnings(record=True) as told:
+def test_what_is_set_for_a_group_that_there_is_not_is_told(config: str, messages: list[str]) -> None:
+    with catch_warnings(record=True) as caught:
         simplefilter("always")
         Pool.open(config=config).close()
-    found = sorted(text for one in told if (text := str(one.message)).startswith("GROUP_"))
-    assert [one.partition(";")[0] for one in found] == words
+    messages_found = sorted(text for warning in caught if (text := str(warning.message)).startswith("GROUP_"))
+    assert [message.partition(";")[0] for message in messages_found] == messages
 
 
 def test_quotas_follow_the_configuration() -> None:

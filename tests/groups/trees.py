@@ -30,9 +30,9 @@ def tree(settings: dict[str, str]) -> GroupTree:
 
 def nodes(settings: dict[str, str], total: float, oversubscribe: bool = False) -> dict[str, Node]:
     """The groups by their names, with their quotas."""
-    found = tree(settings).grown()
-    assign(found[0], total, oversubscribe)
-    return {node.name: node for node in found}
+    groups = tree(settings).grown()
+    assign(groups[0], total, oversubscribe)
+    return {node.name: node for node in groups}
 
 
 def quotas(settings: dict[str, str], total: float, oversubscribe: bool = False) -> dict[str, float]:

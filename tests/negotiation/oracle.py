@@ -1,8 +1,8 @@
-"""A negotiation cycle as the manual tells it, for comparison: one job and one slot at a time, by scalar evaluation over
-whole ads, with lists and sorts, and nothing kept from one question to the next.
+"""A slow negotiation cycle for comparison, written after the manual. It looks at one job and one slot at a time, by
+scalar evaluation of complete ads. It uses lists and sorts, and caches nothing.
 
-Sources: the manual, "Negotiation" and "The Layperson's Description of the Pie Spin and Pie Slice"; where they leave it
-open, the order in which the reference's negotiator does things.
+Sources: the manual, "Negotiation" and "The Layperson's Description of the Pie Spin and Pie Slice". Where they leave
+something open, it follows HTCondor's negotiator.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SLACK = 1e-9
 
 @define
 class Offer:
-    """A slot, as it is offered: ``free`` for a match without preemption, or ``held`` by ``user``."""
+    """A slot that is offered: ``free`` for a match without preemption, or ``held`` by ``user``."""
 
     slot: Slot
     place: int
@@ -85,8 +85,8 @@ class User:
 
 
 @define
-class Given:
-    """A match, as ``events.Match`` has it."""
+class ExpectedMatch:
+    """A match with the fields of ``events.Match``."""
 
     job: str
     slot: str
@@ -100,8 +100,8 @@ class Given:
 
 
 @define
-class Refused:
-    """A job that got nothing: how many slots it accepts, and how many accept it too."""
+class Rejected:
+    """A job that got no slot: how many slots it accepts, and how many of them accept it."""
 
     accepted: int
     both: int
@@ -109,7 +109,7 @@ class Refused:
 
 @define
 class Spin:
-    """What one submitter may have in one spin, and has got."""
+    """What one submitter may get in one spin, and what it got."""
 
     limit: float
     unclaimed: float
@@ -121,39 +121,41 @@ class Spin:
 
 
 class Negotiation:
-    """One cycle. ``matches`` and ``left`` (the jobs that got nothing, by their submitters) are what it comes to."""
+    """One cycle. Its results are ``matches`` and ``left`` (the jobs that got no slot, by submitter)."""
 
     def __init__(self, state: State, now: int, context: Context) -> None:
         self.state, self.now, self.context = state, now, context
         self.rules: Negotiator = read(state.settings)
         self.users: dict[str, User] = {}
         self.offers = [self._offer(slot, place) for place, slot in enumerate(state.slots.values())]
-        self.names, self.matches = set(state.slots), list[Given]()
+        self.names, self.matches = set(state.slots), list[ExpectedMatch]()
         limited = self.rules.match_limits and state.dialect.limits_matches_of_submitters
         self.most = self.rules.most_matches if limited else math.inf
         self._got: Counter[str] = Counter()
-        self.total = sum(offer.weight for offer in self.offers if self._in_pie(offer))
-        there = [offer.weight for offer in self.offers if self._there(offer)]
-        self.lightest = min(there, default=math.inf)
+        self.total = sum(offer.weight for offer in self.offers if self._is_in_pie(offer))
+        own_weights = [offer.weight for offer in self.offers if self._is_offered(offer)]
+        self.lightest = min(own_weights, default=math.inf)
         for offer in self.offers:
-            if not self._there(offer):
+            if not self._is_offered(offer):
                 offer.free = offer.held = False
         self._collect_jobs()
         self._count_groups()
         self._publish()
         self._begun = {id(offer): ClassAd(dict(offer.ad.items())) for offer in self.offers}
 
-    # What there is
+    # Slots, jobs and submitters
 
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        whole = snapshot_ad(
-            SlotSnapshot(state, slot, machine, readings, self.now, self.context, Caches(), self._look(slot).estimates),
+        slot_ad = snapshot_ad(
+            SlotSnapshot(
+                state, slot, machine, readings, self.now, self.context, Caches(), self._read_sensors(slot).estimates
+            ),
             whole=True,
         )
         ad = ClassAd(
-            {name: value for name, value in whole.items() if is_published(name) or name.lower() in DYNAMIC_ATTRIBUTES}
+            {name: value for name, value in slot_ad.items() if is_published(name) or name.lower() in DYNAMIC_ATTRIBUTES}
         )
         drained = machine is not None and machine.drain is not None
         closed = machine is not None and (bool(machine.shutdown) or (drained and drain_start(state, slot) is None))
@@ -165,7 +167,7 @@ class Negotiation:
             held = False
         if not self.rules.consider_preemption:
             held = False
-        if held and not self.rules.consider_early_preemption and retirement_left(self._look(slot)) > 0:
+        if held and not self.rules.consider_early_preemption and retirement_left(self._read_sensors(slot)) > 0:
             held = False
         free = claim is None and not matched and self._takes_claims(slot)
         offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
@@ -174,10 +176,10 @@ class Negotiation:
             offer.left = remaining_resources(slot.ad)
         return offer
 
-    def _look(self, slot: Slot) -> PolicyEvaluation:
+    def _read_sensors(self, slot: Slot) -> PolicyEvaluation:
         def sense(machine: str) -> Readings:
             slots = self.state.machines[machine].slots if machine in self.state.machines else {}
-            return Readings(slots={name: one.public for name, one in slots.items()})
+            return Readings(slots={name: slot.public for name, slot in slots.items()})
 
         return PolicyEvaluation(self.state, slot, sense, self.now, self.context, Caches())
 
@@ -190,7 +192,7 @@ class Negotiation:
             return False
         if slot.state_activity != "Drained/Retiring" or not (slot.kind == "partitionable" or willing):
             return False
-        return drain_left(self._look(slot)) > 0
+        return drain_left(self._read_sensors(slot)) > 0
 
     def _weight(self, ad: ClassAd) -> float:
         if not self.rules.use_slot_weights:
@@ -198,13 +200,13 @@ class Negotiation:
         value = self._number(parse("SlotWeight" if "SlotWeight" in ad else "Cpus"), ad, ClassAd())
         return round(value * 1000) / 1000 if math.isfinite(value) and value >= 0 else 1.0
 
-    def _there(self, offer: Offer) -> bool:
+    def _is_offered(self, offer: Offer) -> bool:
         constraint = self.rules.slot_constraint
         return constraint is None or self._true(constraint, offer.ad, ClassAd())
 
-    def _in_pie(self, offer: Offer) -> bool:
+    def _is_in_pie(self, offer: Offer) -> bool:
         constraint = self.rules.poolsize_constraint
-        return self._there(offer) and (constraint is None or self._true(constraint, offer.ad, ClassAd()))
+        return self._is_offered(offer) and (constraint is None or self._true(constraint, offer.ad, ClassAd()))
 
     def _collect_jobs(self) -> None:
         state, likeness = self.state, significance(self.state, Caches())
@@ -219,7 +221,7 @@ class Negotiation:
                 ad = ad_of(cluster.attributes(proc))
                 if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
                     continue
-                order = (*(_order(ad, name) for name in ORDER), cluster.id, proc)
+                order = (*(_sort_key(ad, name) for name in ORDER), cluster.id, proc)
                 kind = likeness.signature(cluster, proc)
                 self._user(cluster.submitter).jobs.append(Job(cluster.id, proc, ad, order, kind))
         for user in self.users.values():
@@ -240,49 +242,50 @@ class Negotiation:
             )
         return self.users[name]
 
-    # What ads say of submitters
+    # The attributes that ads have about submitters
 
     def _publish(self) -> None:
         for offer in self.offers:
             if offer.user:
-                for name, value in self._of("Remote", offer.user).items():
+                for name, value in self._user_attributes("Remote", offer.user).items():
                     offer.ad[name] = value
         if self.rules.cross_slot_prios:
             for offer in self.offers:
                 for other in self.offers:
                     if other.user and other.slot.kind != "dynamic" and other.slot.machine == offer.slot.machine:
                         prefix = f"slot{other.slot.ad.get('SlotID', '')}_"
-                        for name, value in self._of("Remote", other.user).items():
+                        for name, value in self._user_attributes("Remote", other.user).items():
                             offer.ad[prefix + name] = value
 
-    def _of(self, whose: str, name: str) -> dict[str, Any]:
+    def _user_attributes(self, whose: str, name: str) -> dict[str, Any]:
         user = self._user(name)
-        found: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             f"{whose}UserPrio": user.priority,
             f"{whose}UserResourcesInUse": user.using,
             f"{whose}NegotiatingGroup": self._group(name).name,
             f"{whose}Autoregroup": False,
         }
         if whose == "Submitter":
-            found["SubmittorPrio"] = user.priority
+            attributes["SubmittorPrio"] = user.priority
         if len(self.groups) > 1:
             group = self._group(name)
-            found[f"{whose}Group"] = group.name
-            found[f"{whose}GroupResourcesInUse"] = group.usage
-            found[f"{whose}GroupQuota"] = group.quota
-        return found
+            attributes[f"{whose}Group"] = group.name
+            attributes[f"{whose}GroupResourcesInUse"] = group.usage
+            attributes[f"{whose}GroupQuota"] = group.quota
+        return attributes
 
     def _group(self, name: str) -> Node:
-        own = group_of(name).lower()
-        while own:
+        group = group_of(name).lower()
+        while group:
             for node in self.groups:
-                if node.name.lower() == own:
+                if node.name.lower() == group:
                     return node
-            own = own.rpartition(".")[0]
+            group = group.rpartition(".")[0]
         return self.groups[0]
 
     def _count_groups(self) -> None:
-        """What the groups have, and what their jobs ask for. (Of what follows, the arithmetic is that of the code.)"""
+        """Sum up the resources of each group and the requests of its jobs, in the order of additions that the code
+        uses."""
         self.groups = self.rules.tree.grown()
         for name, record in self.state.submitters.items():
             node = self._group(name)
@@ -293,8 +296,8 @@ class Negotiation:
             for proc in () if cluster.local else cluster.procs(lambda status: status == IDLE):
                 held = self.state.reserved.get((cluster.id, proc))
                 if held not in self.state.claim_ready:
-                    asked = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
-                    self._group(cluster.submitter).demand += 1.0 if math.isnan(asked) else asked
+                    request = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
+                    self._group(cluster.submitter).demand += 1.0 if math.isnan(request) else request
         oversubscribe = self.rules.quotas.oversubscribe
         assign(
             self.groups[0],
@@ -350,33 +353,35 @@ class Negotiation:
                     return 1e300
                 return max(0.0, worst / (user.priority * normal) * total - user.using)
 
-            def bounded(own: float, room: float = room) -> float:
-                return own if self.rules.consider_preemption else min(own, room)
+            def bounded(slice_share: float, room: float = room) -> float:
+                return slice_share if self.rules.consider_preemption else min(slice_share, room)
 
             pie = math.fsum(bounded(slice_of(user)) for user in taking)
             if pie <= 0 and not self.rules.consider_preemption:
                 return taking
             if spin == 1:
                 for user in taking:
-                    whole = user.using + bounded(slice_of(user))
-                    user.starvation = user.using / whole if whole > 0 else math.inf
+                    resources_used = user.using + bounded(slice_of(user))
+                    user.starvation = user.using / resources_used if resources_used > 0 else math.inf
                 taking = sorted(taking, key=lambda user: (user.priority, user.starvation, user.name))
-            before, rest = pie, []
+            before, remaining_submitters = pie, []
             for place, user in enumerate(taking):
                 if spent():
-                    rest += taking[place:]
+                    remaining_submitters += taking[place:]
                     break
-                own = slice_of(user)
+                slice_size = slice_of(user)
                 if floors:
-                    own = min(own, user.floor - user.using)
+                    slice_size = min(slice_size, user.floor - user.using)
                 strict = group is not None and not self.state.dialect.bends_group_quotas
                 own_room = max(0.0, most - group.usage) if strict and group is not None else math.inf
-                done, got = self._negotiate(user, min(bounded(own), pie), min(own, room), spin, own_room)
-                pie -= got
+                done, matched_weight = self._negotiate(
+                    user, min(bounded(slice_size), pie), min(slice_size, room), spin, own_room
+                )
+                pie -= matched_weight
                 if not done:
-                    rest.append(user)
-            progress = pie < before or len(rest) < len(taking)
-            taking = rest
+                    remaining_submitters.append(user)
+            progress = pie < before or len(remaining_submitters) < len(taking)
+            taking = remaining_submitters
             if floors or not progress or not any(offer.free or offer.held for offer in self.offers):
                 return taking
         return taking
@@ -389,35 +394,35 @@ class Negotiation:
         room = user.ceiling - user.using - self._promised(user)
         if room <= 0 or room < self.lightest:
             return True, 0.0
-        own, rejected = Spin(limit, unclaimed, room, of_group), set[object]()
+        slice_spin, rejected = Spin(limit, unclaimed, room, of_group), set[object]()
         for job in list(user.jobs):
-            over = own.got >= own.limit
+            over = slice_spin.got >= slice_spin.limit
             if over and not (spin == 1 and self.rules.consider_preemption):
-                return False, own.got
-            if own.got >= own.room:
-                return False, own.got
+                return False, slice_spin.got
+            if slice_spin.got >= slice_spin.room:
+                return False, slice_spin.got
             if self._got[user.name] >= self.most:
                 break
             if job.kind in rejected and not self.rules.all_jobs:
                 continue
-            if not self._match(user, job, own, only_rank=over):
+            if not self._match(user, job, slice_spin, only_rank=over):
                 rejected.add(job.kind)
-        return not (own.short or own.got >= own.limit), own.got
+        return not (slice_spin.short or slice_spin.got >= slice_spin.limit), slice_spin.got
 
     def _promised(self, user: User) -> float:
-        """What it has been given and does not hold yet."""
-        state, found = self.state, 0.0
+        """Return the resources that were given to the submitter and that it does not use yet."""
+        state, total_weight = self.state, 0.0
         for (number, _), name in state.reserved.items():
             if state.clusters[number].submitter == user.name and name not in state.claim_ready:
-                found += sum(offer.weight for offer in self.offers if offer.slot.name == name)
-        return found
+                total_weight += sum(offer.weight for offer in self.offers if offer.slot.name == name)
+        return total_weight
 
     # One job
 
-    def _match(self, user: User, job: Job, own: Spin, only_rank: bool) -> bool:
+    def _match(self, user: User, job: Job, group_spin: Spin, only_rank: bool) -> bool:
         if not (self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable):
             self._publish()
-        ad = ClassAd(self._of("Submitter", user.name), job.ad)
+        ad = ClassAd(self._user_attributes("Submitter", user.name), job.ad)
         short, best = False, None
         for offer in self.offers:
             if not (offer.free or offer.held) or (offer.free and only_rank):
@@ -429,16 +434,20 @@ class Negotiation:
                     continue
             if not symmetric_match(ad, offer.ad, self.context):
                 continue
-            reason = self._reason(user, ad, offer)
+            reason = self._preemption_reason(user, ad, offer)
             if reason is None or (only_rank and reason != RANK):
                 continue
             cores = offer.weight if parts is None else self._weight_of_part(offer, parts)
-            if own.got + cores > own.room + SLACK:
+            if group_spin.got + cores > group_spin.room + SLACK:
                 continue
-            if cores > own.of_group + SLACK and not self._swaps(user, offer, reason):
+            if cores > group_spin.of_group + SLACK and not self._swaps(user, offer, reason):
                 short = True
                 continue
-            used, most = (own.fresh, own.unclaimed) if reason == NO_PREEMPTION else (own.got, own.limit)
+            used, most = (
+                (group_spin.fresh, group_spin.unclaimed)
+                if reason == NO_PREEMPTION
+                else (group_spin.got, group_spin.limit)
+            )
             if reason != RANK and used + cores > most + SLACK and not used <= 0 < most:
                 short = True
                 continue
@@ -447,20 +456,20 @@ class Negotiation:
             if best is None or key < best[0]:
                 best = key, offer, reason, ranks, parts, cores
         if best is None:
-            own.short = own.short or short or only_rank
+            group_spin.short = group_spin.short or short or only_rank
             return False
         _, offer, reason, ranks, parts, cores = best
         self._take(user, job, offer, reason, ranks, parts, cores)
-        own.got += cores
-        own.fresh += cores if reason == NO_PREEMPTION else 0.0
-        own.of_group -= 0.0 if self._swaps(user, offer, reason) else cores
+        group_spin.got += cores
+        group_spin.fresh += cores if reason == NO_PREEMPTION else 0.0
+        group_spin.of_group -= 0.0 if self._swaps(user, offer, reason) else cores
         return True
 
     def _swaps(self, user: User, offer: Offer, reason: str) -> bool:
         return reason != NO_PREEMPTION and self._group(offer.user) is self._group(user.name)
 
-    def _reason(self, user: User, job: ClassAd, offer: Offer) -> str | None:
-        """Why the job may have a slot; None: it may not."""
+    def _preemption_reason(self, user: User, job: ClassAd, offer: Offer) -> str | None:
+        """Return why the job may have the slot; None if it may not."""
         if offer.free:
             return NO_PREEMPTION
         if self._true(PREFERS, offer.ad, job):
@@ -475,13 +484,13 @@ class Negotiation:
         return PRIORITY if self._true(NO_WORSE, offer.ad, job) else None
 
     def _ranks(self, job: ClassAd, offer: Offer, reason: str) -> tuple[float, float, float, float, float]:
-        """PRE_JOB_RANK, Rank, POST_JOB_RANK, the reason, PREEMPTION_RANK."""
+        """Return PRE_JOB_RANK, Rank, POST_JOB_RANK, the reason and PREEMPTION_RANK."""
         rules, ad = self.rules, offer.ad
         rank = self._number(job["Rank"], job, ad) if "Rank" in job else 0.0
         rank = 0.0 if math.isnan(rank) else min(max(rank, WORST), -WORST)
         last = WORST if reason == NO_PREEMPTION else self._single(rules.preemption_rank, ad, job)
         standing = {NO_PREEMPTION: 2.0, RANK: 1.0, PRIORITY: 0.0}[reason]
-        pre, post = (self._single(one, ad, job) for one in (rules.pre_job_rank, rules.post_job_rank))
+        pre, post = (self._single(rule, ad, job) for rule in (rules.pre_job_rank, rules.post_job_rank))
         return pre, rank, post, standing, last
 
     def _weight_of_part(self, offer: Offer, parts: dict[str, int]) -> float:
@@ -496,7 +505,7 @@ class Negotiation:
         name = offer.slot.name
         pre, rank, post, _, last = ranks
         if parts is not None:
-            if self.state.dialect.informs_startd_of_matches:  # else the slot is carved on the claim
+            if self.state.dialect.informs_startd_of_matches:  # otherwise the slot is carved when it is claimed
                 name = dynamic_name(name, self.names)
                 self.names.add(name)
             offer.cuts += 1
@@ -514,26 +523,27 @@ class Negotiation:
             self._group(offer.user).take(-round(1000 * min(cores, before.using)))
             before.using = max(0.0, before.using - cores)
         rules = self.rules
-        pre = 0.0 if rules.pre_job_rank is None else pre  # what is told of a rank that there is no expression for
+        pre = 0.0 if rules.pre_job_rank is None else pre  # the value that is reported if there is no expression
         post = 0.0 if rules.post_job_rank is None else post
         last = 0.0 if rules.preemption_rank is None or not reason else last
-        self.matches.append(Given(job.id, name, rank, reason, pre, post, last, user.name, cores))
+        self.matches.append(ExpectedMatch(job.id, name, rank, reason, pre, post, last, user.name, cores))
 
-    # What is asked of single jobs
+    # Questions about single jobs
 
-    def matched(self, user: User, job: Job, offer: Offer) -> tuple[object, ...]:
-        """Whether job and slot accept each other, and the ranks that they have for each other."""
-        ad = ClassAd(self._of("Submitter", user.name), job.ad)
+    def is_accepted(self, user: User, job: Job, offer: Offer) -> tuple[object, ...]:
+        """Return True if job and slot accept each other."""
+        ad = ClassAd(self._user_attributes("Submitter", user.name), job.ad)
         ranks = self._ranks(ad, offer, RANK) if symmetric_match(ad, offer.ad, self.context) else None
         parts = None if offer.carver is None or ranks is None else offer.carver.amounts_for(job.ad, offer.left)
         return ranks, ranks and self._true(PREFERS, offer.ad, ad), parts
 
-    def refused(self, user: str, job: Job) -> Refused:
-        """Of the slots that are told of (dynamic ones are not), as the cycle found them."""
-        ad = ClassAd(self._of("Submitter", user), job.ad)
+    def rejection(self, user: str, job: Job) -> Rejected:
+        """Return how many of the slots that exist (dynamic slots do not count) reject the job, as of the cycle's
+        start."""
+        ad = ClassAd(self._user_attributes("Submitter", user), job.ad)
         offers = [self._begun[id(offer)] for offer in self.offers if offer.slot.kind != "dynamic"]
         accepted = [offer for offer in offers if requirements_met(ad, offer, self.context)]
-        return Refused(len(accepted), sum(requirements_met(offer, ad, self.context) for offer in accepted))
+        return Rejected(len(accepted), sum(requirements_met(offer, ad, self.context) for offer in accepted))
 
     # Evaluation
 
@@ -551,7 +561,7 @@ class Negotiation:
             return False
 
     def _single(self, expression: Expression | None, my: ClassAd, target: ClassAd) -> float:
-        """Ranks of the negotiator are of single precision; what is no number is the worst."""
+        """Round to single precision, as the negotiator does. The worst rank stands for a value that is not a number."""
         value = math.nan if expression is None else self._number(expression, my, target)
         if math.isnan(value):
             return WORST
@@ -565,8 +575,8 @@ class Negotiation:
 ORDER = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 
 
-def _order(job: ClassAd, name: str) -> float:
-    """What a job is ordered by: who has more goes first, who has none goes last."""
+def _sort_key(job: ClassAd, name: str) -> float:
+    """Return the sort key of a job: higher values first, missing values last."""
     value = job[name].evaluate(job, None) if name in job else None
     if isinstance(value, int) and not isinstance(value, bool):
         return -float(value)

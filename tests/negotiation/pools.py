@@ -1,7 +1,7 @@
-"""Pools in any state, made of events alone: what a negotiator may come upon, whoever wrote the log.
+"""Pools in random states, made of events alone: whatever a negotiator may find in a log.
 
-``Pool`` tells one thing after the other to a state, as a log would; ``drawn`` and ``lives_on`` choose such things by a
-number, so that a pool that shows something can be had again.
+``Pool`` applies one event after the other to a state, as a log would. ``drawn`` and ``lives_on`` choose the events by a
+seed, so that a failing pool can be repeated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SLOT = {
 
 
 class Pool:
-    """A pool whose log is told line by line."""
+    """A pool that the test builds event by event."""
 
     def __init__(self, dialect: str = "htcondor-25", /, **configured: str) -> None:
         self.state = State()
@@ -52,8 +52,8 @@ class Pool:
         self._serial += 1
         return self._serial
 
-    def tell(self, kind: type[e.Event], cause: str, *rest: object, **named: object) -> e.Event:
-        return self.append(kind(self.now, cause, "told", *rest, **named))
+    def tell(self, kind: type[e.Event], cause: str, *fields: object, **named: object) -> e.Event:
+        return self.append(kind(self.now, cause, "told", *fields, **named))
 
     def append(self, event: e.Event) -> e.Event:
         self.log.append(event)
@@ -61,7 +61,7 @@ class Pool:
         return event
 
     def folded(self) -> State:
-        """The log, folded anew."""
+        """Return the state that results from folding the log again."""
         state = State()
         for event in self.log:
             evolve(state, event)
@@ -82,7 +82,7 @@ class Pool:
         self.tell(e.MachineJoined, "configured", name, {}, configured)
 
     def slot(self, name: str, kind: str = "static", parent: str = "", /, **attributes: str) -> str:
-        """A slot in Unclaimed. In the ad an empty text stands for an attribute that it does not have."""
+        """Add an unclaimed slot. An empty text in the ad removes the attribute."""
         slot, _, machine = name.partition("@")
         if machine not in self.state.machines:
             self.machine(machine)
@@ -102,7 +102,7 @@ class Pool:
     def claim(
         self, name: str, user: str, rank: float = 0.0, pair: str = "Claimed/Busy", weight: float = 1.0, limits: str = ""
     ) -> None:
-        """Somebody from outside has the slot, and runs a job there."""
+        """Claim the slot for a user outside of the pool, who runs a job there."""
         serial = self.serial()
         owner = user.partition("@")[0]
         ad = {"Owner": f'"{owner}"', "User": f'"{user}"', "RequestMemory": "128"}
@@ -127,7 +127,7 @@ class Pool:
     # Jobs and users
 
     def submit(self, user: str, count: int = 1, variants: dict[str, list[str]] | None = None, /, **more: str) -> int:
-        """A cluster, by its number. In the ad an empty text stands for an attribute that it does not have."""
+        """Submit a cluster and return its number. An empty text in the ad removes the attribute."""
         number = self.state.next_cluster
         who = user if "@" in user else f"{user}@here"
         ad = JOB | {"Owner": f'"{user}"', "User": f'"{who}"'} | more
@@ -141,42 +141,45 @@ class Pool:
     # What cycles decide
 
     def matched(self, cycle: CycleResult | None = None) -> list[tuple[str, str]]:
-        """The matches of a cycle that is held now: jobs and slots."""
+        """Return the jobs and slots that a cycle held now matches."""
         held = (cycle or self.hold()).held
         return [] if held is None else [(match.job, match.slot) for match in held.matches]
 
     def cycle(self) -> CycleResult:
-        """Hold a cycle, append what it decided, and take the matches of whole slots to claims at once: who is preempted
-        is gone, and the jobs run."""
+        """Hold a cycle and append its decisions. Turn matches of whole slots into running claims immediately; preempted
+        jobs are gone."""
         cycle = self.hold()
         for event in (cycle.priorities, cycle.held):
             if event is not None:
                 self.append(event)
         for choice in cycle.choices:
             if self.state.slots[choice.slot].claim is not None:
-                self.ends(choice.slot)
+                self.end_job(choice.slot)
             self.claim(choice.slot, choice.cluster.submitter, weight=choice.cores, limits=choice.limits)
             self._runs[choice.slot] = job = choice.cluster.id, choice.proc
             self.tell(e.JobsTransitioned, "activated", job[0], ((job[1], job[1]),), "3", "Idle", "Running", {})
         return cycle
 
-    def ends(self, name: str) -> None:
-        """The slot is free again, and the job that ran there waits again."""
+    def end_job(self, name: str) -> None:
+        """End the job on a slot: the slot is unclaimed again, and the job idle."""
         self.release(name)
         job = self._runs.pop(name, None)
         if job is not None:
             self.tell(e.JobsTransitioned, "ended", job[0], ((job[1], job[1]),), "4", "Running", "Idle", {})
 
     def has(self) -> dict[str, float]:
-        """The cores that each submitter has."""
-        return {name.partition("@")[0]: one.weighted_in_use / 1000 for name, one in self.state.submitters.items()}
+        """Return the number of cores of each submitter."""
+        return {
+            name.partition("@")[0]: submitter.weighted_in_use / 1000
+            for name, submitter in self.state.submitters.items()
+        }
 
-    def got(self, cycle: CycleResult | None = None) -> dict[str, int]:
-        """How many matches each submitter gets in a cycle that is held now."""
-        return dict(Counter(one.cluster.submitter.partition("@")[0] for one in (cycle or self.hold()).choices))
+    def match_counts(self, cycle: CycleResult | None = None) -> dict[str, int]:
+        """Return how many matches each submitter gets in a cycle held now."""
+        return dict(Counter(choice.cluster.submitter.partition("@")[0] for choice in (cycle or self.hold()).choices))
 
 
-# Pools by chance
+# Random pools
 
 _STARTS = (
     "true", "true", "true", 'TARGET.Owner == "ann"', 'TARGET.Owner =!= "bob"', "TARGET.RequestMemory < 900",
@@ -238,10 +241,10 @@ _UNSTABLE: dict[str, tuple[str, ...]] = {
 
 
 def drawn(seed: int, *, unstable: bool = False) -> Pool:
-    """A pool that a number chooses: some machines, claims, jobs and settings."""
+    """Return a pool drawn by a seed: some machines, claims, jobs and settings."""
     dice = random.Random(seed)
     configured = {name: dice.choice(texts) for name, texts in _CONFIGURED.items() if dice.random() < 0.3}
-    if dice.random() < 0.5:  # simple ranks show more of the rest
+    if dice.random() < 0.5:  # simple ranks make the other rules visible
         configured |= {"NEGOTIATOR_PRE_JOB_RANK": "", "NEGOTIATOR_POST_JOB_RANK": ""}
     if dice.random() < 0.4:
         configured["PREEMPTION_REQUIREMENTS"] = "true"
@@ -264,7 +267,7 @@ def drawn(seed: int, *, unstable: bool = False) -> Pool:
 
 
 def lives_on(pool: Pool, dice: random.Random, steps: int) -> None:
-    """So many things happen in the pool."""
+    """Let this many random events happen in the pool."""
     for _ in range(steps):
         pool.now += dice.choice((0, 1, 30)) * SECOND
         dice.choice(_HAPPENINGS)(pool, dice)
@@ -330,13 +333,13 @@ def _submits(pool: Pool, dice: random.Random) -> None:
     pool.submit(user, count, variants, **more)
 
 
-# What may happen
+# The random events
 
 Happening = Callable[[Pool, random.Random], None]
 
 
-def _some(pool: Pool, dice: random.Random, wanted: Callable[[Slot], bool]) -> str | None:
-    names = [name for name, slot in pool.state.slots.items() if wanted(slot)]
+def _some(pool: Pool, dice: random.Random, is_candidate: Callable[[Slot], bool]) -> str | None:
+    names = [name for name, slot in pool.state.slots.items() if is_candidate(slot)]
     return dice.choice(names) if names else None
 
 
@@ -372,15 +375,15 @@ def _is_awaited(pool: Pool, dice: random.Random) -> None:
 
 
 def _is_cut(pool: Pool, dice: random.Random) -> None:
-    """A dynamic slot comes, or goes and leaves its name to the next."""
+    """Add a dynamic slot, or remove one whose name the next one gets."""
     parent = _some(pool, dice, lambda slot: slot.kind == "partitionable")
     child = _some(pool, dice, lambda slot: slot.kind == "dynamic" and slot.claim is None)
     if child is not None and dice.random() < 0.4:
         slot = pool.state.slots[child]
         if slot.name not in pool.state.matches:
-            left = int(pool.state.slots[slot.parent].ad["Cpus"])
+            free_cores = int(pool.state.slots[slot.parent].ad["Cpus"])
             pool.tell(e.SlotDestroyed, "merged", child)
-            pool.tell(e.SlotAdChanged, "merged", slot.parent, {"Cpus": str(left + 1)})
+            pool.tell(e.SlotAdChanged, "merged", slot.parent, {"Cpus": str(free_cores + 1)})
     elif parent is not None and int(pool.state.slots[parent].ad["Cpus"]) > 0:
         slot = pool.state.slots[parent]
         name, machine = parent.split("@")
@@ -396,18 +399,18 @@ def _is_cut(pool: Pool, dice: random.Random) -> None:
 def _changes(pool: Pool, dice: random.Random) -> None:
     name = _some(pool, dice, lambda slot: True)
     if name is not None:
-        found = _attributes(dice)
-        key = dice.choice([one for one in found if one != "Cpus"])
-        pool.tell(e.SlotAdChanged, "configured", name, {key: found[key]})
+        attributes = _attributes(dice)
+        key = dice.choice([attribute for attribute in attributes if attribute != "Cpus"])
+        pool.tell(e.SlotAdChanged, "configured", name, {key: attributes[key]})
 
 
 def _publishes(pool: Pool, dice: random.Random) -> None:
     name = _some(pool, dice, lambda slot: True)
     if name is not None:
         since = pool.now // SECOND - dice.choice((0, 30, 500))
-        said = {"KeyboardIdle": f"time() - {since}", "LoadAvg": dice.choice(("0.1", "0.9", "")), "Special": "3"}
-        key = dice.choice(list(said))
-        pool.tell(e.SlotAdChanged, "published", name, {key: said[key]})
+        readings = {"KeyboardIdle": f"time() - {since}", "LoadAvg": dice.choice(("0.1", "0.9", "")), "Special": "3"}
+        key = dice.choice(list(readings))
+        pool.tell(e.SlotAdChanged, "published", name, {key: readings[key]})
 
 
 def _drains(pool: Pool, dice: random.Random) -> None:
@@ -437,10 +440,10 @@ def _edits(pool: Pool, dice: random.Random) -> None:
     if not clusters:
         return
     cluster = dice.choice(clusters)
-    found = _job_attributes(dice) | {"JobPrio": dice.choice(("0", "3"))}
-    key = dice.choice(list(found))
+    attributes = _job_attributes(dice) | {"JobPrio": dice.choice(("0", "3"))}
+    key = dice.choice(list(attributes))
     first = dice.randrange(cluster.count)
-    pool.tell(e.JobsEdited, "edited", cluster.id, ((first, cluster.count - 1),), {key: found[key]})
+    pool.tell(e.JobsEdited, "edited", cluster.id, ((first, cluster.count - 1),), {key: attributes[key]})
 
 
 def _holds(pool: Pool, dice: random.Random) -> None:
@@ -452,12 +455,12 @@ def _holds(pool: Pool, dice: random.Random) -> None:
 
 
 def _is_matched(pool: Pool, dice: random.Random) -> None:
-    taken = pool.state.matches
-    if taken and dice.random() < 0.5:
-        voided = dice.choice(list(taken))
-        pool.tell(e.MatchVoided, "told", voided, "{}.{}".format(*next(iter(taken[voided]))))
+    matched_jobs = pool.state.matches
+    if matched_jobs and dice.random() < 0.5:
+        voided = dice.choice(list(matched_jobs))
+        pool.tell(e.MatchVoided, "told", voided, "{}.{}".format(*next(iter(matched_jobs[voided]))))
         return
-    name = _some(pool, dice, lambda slot: slot.claim is None and slot.name not in taken)
+    name = _some(pool, dice, lambda slot: slot.claim is None and slot.name not in matched_jobs)
     for cluster in pool.state.clusters.values():
         proc = cluster.next_idle()
         if (

@@ -1,4 +1,4 @@
-"""Property: jobs alike get like answers, whatever tells them apart."""
+"""Property: jobs of one autocluster get the same answers, whatever distinguishes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pools import SECOND, Pool, drawn, lives_on
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_what_one_job_may_have_every_job_like_it_may(seed: int) -> None:
+def test_jobs_of_one_autocluster_accept_the_same_slots(seed: int) -> None:
     pool = drawn(seed)
     lives_on(pool, random.Random(seed), 5)
     alike, oracle = significance(pool.state, pool.caches), Negotiation(pool.folded(), pool.now, pool.context())
@@ -29,15 +29,15 @@ def test_what_one_job_may_have_every_job_like_it_may(seed: int) -> None:
             cluster = pool.state.clusters[job.cluster]
             assert cluster.status[job.proc] == IDLE
             kind = user.name, alike.signature(cluster, job.proc)
-            found = [oracle.matched(user, job, offer) for offer in oracle.offers]
-            assert known.setdefault(kind, found) == found
+            accepted = [oracle.is_accepted(user, job, offer) for offer in oracle.offers]
+            assert known.setdefault(kind, accepted) == accepted
 
 
-def kinds(pool: Pool) -> int:
-    """Into how many kinds the jobs fall that wait."""
+def autocluster_count(pool: Pool) -> int:
+    """Return the number of autoclusters of the idle jobs."""
     alike = significance(pool.state, pool.caches)
     clusters = pool.state.clusters.values()
-    return len({alike.signature(one, proc) for one in clusters for proc in one.procs()})
+    return len({alike.signature(cluster, proc) for cluster in clusters for proc in cluster.procs()})
 
 
 @together(
@@ -52,14 +52,14 @@ def kinds(pool: Pool) -> int:
         ({"Other": 'TARGET.Department == "physics"'}, 1),
     ],
 )
-def test_what_a_slots_conditions_read_tells_jobs_apart_through_whatever_attribute(
+def test_attributes_that_slot_conditions_read_indirectly_separate_autoclusters(
     slot: dict[str, str], count: int
 ) -> None:
     pool = Pool()
     pool.slot("slot1@h", **slot)
     for department in ("physics", "chemistry"):
         pool.submit("ann", Department=f'"{department}"')
-    assert kinds(pool) == count
+    assert autocluster_count(pool) == count
 
 
 @together(
@@ -75,16 +75,16 @@ def test_what_a_slots_conditions_read_tells_jobs_apart_through_whatever_attribut
         ({"PREEMPTION_REQUIREMENTS": "TARGET.Size > 2"}, 8),
     ],
 )
-def test_the_significant_attributes_may_be_replaced_or_changed(configured: dict[str, str], count: int) -> None:
+def test_the_significant_attributes_can_be_replaced_or_extended(configured: dict[str, str], count: int) -> None:
     pool = Pool(**configured)
     pool.slot("slot1@h", Start='TARGET.Department == "physics"')
     for department in ("physics", "chemistry"):
         for size in range(4):
             pool.submit("ann", Department=f'"{department}"', Size=str(size))
-    assert kinds(pool) == count
+    assert autocluster_count(pool) == count
 
 
-def test_a_configuration_that_is_read_again_tells_other_jobs_apart() -> None:
+def test_a_reconfiguration_changes_the_autoclusters() -> None:
     pool = Pool()
     pool.slots(1)
     for size in range(4):
@@ -92,31 +92,31 @@ def test_a_configuration_that_is_read_again_tells_other_jobs_apart() -> None:
     counts = []
     for rank in ("", "TARGET.Size", "0"):
         pool.tell(e.PoolConfigured, "configured", {"NEGOTIATOR_PRE_JOB_RANK": rank})
-        counts += [kinds(pool), kinds(pool)]
+        counts += [autocluster_count(pool), autocluster_count(pool)]
     assert counts == [1, 1, 4, 4, 1, 1]
 
 
-def test_each_kind_that_got_nothing_has_one_reason() -> None:
+def test_each_unmatched_autocluster_has_one_rejection() -> None:
     pool = Pool()
     pool.slots(2, Memory="500")
     pool.submit("ann", 6, {"RequestMemory": ["600", "700"] * 3}, Requirements="TARGET.Memory > RequestMemory")
     pool.submit("ann", 4, RequestMemory="600", Requirements="TARGET.Memory > RequestMemory")
     held = pool.hold().held
     assert held is not None
-    assert [(one.job, one.jobs) for one in held.unmatched] == [("1.0", 7), ("1.1", 3)]
+    assert [(rejection.job, rejection.jobs) for rejection in held.unmatched] == [("1.0", 7), ("1.1", 3)]
 
 
-def test_a_drains_own_start_counts() -> None:
+def test_the_start_expression_of_a_drain_counts() -> None:
     pool = Pool()
     pool.slots(1)
     pool.submit("ann", Tiny="true")
     pool.submit("ann", Tiny="false")
-    assert kinds(pool) == 1
+    assert autocluster_count(pool) == 1
     pool.tell(e.DrainBegan, "drained", "h", 1, "Graceful", "", "", "TARGET.Tiny")
-    assert kinds(pool) == 2
+    assert autocluster_count(pool) == 2
 
 
-def test_a_job_that_is_edited_again_is_another_one_again() -> None:
+def test_an_edited_job_moves_to_another_autocluster_and_back() -> None:
     pool = Pool()
     pool.slots(1, Memory="500", Special="true")
     pool.submit("ann", Requirements="false")
@@ -125,13 +125,13 @@ def test_a_job_that_is_edited_again_is_another_one_again() -> None:
         assert len(pool.matched()) == matches
 
 
-def test_what_is_known_of_jobs_that_have_ended_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autoclusters_of_ended_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autoclusters, "_KEPT", 3)
     pool = Pool()
     pool.slots(1, Memory="500")
     for size in range(40):
         number = pool.submit("ann", 2, {"RequestMemory": [str(600 + size), str(700 + size)]})
-        assert kinds(pool) == 2
+        assert autocluster_count(pool) == 2
         pool.tell(e.JobsTransitioned, "removed", number, ((0, 1),), "remove", "Idle", "Removed", {})
         pool.tell(e.JobsTransitioned, "left", number, ((0, 1),), "leave", "Removed", "Left", {})
         assert not pool.matched()
@@ -151,23 +151,23 @@ PHYSICS = 'TARGET.Department == "physics"'
         ({}, 'eval(strcat("TARGET.Si", "ze")) < 9', {"Size": "9"}, {"Size": "8"}),
     ],
 )
-def test_jobs_that_only_pass_for_alike_are_judged_by_the_first_of_each_cycle(
+def test_similar_jobs_are_judged_by_the_first_one_of_each_cycle(
     configured: dict[str, str], start: str, first: dict[str, str], second: dict[str, str]
 ) -> None:
     pool = Pool(**configured)
     pool.slot("slot1@h", Start=start)
     for attributes, matches in ((first, 0), (second, 1)):
         number = pool.submit("ann", **attributes)
-        kept, anew = pool.hold(), pool.hold(pool.folded())
-        assert kept.held == anew.held
-        assert len(kept.choices) == matches
-        assert kept.held is not None
-        pool.append(kept.held)
+        cycle, refolded_cycle = pool.hold(), pool.hold(pool.folded())
+        assert cycle.held == refolded_cycle.held
+        assert len(cycle.choices) == matches
+        assert cycle.held is not None
+        pool.append(cycle.held)
         if not matches:
             pool.tell(e.JobsTransitioned, "removed", number, ((0, 0),), "6", "Idle", "Removed", {})
 
 
-def test_that_time_changes_what_a_slot_accepts_is_seen_from_its_first_such_condition_on() -> None:
+def test_conditions_that_read_the_time_are_evaluated_again_as_time_passes() -> None:
     pool = Pool()
     pool.slot("slot1@h", Start="TARGET.Nice")
     pool.submit("ann", Nice="false")

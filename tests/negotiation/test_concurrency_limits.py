@@ -1,5 +1,5 @@
-"""Golden: concurrency limits in a negotiation cycle, by the manual's examples ("Concurrency Limits") and the recorded
-run 11-concurrency (how many of which jobs ran in a real pool)."""
+"""Golden: concurrency limits in a negotiation cycle, by the manual's examples ("Concurrency Limits") and by the
+recorded run 11-concurrency (how many of which jobs ran in HTCondor)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FREE = 40
 
 
 def limited(limits: dict[str, str], *jobs: tuple[int, str], slots: int = FREE) -> list[int]:
-    """How many jobs of each cluster get a slot of a pool with so many free ones."""
+    """Return how many jobs of each cluster get a slot of a pool with this many free ones."""
     pool = Pool(**limits)
     pool.slots(slots)
     numbers = [pool.submit("ann", count, ConcurrencyLimits=text) for count, text in jobs]
-    got = Counter(int(job.partition(".")[0]) for job, _ in pool.matched())
-    return [got[number] for number in numbers]
+    jobs_by_user = Counter(int(job.partition(".")[0]) for job, _ in pool.matched())
+    return [jobs_by_user[number] for number in numbers]
 
 
 MANUAL = {
@@ -34,7 +34,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize(
-    ("limits", "jobs", "got"),
+    ("limits", "jobs", "jobs_by_user"),
     [
         ({"XSW_LIMIT": "3"}, [(5, '"XSW"')], [3]),
         ({"XSW_LIMIT": "3"}, [(5, '"xsw"'), (5, '"Xsw"')], [3, 0]),
@@ -65,17 +65,17 @@ RECORDED = {
     ],
     ids=str,
 )
-def test_so_many_jobs_of_each_kind_get_a_slot(
-    limits: dict[str, str], jobs: list[tuple[int, str]], got: list[int]
+def test_limits_bound_the_number_of_matches_of_each_kind_of_job(
+    limits: dict[str, str], jobs: list[tuple[int, str]], jobs_by_user: list[int]
 ) -> None:
-    assert limited(limits, *jobs) == got
+    assert limited(limits, *jobs) == jobs_by_user
 
 
 NETWORKS = {"NETWORK_A_LIMIT": "10", "NETWORK_B_LIMIT": "10", "SWX_LIMIT": "15"}
 
 
 @pytest.mark.parametrize(
-    ("limits", "got"),
+    ("limits", "jobs_by_machine"),
     [
         ("TARGET.NETWORK", {"a": 10, "b": 10}),
         ("NETWORK", {"a": 10, "b": 10}),
@@ -86,16 +86,18 @@ NETWORKS = {"NETWORK_A_LIMIT": "10", "NETWORK_B_LIMIT": "10", "SWX_LIMIT": "15"}
     ],
     ids=str,
 )
-def test_an_expression_counts_for_the_network_of_the_slot(limits: str, got: dict[str, int]) -> None:
+def test_a_limit_expression_is_evaluated_for_the_network_of_the_slot(
+    limits: str, jobs_by_machine: dict[str, int]
+) -> None:
     pool = Pool(**NETWORKS)
     pool.slots(12, "a", NETWORK='"NETWORK_A"')
     pool.slots(12, "b", NETWORK='"network_b"')
     pool.submit("ann", 30, ConcurrencyLimits=limits)
-    found = Counter(slot.partition("@")[2] for _, slot in pool.matched())
-    assert {name: found[name] for name in got} == got
+    counts_by_machine = Counter(slot.partition("@")[2] for _, slot in pool.matched())
+    assert {name: counts_by_machine[name] for name in jobs_by_machine} == jobs_by_machine
 
 
-def test_a_slot_where_the_expression_comes_to_nothing_has_no_limit() -> None:
+def test_a_limit_expression_without_a_value_sets_no_limit() -> None:
     pool = Pool(NETWORK_A_LIMIT="1")
     pool.slots(3, "a", NETWORK='"NETWORK_A"')
     pool.slots(3, "plain")
@@ -103,7 +105,7 @@ def test_a_slot_where_the_expression_comes_to_nothing_has_no_limit() -> None:
     assert Counter(slot.partition("@")[2] for _, slot in pool.matched()) == {"a": 1, "plain": 3}
 
 
-def test_what_a_match_takes_stands_beside_it_as_it_was_evaluated() -> None:
+def test_a_match_records_the_limits_that_it_uses_with_their_values() -> None:
     pool = Pool(**NETWORKS)
     pool.slots(1, "a", NETWORK='"NETWORK_A"')
     pool.submit("ann", 1, ConcurrencyLimits='strcat("SWX:2 ", TARGET.NETWORK)')
@@ -112,7 +114,7 @@ def test_what_a_match_takes_stands_beside_it_as_it_was_evaluated() -> None:
     assert [match.limits for match in held.matches] == ["SWX:2 NETWORK_A"]
 
 
-def test_a_partitionable_slot_is_cut_until_the_limit_is_reached() -> None:
+def test_a_partitionable_slot_is_carved_until_the_limit_is_reached() -> None:
     pool = Pool(XSW_LIMIT="3")
     pool.slot("slot1@h", "partitionable", Cpus="8", Memory="8192", PartitionableSlot="true", X='"xsw"')
     pool.submit("ann", 5, ConcurrencyLimits="TARGET.X")
@@ -120,7 +122,7 @@ def test_a_partitionable_slot_is_cut_until_the_limit_is_reached() -> None:
     assert [job for job, _ in pool.matched()] == ["1.0", "1.1", "1.2"]
 
 
-def test_a_job_that_is_refused_for_a_limit_leaves_the_slots_to_those_behind_it() -> None:
+def test_a_job_rejected_by_a_limit_leaves_slots_to_later_jobs() -> None:
     pool = Pool(XSW_LIMIT="1")
     pool.slots(3)
     pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
@@ -129,8 +131,8 @@ def test_a_job_that_is_refused_for_a_limit_leaves_the_slots_to_those_behind_it()
     assert Counter(job.partition(".")[0] for job, _ in pool.matched()) == {"1": 1, "2": 2}
 
 
-def test_who_is_preempted_holds_what_it_has_until_it_is_gone() -> None:
-    """The reference frees it at the match, and may exceed a limit so."""
+def test_a_preempted_job_uses_its_limits_until_it_is_gone() -> None:
+    """HTCondor frees them at the match, and can exceed a limit that way."""
     pool = Pool(XSW_LIMIT="1", PREEMPTION_REQUIREMENTS="true")
     pool.slots(1)
     pool.submit("ann", 1, ConcurrencyLimits='"xsw"')
@@ -142,7 +144,7 @@ def test_who_is_preempted_holds_what_it_has_until_it_is_gone() -> None:
     assert pool.matched() == [("3.0", "slot1@h")]
 
 
-def test_why_jobs_got_nothing_names_the_limits_that_are_reached() -> None:
+def test_a_rejection_names_the_limits_that_were_reached() -> None:
     pool = Pool(XSW_LIMIT="3", NETWORK_A_LIMIT="1")
     pool.slots(9, NETWORK='"NETWORK_A"')
     pool.submit("ann", 5, ConcurrencyLimits='"xsw:2,y"')
@@ -151,12 +153,12 @@ def test_why_jobs_got_nothing_names_the_limits_that_are_reached() -> None:
     assert held is not None
     first, second = held.unmatched
     assert (first.job, first.jobs, first.limit, first.taken) == ("1.1", 4, "concurrency", 2)
-    assert [(one.name, one.used, one.most, one.wanted) for one in first.reached] == [("xsw", 2, 3, 2)]
+    assert [(limit.name, limit.used, limit.most, limit.wanted) for limit in first.reached] == [("xsw", 2, 3, 2)]
     assert (second.job, second.jobs, second.limit) == ("2.1", 1, "concurrency")
-    assert [(one.name, one.used, one.most, one.wanted) for one in second.reached] == [("network_a", 1, 1, 1)]
+    assert [(limit.name, limit.used, limit.most, limit.wanted) for limit in second.reached] == [("network_a", 1, 1, 1)]
 
 
-def test_a_limit_is_named_also_where_no_slot_is_left() -> None:
+def test_a_rejection_names_the_limit_even_if_no_slot_is_free() -> None:
     pool = Pool(XSW_LIMIT="1")
     pool.slots(2)
     pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
@@ -164,11 +166,11 @@ def test_a_limit_is_named_also_where_no_slot_is_left() -> None:
     for _ in range(2):
         held = pool.hold().held
         assert held is not None
-        (told,) = held.unmatched
-        assert [one.name for one in told.reached] == ["xsw"]
+        (rejection,) = held.unmatched
+        assert [limit.name for limit in rejection.reached] == ["xsw"]
 
 
-def test_that_a_limit_is_reached_is_told_once_until_it_changes() -> None:
+def test_a_reached_limit_is_reported_once_until_it_changes() -> None:
     pool = Pool(XSW_LIMIT="1")
     pool.slots(3)
     pool.submit("ann", 5, ConcurrencyLimits='"xsw"')

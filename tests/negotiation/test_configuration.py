@@ -1,4 +1,4 @@
-"""Table: which settings the negotiator follows, when they are in force, and what the log says of it."""
+"""Table: which settings the negotiator implements, when they take effect, and what the log records about them."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def configured(text: str) -> dict[str, str]:
     return followed(read(text, subsystem="NEGOTIATOR"))
 
 
-# What a configuration says
+# Reading a configuration
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "configured_settings"),
     [
         ("", {}),
         ("PRIORITY_HALFLIFE = 86400\nPREEMPTION_REQUIREMENTS = False", {}),
@@ -67,12 +67,14 @@ def configured(text: str) -> dict[str, str]:
          {"GROUP_QUOTA_DYNAMIC_a": "0.1", "GROUP_PRIO_FACTOR_a.b": "7"}),
     ],
 )  # fmt: skip
-def test_what_the_negotiator_follows_is_what_is_not_the_default(text: str, found: dict[str, str]) -> None:
-    assert configured(text) == found
+def test_only_settings_that_differ_from_the_default_are_recorded(
+    text: str, configured_settings: dict[str, str]
+) -> None:
+    assert configured(text) == configured_settings
 
 
 @together(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("PRIORITY_HALFLIFE = 0", "PRIORITY_HALFLIFE: 0 is out of range"),
         ("PRIORITY_HALFLIFE = soon", "soon is no number"),
@@ -84,26 +86,26 @@ def test_what_the_negotiator_follows_is_what_is_not_the_default(text: str, found
         ("GROUP_QUOTA_a = -1", "GROUP_QUOTA_A = -1: a number, 0 or more, is wanted"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_line(text: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+def test_an_invalid_setting_is_rejected_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as error:
         configured(f"# a comment\n{text}")
     assert "<text>:2:" in str(error.value)
 
 
-def test_a_setting_that_was_set_to_nothing_is_nothing_and_not_its_default() -> None:
-    found = configured("NEGOTIATOR_PRE_JOB_RANK =\nREMOVE_SIGNIFICANT_ATTRIBUTES =\n")
-    assert read_settings(found).pre_job_rank is None and declared(found).removed == ()
+def test_an_empty_setting_is_empty_and_not_the_default() -> None:
+    configuration = configured("NEGOTIATOR_PRE_JOB_RANK =\nREMOVE_SIGNIFICANT_ATTRIBUTES =\n")
+    assert read_settings(configuration).pre_job_rank is None and declared(configuration).removed == ()
     assert read_settings({}).pre_job_rank is not None and declared({}).removed != ()
 
 
-# What is in force
+# Which settings are in effect
 
 
 def changes(events: Iterator[tuple[int, e.Event]]) -> list[dict[str, str]]:
     return [event.settings for _, event in events if isinstance(event, e.PoolConfigured)]
 
 
-def test_a_pool_follows_its_configuration_and_goes_back_to_what_it_was_begun_with() -> None:
+def test_a_pool_follows_its_configuration_and_returns_to_its_initial_settings() -> None:
     begun = {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "20"}
     with Pool.open(settings=begun, config="PRIORITY_HALFLIFE = 70\nGROUP_NAMES = a\n") as pool:
         pool.configure("NEGOTIATOR_INTERVAL = 30\nGROUP_NAMES = a\n")
@@ -111,14 +113,14 @@ def test_a_pool_follows_its_configuration_and_goes_back_to_what_it_was_begun_wit
         pool.configure("")
         assert changes(pool.events()) == [
             {"PRIORITY_HALFLIFE": "70", "GROUP_NAMES": "a"},
-            {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "30"},  # the rest of the pace as it was begun with
+            {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "30"},  # the initial values of the other pace settings
             {"NEGOTIATOR_INTERVAL": "20", "GROUP_NAMES": ""},
         ]
         assert pool.state.settings == pool.state.founded
         assert pool.judge() == []
 
 
-def test_a_pool_that_is_opened_again_is_under_the_configuration_that_it_is_opened_with(tmp_path: Path) -> None:
+def test_a_reopened_pool_uses_the_configuration_that_it_is_opened_with(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
     with Pool.open(url, config="PRIORITY_HALFLIFE = 70"):
         pass
@@ -129,7 +131,7 @@ def test_a_pool_that_is_opened_again_is_under_the_configuration_that_it_is_opene
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"MATCH_TIMEOUT": "5"}, "MATCH_TIMEOUT is not a setting of the negotiator"),
         ({"QUEUE_SUPER_USERS": "mallory"}, "QUEUE_SUPER_USERS is not a setting of the negotiator"),
@@ -137,15 +139,15 @@ def test_a_pool_that_is_opened_again_is_under_the_configuration_that_it_is_opene
         ({"NO_SUCH": "1"}, "NO_SUCH is no setting"),
     ],
 )
-def test_what_no_configuration_of_the_negotiator_s_can_set_is_refused(settings: dict[str, str], words: str) -> None:
+def test_unknown_negotiator_settings_are_rejected(settings: dict[str, str], message: str) -> None:
     pool = TestPool()
     before = len(pool.events())
-    assert words in pool.handle(s.ConfigurePool(pool.id(), settings)).refusal
+    assert message in pool.handle(s.ConfigurePool(pool.id(), settings)).refusal
     assert len(pool.events()) == before
 
 
 @pytest.mark.parametrize("interval", [20, 60, 300])
-def test_cycles_are_held_as_often_as_the_configuration_says(interval: int) -> None:
+def test_cycles_are_held_at_the_configured_interval(interval: int) -> None:
     pool = TestPool()
     pool.handle(s.ConfigurePool(pool.id(), {"NEGOTIATOR_INTERVAL": str(interval)}))
     pool.machine(static=1)
@@ -155,7 +157,7 @@ def test_cycles_are_held_as_often_as_the_configuration_says(interval: int) -> No
     assert {after - before for before, after in pairwise(updates)} == {interval * 1_000_000}
 
 
-def test_a_cycle_on_request_brings_the_priorities_up_to_date() -> None:
+def test_a_requested_cycle_updates_the_priorities() -> None:
     with Pool.open() as pool:
         pool.add_machine("h", static=1)
         pool.submit({"executable": "/bin/sleep", "arguments": "7200"})
@@ -165,7 +167,7 @@ def test_a_cycle_on_request_brings_the_priorities_up_to_date() -> None:
         assert pool.state.priorities_updated_at == round(pool.now * 1_000_000)
 
 
-def test_while_nobody_uses_anything_and_nobody_waits_no_cycle_is_held() -> None:
+def test_no_cycle_is_held_while_no_one_waits_or_uses_slots() -> None:
     pool = TestPool()
     pool.machine()
     pool.submit()
@@ -179,12 +181,12 @@ def test_while_nobody_uses_anything_and_nobody_waits_no_cycle_is_held() -> None:
 
 
 def priorities_of(state: State, halflife: float) -> dict[str, float]:
-    found = state.submitters.items()
-    return {name: updated(one, state.priorities_updated_at, state.at, halflife) for name, one in found}
+    submitters = state.submitters.items()
+    return {name: updated(submitter, state.priorities_updated_at, state.at, halflife) for name, submitter in submitters}
 
 
-def test_before_the_half_life_changes_all_have_aged_by_the_old_one() -> None:
-    """Also those who neither wait nor use anything, of whom no update tells."""
+def test_all_priorities_age_by_the_old_half_life_before_it_changes() -> None:
+    """This includes submitters that neither wait nor use slots, which updates do not mention."""
     pool = TestPool(settings={"PRIORITY_HALFLIFE": "3600"})
     pool.machine(static=1)
     pool.handle(s.SetSubmitter(pool.id(), "root", "idle@x", "priority", 100.0))
@@ -196,14 +198,14 @@ def test_before_the_half_life_changes_all_have_aged_by_the_old_one() -> None:
     assert account.priorities["idle@x"] == pytest.approx(100 * 0.5 ** ((2 * HOUR + 7) / 3600))
     assert set(account.priorities) == {"idle@x", "alice@example.org"}
     pool.advance(60)
-    found = priorities_of(pool.state, terms(pool.state.settings).halflife)
-    assert found["idle@x"] == pytest.approx(account.priorities["idle@x"] / 2)
+    priorities = priorities_of(pool.state, terms(pool.state.settings).halflife)
+    assert priorities["idle@x"] == pytest.approx(account.priorities["idle@x"] / 2)
     assert list(validate(pool.log.read())) == []
-    again = recheck(pool.log.read())
-    assert again.sound and again.taken >= 120, "and it is no cycle"
+    rechecked = recheck(pool.log.read())
+    assert rechecked.sound and rechecked.taken >= 120, "and it is no cycle"
 
 
-def test_who_was_left_out_of_the_account_before_another_half_life_is_found_by_the_judge() -> None:
+def test_the_validator_finds_submitters_missing_from_the_update_before_a_half_life_change() -> None:
     pool = TestPool(settings={"PRIORITY_HALFLIFE": "3600"})
     pool.handle(s.SetSubmitter(pool.id(), "root", "idle@x", "priority", 100.0))
     pool.advance(HOUR)
@@ -212,10 +214,10 @@ def test_who_was_left_out_of_the_account_before_another_half_life_is_found_by_th
         replace(event, priorities={"idle@x": 49.0}) if isinstance(event, e.PrioritiesUpdated) else event
         for event in pool.events()
     ]
-    assert [one.rule for one in validate(iter(enumerate(log, 1)))] == ["priority"]
+    assert [violation.rule for violation in validate(iter(enumerate(log, 1)))] == ["priority"]
 
 
-def test_another_factor_needs_no_account_of_real_priorities() -> None:
+def test_a_factor_change_needs_no_update_of_real_priorities() -> None:
     pool = TestPool()
     pool.handle(s.SetSubmitter(pool.id(), "root", "idle@x", "priority", 100.0))
     pool.advance(HOUR)
@@ -246,12 +248,12 @@ until 3:00
 
 def played(text: str) -> Simulation:
     scenario = read_play(text)
-    stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda told: None)
+    stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda line: None)
     play(stage)
     return stage
 
 
-def test_a_scenario_s_configuration_is_the_negotiator_s_too() -> None:
+def test_a_scenarios_configuration_applies_to_the_negotiator() -> None:
     stage = played(SCENARIO)
     assert changes(stage.log.read()) == [
         PACE | {"NEGOTIATOR_INTERVAL": "45", "PRIORITY_HALFLIFE": "1000"},
@@ -261,12 +263,12 @@ def test_a_scenario_s_configuration_is_the_negotiator_s_too() -> None:
     assert list(validate(stage.log.read())) == []
 
 
-def test_a_scenario_s_configuration_that_the_negotiator_cannot_take_is_told_with_its_line() -> None:
+def test_an_invalid_setting_in_a_scenario_is_reported_with_its_line() -> None:
     with pytest.raises(PlayError, match="PREEMPTION_REQUIREMENTS"):
         played("config\nPREEMPTION_REQUIREMENTS = 1 +\nend\nuntil 1:00\n")
 
 
-def test_a_configuration_is_looked_at_before_a_pool_is_opened_under_it() -> None:
+def test_a_configuration_is_checked_before_a_pool_is_opened_with_it() -> None:
     with pytest.raises(ConfigError, match="DEFAULT_PRIO_FACTOR"):
         Configured("DEFAULT_PRIO_FACTOR = 0")
     with Pool.open() as pool, pytest.raises(ConfigError, match="DEFAULT_PRIO_FACTOR"):
@@ -275,7 +277,7 @@ def test_a_configuration_is_looked_at_before_a_pool_is_opened_under_it() -> None
         Pool.open(settings={"NO_SUCH": 1})
 
 
-def test_a_pool_that_is_served_follows_its_files_at_its_start_and_when_told(tmp_path: Path) -> None:
+def test_a_served_pool_reads_its_files_at_start_and_on_reconfig(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
 
     def state() -> State:
@@ -300,7 +302,7 @@ def test_a_pool_that_is_served_follows_its_files_at_its_start_and_when_told(tmp_
     assert "sound" in folder.call("verify")
 
 
-# The page
+# The documentation page
 
 
 def test_the_page_lists_every_setting_of_the_negotiator() -> None:
@@ -309,11 +311,11 @@ def test_the_page_lists_every_setting_of_the_negotiator() -> None:
     assert all(f"`{prefix}<group>`" in page for prefix in FAMILIES)
 
 
-# Cycles that take their time
+# Slow cycles
 
 
-class Slow(VirtualWorld):
-    """A world whose clock goes on while the pool decides: whenever its sensors are asked."""
+class SlowWorld(VirtualWorld):
+    """A world whose clock advances while the pool decides: each time its sensors are read."""
 
     takes = 20_000_000
 
@@ -322,10 +324,10 @@ class Slow(VirtualWorld):
         return super().sense(machine)
 
 
-def test_after_a_cycle_that_took_long_the_pool_rests_as_long_before_it_holds_another_on_request() -> None:
+def test_after_a_slow_cycle_the_pool_pauses_as_long_before_the_next_requested_one() -> None:
     pool = TestPool()
     pool.machine(static=1)
-    world = pool.world = pool.engine.world = Slow(clock=pool.world.clock)
+    world = pool.world = pool.engine.world = SlowWorld(clock=pool.world.clock)
     pool.submit(Args='"7200"')
     held, world.takes = pool.state.at, 0
     pool.engine.reschedule()

@@ -1,4 +1,4 @@
-"""Differential: the negotiator beside a slow one, which asks everything anew, on pools in any state."""
+"""Differential: the negotiator and a slow one that evaluates everything again, on pools in random states."""
 
 from __future__ import annotations
 
@@ -21,70 +21,71 @@ EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def agrees(pool: Pool) -> None:
-    """Both take the same cycle."""
+def compare_cycle(pool: Pool) -> None:
+    """Check that both decide the same cycle."""
     cycle = pool.hold()
     matches = () if cycle.held is None else cycle.held.matches
     oracle = Negotiation(pool.folded(), pool.now, pool.context()).run()
-    theirs = [
-        Match(one.job, one.slot, one.rank, one.reason, one.pre, one.post, one.preemption) for one in oracle.matches
+    oracle_matches = [
+        Match(match.job, match.slot, match.rank, match.reason, match.pre, match.post, match.preemption)
+        for match in oracle.matches
     ]
-    assert list(matches) == theirs
-    tells_the_same(pool, oracle, cycle.held)
+    assert list(matches) == oracle_matches
+    compare_rejections(pool, oracle, cycle.held)
 
 
-def tells_the_same(pool: Pool, oracle: Negotiation, held) -> None:  # type: ignore[no-untyped-def]
-    """The same jobs got nothing, of as many slots that they accept and that accept them."""
-    left = {job.id: (user.name, job) for user in oracle.users.values() for job in user.jobs}
+def compare_rejections(pool: Pool, oracle: Negotiation, held) -> None:  # type: ignore[no-untyped-def]
+    """Check that the same jobs got no slot, with equal counts of slots that they accept and that accept them."""
+    unmatched_jobs = {job.id: (user.name, job) for user in oracle.users.values() for job in user.jobs}
     known = {} if pool.state.rejections is None else pool.state.rejections
-    told = () if held is None else held.unmatched
+    rejections = () if held is None else held.unmatched
     counts: Counter[str] = Counter()
-    for one in told:
-        user, job = left[one.job]
-        refused = oracle.refused(user, job)
-        assert one.submitter == user
-        assert (one.clauses[-1].left if one.clauses else refused.accepted) == refused.accepted
-        assert one.refused_by_slot == refused.accepted - refused.both
-        assert one.slots == sum(slot.kind != "dynamic" for slot in pool.state.slots.values())
-        counts[user] += one.jobs
+    for rejection in rejections:
+        user, job = unmatched_jobs[rejection.job]
+        refused = oracle.rejection(user, job)
+        assert rejection.submitter == user
+        assert (rejection.clauses[-1].left if rejection.clauses else refused.accepted) == refused.accepted
+        assert rejection.refused_by_slot == refused.accepted - refused.both
+        assert rejection.slots == sum(slot.kind != "dynamic" for slot in pool.state.slots.values())
+        counts[user] += rejection.jobs
     if not known:
-        assert counts == Counter(user for user, _ in left.values())
+        assert counts == Counter(user for user, _ in unmatched_jobs.values())
 
 
 @given(SEEDS)
-def test_every_match_is_the_one_that_asking_each_slot_comes_to(seed: int) -> None:
-    agrees(drawn(seed))
+def test_every_match_is_the_one_found_by_asking_each_slot(seed: int) -> None:
+    compare_cycle(drawn(seed))
 
 
 @pytest.mark.parametrize(("seed", "unstable"), [(1586, False), (676014, True)])
-def test_a_slot_that_weighs_nothing_is_within_every_quota(seed: int, unstable: bool) -> None:
-    agrees(drawn(seed, unstable=unstable))
+def test_a_slot_of_weight_0_fits_every_quota(seed: int, unstable: bool) -> None:
+    compare_cycle(drawn(seed, unstable=unstable))
 
 
 @given(SEEDS)
-def test_so_it_is_where_preemption_depends_on_what_the_cycle_itself_changes(seed: int) -> None:
-    agrees(drawn(seed, unstable=True))
+def test_matches_agree_if_preemption_depends_on_what_the_cycle_changes(seed: int) -> None:
+    compare_cycle(drawn(seed, unstable=True))
 
 
 @given(SEEDS, st.integers(1, 3))
-def test_so_it_is_however_few_places_of_an_order_are_made_at_a_time(seed: int, places: int) -> None:
+def test_matches_agree_if_orders_are_built_in_small_steps(seed: int, places: int) -> None:
     with patch.object(candidates, "PART", places):
-        agrees(drawn(seed))
+        compare_cycle(drawn(seed))
 
 
 @given(SEEDS, st.booleans())
 @settings(max_examples=12)
-def test_what_is_kept_from_cycle_to_cycle_changes_nothing(seed: int, unstable: bool) -> None:
-    keeps(seed, 6, unstable)
+def test_caches_across_cycles_change_no_decision(seed: int, unstable: bool) -> None:
+    check_caches(seed, 6, unstable)
 
 
-def keeps(seed: int, cycles: int, unstable: bool) -> None:
+def check_caches(seed: int, cycles: int, unstable: bool) -> None:
     pool, dice = drawn(seed, unstable=unstable), random.Random(seed)
     for _ in range(cycles):
-        kept, anew = pool.hold(), pool.hold(pool.folded())
-        assert kept.held == anew.held
-        assert kept.priorities == anew.priorities
-        for event in (kept.priorities, kept.held):
+        cycle, refolded_cycle = pool.hold(), pool.hold(pool.folded())
+        assert cycle.held == refolded_cycle.held
+        assert cycle.priorities == refolded_cycle.priorities
+        for event in (cycle.priorities, cycle.held):
             if event is not None and dice.random() < 0.7:
                 pool.append(event)
         lives_on(pool, dice, dice.randint(0, 4))
@@ -94,12 +95,12 @@ def keeps(seed: int, cycles: int, unstable: bool) -> None:
 @pytest.mark.soak
 @given(SEEDS, st.booleans())
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_many_cycles_are_those_that_asking_each_slot_comes_to(seed: int, unstable: bool) -> None:
-    agrees(drawn(seed, unstable=unstable))
+def test_many_cycles_agree_with_asking_each_slot(seed: int, unstable: bool) -> None:
+    compare_cycle(drawn(seed, unstable=unstable))
 
 
 @pytest.mark.soak
 @given(SEEDS, st.booleans())
 @settings(max_examples=EXAMPLES // 4, deadline=None)
-def test_what_is_kept_through_many_cycles_changes_nothing(seed: int, unstable: bool) -> None:
-    keeps(seed, 20, unstable)
+def test_caches_across_many_cycles_change_no_decision(seed: int, unstable: bool) -> None:
+    check_caches(seed, 20, unstable)

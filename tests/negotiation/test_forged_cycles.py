@@ -1,7 +1,8 @@
-"""Golden: recorded cycles of a real negotiator, in which one match was forged. None is excused, or goes unnoticed.
+"""Golden: recorded HTCondor cycles in which one match was forged. The comparison must detect each forgery and excuse
+none.
 
-Each forgery changes the NegotiatorLog and the MatchLog alike: a match's job, user, slot or instant; a match that never
-was, for a user without a job; a match that is left out. It is done to the first match of a recording, or a late one.
+Each forgery changes the NegotiatorLog and the MatchLog alike: a match's job, user, slot or time; an invented match for
+a user without a job; a missing match. It affects the first match of a recording, or a late one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..sampling import some
 
 DATA: Final = Path(__file__).resolve().parent.parent / "data"
 RECORDINGS: Final = (
-    ("recordings/consumption", False),  # all that a pool kept, with a consumption policy and nice users
+    ("recordings/consumption", False),  # everything that a pool stored, with a consumption policy and nice users
     ("traces/09a-quota-static-nosurplus", False),
     ("recordings/consumption", True),
     ("cycles/weights", True),
@@ -43,19 +44,19 @@ def _each(change: Callable[[str], str]) -> Callable[[Lines], Lines]:
 
 
 def _other_slot(line: str) -> str:
-    return re.sub(r"slot(\d+)@", lambda found: f"slot{1 + int(found[1]) % 2}@", line)
+    return re.sub(r"slot(\d+)@", lambda match: f"slot{1 + int(match[1]) % 2}@", line)
 
 
 def _other_job(line: str) -> str:
-    return re.sub(r"Matched (\d+)\.", lambda found: f"Matched {int(found[1]) % 2 + 1}.", line)
+    return re.sub(r"Matched (\d+)\.", lambda match: f"Matched {int(match[1]) % 2 + 1}.", line)
 
 
 def _other_request(line: str) -> str:
-    return re.sub(r"(Matched |Request 0*)(\d+)\.(0*\d+)", lambda found: f"{found[1]}{found[2]}.777", line)
+    return re.sub(r"(Matched |Request 0*)(\d+)\.(0*\d+)", lambda match: f"{match[1]}{match[2]}.777", line)
 
 
 def _later(line: str) -> str:
-    return re.sub(r":(\d\d) ", lambda found: f":{(int(found[1]) + 7) % 60:02} ", line, count=1)
+    return re.sub(r":(\d\d) ", lambda match: f":{(int(match[1]) + 7) % 60:02} ", line, count=1)
 
 
 def _doubled(change: Callable[[str], str]) -> Callable[[Lines], Lines]:
@@ -67,13 +68,13 @@ def _user(name: str) -> Callable[[str], str]:
 
 
 def _nice(line: str) -> str:
-    """Of an owner's match one of the nice user, and the other way round."""
-    return re.sub(r"(Matched \S+ )(nice-user\.)?", lambda found: found[1] + ("" if found[2] else "nice-user."), line)
+    """Change an owner's match to the nice user's, and the other way round."""
+    return re.sub(r"(Matched \S+ )(nice-user\.)?", lambda match: match[1] + ("" if match[2] else "nice-user."), line)
 
 
 def _added(line: str) -> str:
-    """A match of the next slot for a user who has no job, with a request of its own."""
-    line = re.sub(r"slot(\d+)@", lambda found: f"slot{int(found[1]) + 1}@", _user("mallory")(line))
+    """Add a match of the next slot for a user who has no job, with its own request."""
+    line = re.sub(r"slot(\d+)@", lambda match: f"slot{int(match[1]) + 1}@", _user("mallory")(line))
     return re.sub(r"(Matched |Request 0*)(\d+)\.", r"\g<1>99.", line)
 
 
@@ -93,7 +94,7 @@ FORGERIES: Final[dict[str, Callable[[Lines], Lines]]] = {
 
 
 def forged(source: Path, folder: Path, forgery: Callable[[Lines], Lines], late: bool) -> Report:
-    """The comparison of a folder whose first match, or a late one, was forged in both logs."""
+    """Compare a folder whose first match, or a late one, was forged in both logs."""
     for path in source.iterdir():
         (folder / path.name).symlink_to(path)
     for name, ends in ENDS.items():
@@ -111,19 +112,19 @@ def forged(source: Path, folder: Path, forgery: Callable[[Lines], Lines], late: 
 
 
 @cache
-def honest(source: Path) -> set[str]:
-    return {one.reason for one in compare_cycles(record(source)).differences}
+def honest_differences(source: Path) -> set[str]:
+    return {difference.reason for difference in compare_cycles(record(source)).differences}
 
 
-def test_a_match_of_another_account_is_noticed_where_users_are_nice(tmp_path: Path) -> None:
+def test_a_match_of_another_account_is_detected_where_users_are_nice(tmp_path: Path) -> None:
     source = DATA / "recordings/consumption"
     assert forged(source, tmp_path, FORGERIES["another account of the user"], False).unexplained
 
 
 @pytest.mark.parametrize(("source", "late"), some(RECORDINGS, 0, RECORDINGS[1:2]))
 @pytest.mark.parametrize("forgery", some(FORGERIES, 6))
-def test_a_forged_match_is_neither_excused_nor_unnoticed(source: str, late: bool, forgery: str, tmp_path: Path) -> None:
-    found = forged(DATA / source, tmp_path, FORGERIES[forgery], late)
-    assert found.unexplained, [str(one) for one in found.differences]
-    assert not found.agrees
-    assert {one.reason for one in found.differences} - {""} <= honest(DATA / source)
+def test_a_forged_match_is_detected_and_not_excused(source: str, late: bool, forgery: str, tmp_path: Path) -> None:
+    comparison = forged(DATA / source, tmp_path, FORGERIES[forgery], late)
+    assert comparison.unexplained, [str(difference) for difference in comparison.differences]
+    assert not comparison.agrees
+    assert {difference.reason for difference in comparison.differences} - {""} <= honest_differences(DATA / source)

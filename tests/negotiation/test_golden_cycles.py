@@ -1,7 +1,8 @@
-"""Golden: what a real negotiator matched, and how its accountant's priorities moved, beside what ours make of the same.
+"""Golden: the matches of HTCondor's negotiator and the priorities of its accountant, compared with Poolbook's for the
+same input.
 
-Each folder of recorded runs is a case, and the same code takes each apart. Every number below is what the comparison of
-that folder has to come to: a cycle that is suddenly left out shows as well as a match that differs.
+Each folder of recorded runs is a case. The numbers below are the expected result of comparing that folder, so a cycle
+that the comparison leaves out shows as well as a match that differs.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def compared(run: str) -> Report:
 
 
 class Expected(NamedTuple):
-    """Of cycles: compared, left out. Of samples and of priorities in the negotiator's log: compared, all. Of matches:
-    all, the same by user and number, the same by slot, not compared by slot. The exceptions, by their reasons."""
+    """Cycles: compared, left out. Samples and priorities in the negotiator's log: compared, all. Matches: all, the same
+    by user and number, the same by slot, not compared by slot. Exceptions: their reasons."""
 
     cycles: tuple[int, int]
     samples: tuple[int, int]
@@ -108,14 +109,14 @@ SPARE = {"alike", "unsubmitted", "uncertain"}
 """Reasons that a folder has to lack something for."""
 
 
-def numbers(found: Report) -> Expected:
-    samples, named = ([one.why is None for one in some] for some in (found.samples, found.named))
+def numbers(report: Report) -> Expected:
+    samples, named = ([difference.why is None for difference in some] for some in (report.samples, report.named))
     return Expected(
-        (found.cycles, sum(found.left_out.values())),
+        (report.cycles, sum(report.left_out.values())),
         (sum(samples), len(samples)),
         (sum(named), len(named)),
-        (found.matches, found.users, found.slots, found.open),
-        dict(Counter(one.reason for one in found.differences)),
+        (report.matches, report.users, report.slots, report.open),
+        dict(Counter(difference.reason for difference in report.differences)),
     )
 
 
@@ -127,18 +128,18 @@ NEEDED = ("04", "05", "08a", "13", "consumption", "prio-early", "weights")
 
 
 @pytest.mark.parametrize("run", some(EXPECTED, 6, NEEDED))
-def test_a_recorded_run_comes_to_these_numbers_and_nothing_differs_without_a_reason(run: str) -> None:
-    found = compared(run)
-    assert numbers(found) == EXPECTED[run]
-    assert [str(one) for one in found.unexplained] == []
-    for one in (*found.samples, *found.named):
-        if one.why is None:  # the real and the effective priority, to four digits
-            assert one.effective == pytest.approx(one.sample.effective, rel=DIGITS), one
-            assert one.real == pytest.approx(one.sample.effective / one.sample.factor, rel=DIGITS), one
-    for one in found.samples:
-        if one.usage is not None:  # the weighted usage, exactly
-            assert one.usage == pytest.approx(one.sample.usage, abs=1e-6), one
-    assert found.agrees
+def test_a_recorded_run_has_the_expected_numbers_and_no_unexplained_difference(run: str) -> None:
+    comparison = compared(run)
+    assert numbers(comparison) == EXPECTED[run]
+    assert [str(difference) for difference in comparison.unexplained] == []
+    for sample in (*comparison.samples, *comparison.named):
+        if sample.why is None:  # the real and the effective priority, to four digits
+            assert sample.effective == pytest.approx(sample.sample.effective, rel=DIGITS), sample
+            assert sample.real == pytest.approx(sample.sample.effective / sample.sample.factor, rel=DIGITS), sample
+    for sample in comparison.samples:
+        if sample.usage is not None:  # the weighted usage, exactly
+            assert sample.usage == pytest.approx(sample.sample.usage, abs=1e-6), sample
+    assert comparison.agrees
 
 
 NOT_FOLLOWED = {"quick-drains": 5, "kill-startd": 1}
@@ -147,38 +148,38 @@ graceful drain offers its slots in vain (docs/fidelity.md). Why one differs afte
 
 
 @pytest.mark.parametrize("run", NOT_FOLLOWED)
-def test_what_the_records_do_not_explain_is_told_as_a_difference(run: str) -> None:
-    found = compared(run)
-    assert len(found.unexplained) == NOT_FOLLOWED[run]
-    assert not found.agrees
+def test_a_difference_that_the_records_do_not_explain_is_reported(run: str) -> None:
+    comparison = compared(run)
+    assert len(comparison.unexplained) == NOT_FOLLOWED[run]
+    assert not comparison.agrees
 
 
 def test_every_folder_with_a_negotiators_log_is_a_case() -> None:
     assert {*EXPECTED, *NOT_FOLLOWED} == set(FOLDERS)
 
 
-def test_every_reason_is_needed_somewhere() -> None:
-    assert {reason for one in EXPECTED.values() for reason in one.exceptions} | SPARE == set(REASONS)
+def test_every_reason_is_used_in_some_folder() -> None:
+    assert {reason for expected in EXPECTED.values() for reason in expected.exceptions} | SPARE == set(REASONS)
     assert {reason for run in NEEDED for reason in EXPECTED[run].exceptions} | SPARE == set(REASONS)
 
 
-def test_submitters_of_equal_priority_have_their_turns_as_the_log_tells() -> None:
+def test_submitters_of_equal_priority_take_turns_as_in_the_log() -> None:
     known = recorded("10")
-    (first,) = (one for one in known.cycles if clock(one.at) == "22:52:31")
+    (first,) = (cycle for cycle in known.cycles if clock(cycle.at) == "22:52:31")
     assert first.asked == ("bob@localhost", "alice@localhost", "carol@localhost")
-    cycles = tuple(evolve(one, asked=one.asked[::-1]) if one is first else one for one in known.cycles)
+    cycles = tuple(evolve(cycle, asked=cycle.asked[::-1]) if cycle is first else cycle for cycle in known.cycles)
     (difference,) = compare_cycles(evolve(known, cycles=cycles)).unexplained
     assert (difference.at, difference.numbers) == (first.at, True)
 
 
-# Under another configuration it would come to something else
+# A different configuration would give different results
 
 
 def changed(
     run: str, folder: Path, *lines: str, without: tuple[str, ...] = (), log: tuple[str, str] = ("", "")
 ) -> Report:
-    """The comparison of a folder with further lines in its configuration, without some of its files, and with other
-    words in the negotiator's log."""
+    """Compare a folder with additional lines in its configuration, without some of its files, and with a changed text
+    in the negotiator's log."""
     for path in FOLDERS[run].rglob("*"):
         name = path.relative_to(FOLDERS[run])
         if path.is_file() and not path.name.startswith(without or "\0"):
@@ -187,9 +188,9 @@ def changed(
     with (folder / "scenario.conf").open("a", encoding="utf-8") as file:
         file.write("".join(f"\n{line}" for line in lines) + "\n")
     if log[0]:
-        told = gzip.decompress((folder / "NegotiatorLog.gz").read_bytes()).decode()
-        assert log[0] in told
-        (folder / "NegotiatorLog.gz").write_bytes(gzip.compress(told.replace(*log).encode(), 1))
+        log_text = gzip.decompress((folder / "NegotiatorLog.gz").read_bytes()).decode()
+        assert log[0] in log_text
+        (folder / "NegotiatorLog.gz").write_bytes(gzip.compress(log_text.replace(*log).encode(), 1))
     return compare_cycles(trace_cycles.record(folder))
 
 
@@ -201,10 +202,10 @@ def changed(
         ("20c", "DEFAULT_PRIO_FACTOR = 1001"),
     ],
 )
-def test_with_another_halflife_or_factor_the_priorities_would_not_agree(run: str, line: str, tmp_path: Path) -> None:
-    found = changed(run, tmp_path, line)
-    assert max(off(found.samples), off(found.named)) > DIGITS
-    assert not found.agrees
+def test_another_half_life_or_factor_would_give_other_priorities(run: str, line: str, tmp_path: Path) -> None:
+    comparison = changed(run, tmp_path, line)
+    assert max(off(comparison.samples), off(comparison.named)) > DIGITS
+    assert not comparison.agrees
 
 
 @pytest.mark.parametrize(
@@ -217,52 +218,52 @@ def test_with_another_halflife_or_factor_the_priorities_would_not_agree(run: str
         marked(("weights", "NEGOTIATOR_USE_SLOT_WEIGHTS = False")),
     ],
 )
-def test_with_other_ranks_or_conditions_the_matches_would_be_others(run: str, line: str, tmp_path: Path) -> None:
-    found = changed(run, tmp_path, line)
-    assert found.unexplained
-    assert not found.agrees
+def test_other_ranks_or_conditions_would_give_other_matches(run: str, line: str, tmp_path: Path) -> None:
+    comparison = changed(run, tmp_path, line)
+    assert comparison.unexplained
+    assert not comparison.agrees
 
 
-def test_settings_are_those_that_the_negotiator_names(tmp_path: Path) -> None:
-    """It was reconfigured at 22:48:26, of which only its log tells."""
-    found = changed("15", tmp_path, log=("NEGOTIATOR_PRE_JOB_RANK = 0\n", "\n"))
-    assert [str(one) for one in found.differences] == [
+def test_settings_are_those_that_the_negotiator_logs(tmp_path: Path) -> None:
+    """It was reconfigured at 22:48:26, which only its log shows."""
+    comparison = changed("15", tmp_path, log=("NEGOTIATOR_PRE_JOB_RANK = 0\n", "\n"))
+    assert [str(difference) for difference in comparison.differences] == [
         "22:48:30: really bob slot3; bob slot2; bob slot5; here bob slot5; bob slot3; bob slot2"
     ]
 
 
-def test_slots_that_the_ranks_value_alike_are_told_as_such(tmp_path: Path) -> None:
-    """Every slot is worth the same to each job, but in the records some went first."""
+def test_slots_of_equal_rank_are_reported_as_such(tmp_path: Path) -> None:
+    """All slots have the same rank for each job, but in the records some came first."""
     even = "SlotPre = 1", "SlotJob = 1", "SlotPost = 1"
-    found = changed("15", tmp_path, *even)
-    assert numbers(found).exceptions == {"alike": 3}
-    assert numbers(found).matches == (11, 11, 1, 10)
+    comparison = changed("15", tmp_path, *even)
+    assert numbers(comparison).exceptions == {"alike": 3}
+    assert numbers(comparison).matches == (11, 11, 1, 10)
 
 
 def reasons(known: NegotiatorRecording, *settings: e.Event) -> list[str]:
-    """Why the cycles differ that do, with further settings of the negotiator."""
-    told = sorted((*known.settings, *settings), key=lambda one: one.at)
-    return [one.reason for one in compare_cycles(evolve(known, settings=tuple(told))).differences]
+    """Return the reasons for differing cycles, with additional settings of the negotiator."""
+    all_settings = sorted((*known.settings, *settings), key=lambda setting: setting.at)
+    return [difference.reason for difference in compare_cycles(evolve(known, settings=tuple(all_settings))).differences]
 
 
-def test_a_priority_that_is_not_known_exactly_is_why_if_another_one_explains_it() -> None:
-    """In the second of 20:56:17 only the accountant's log shows what carol had: without it her priority is not known
-    exactly. Here she has one that is too high."""
+def test_an_uncertain_priority_is_the_reason_if_another_value_explains_the_match() -> None:
+    """At 20:56:17 only the accountant's log shows what carol had; without it her priority is uncertain. Here it is too
+    high."""
     known = recorded("weights")
-    (cycle,) = (one for one in known.cycles if clock(one.at) == "20:56:17")
+    (cycle,) = (cycle for cycle in known.cycles if clock(cycle.at) == "20:56:17")
     worse = e.SubmitterSet(cycle.at + 1, "granted", "", "carol@localhost", "root", "priority", 1.3)
     assert set(reasons(known, worse)) == {"", "floors"}
     assert reasons(evolve(known, counted={}), worse) == ["uncertain", "floors"]
 
 
-def test_a_priority_that_is_not_known_exactly_is_no_reason_for_anything_else() -> None:
-    """In the second of 22:35:03 the records do not show whose slot2 was: so bob's priority is not known exactly."""
+def test_an_uncertain_priority_excuses_no_other_difference() -> None:
+    """At 22:35:03 the records do not show who had slot2, so bob's priority is uncertain."""
     known = recorded("04")
     still = e.PoolConfigured(known.cycles[0].at, "reconfigured", "", {"NEGOTIATOR_CONSIDER_PREEMPTION": "False"})
     assert reasons(evolve(known, counted={}), still) == reasons(known, still) == ["", ""]
 
 
-# What an excuse needs
+# What an excuse requires
 
 
 @pytest.mark.parametrize(
@@ -271,52 +272,54 @@ def test_a_priority_that_is_not_known_exactly_is_no_reason_for_anything_else() -
         ("consumption", "unseen", ("MatchLog",), ("  Rejected ", "  Asked ")),
     ],
 )
-def test_without_the_record_that_proves_it_nothing_is_excused(
+def test_nothing_is_excused_without_the_record_that_proves_it(
     run: str, reason: str, without: tuple[str, ...], log: tuple[str, str], tmp_path: Path
 ) -> None:
     assert reason in EXPECTED[run].exceptions
-    found = changed(run, tmp_path, without=without, log=log)
-    assert reason not in {one.reason for one in found.differences}
-    assert found.unexplained
+    comparison = changed(run, tmp_path, without=without, log=log)
+    assert reason not in {difference.reason for difference in comparison.differences}
+    assert comparison.unexplained
 
 
-def test_a_slot_with_a_consumption_policy_is_no_excuse_for_one_match_in_a_cycle() -> None:
-    """The real negotiator matches it as often as its resources suffice."""
+def test_a_consumption_policy_does_not_excuse_one_match_per_cycle() -> None:
+    """HTCondor's negotiator matches such a slot as often as its resources suffice."""
     known = recorded("consumption")
-    (cycle,) = (one for one in known.cycles if clock(one.at) == "22:11:40")
+    (cycle,) = (difference for difference in known.cycles if clock(difference.at) == "22:11:40")
     fewer = evolve(cycle, matches=cycle.matches[:-1])
-    cycles = tuple(fewer if one is cycle else one for one in known.cycles)
-    found = {one.at: one for one in compare_cycles(evolve(known, cycles=cycles, counted={})).differences}
-    assert found[cycle.at].reason == ""
+    cycles = tuple(fewer if recorded_cycle is cycle else recorded_cycle for recorded_cycle in known.cycles)
+    differences = {
+        difference.at: difference for difference in compare_cycles(evolve(known, cycles=cycles, counted={})).differences
+    }
+    assert differences[cycle.at].reason == ""
 
 
-def test_the_samples_that_differ_are_named_if_a_match_weighs_something_else(
+def test_a_different_slot_weight_is_reported_with_the_samples_that_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed("consumption", tmp_path, "SLOT_TYPE_1_CONSUMPTION_MEMORY = 100")
     assert main([str(tmp_path), "--cycles"]) == 1
-    told = capsys.readouterr().out
-    assert "different: 22:11:43, userprio-01.txt: alice@localhost has 697.566; here " in told
+    output = capsys.readouterr().out
+    assert "different: 22:11:43, userprio-01.txt: alice@localhost has 697.566; here " in output
 
 
-def test_nice_users_are_not_their_owners_even_where_the_queue_is_not_known(tmp_path: Path) -> None:
-    """A StartLog names the owner of a claim alone; the match before it tells for whom the owner's job counts."""
-    found = changed(
+def test_nice_users_differ_from_their_owners_even_if_the_queue_is_unknown(tmp_path: Path) -> None:
+    """A StartLog names only the owner of a claim; the match before it shows which account the owner's job used."""
+    comparison = changed(
         "consumption", tmp_path, without=("job_queue", "history", "epoch", "startd_history", "Accountantnew")
     )
-    compared = [one.sample.submitter for one in found.samples if one.why is None]
+    compared = [sample.sample.submitter for sample in comparison.samples if sample.why is None]
     assert {"nice-user.alice@localhost", "nice-user.carol@localhost", "alice@localhost"} <= set(compared)
-    assert off(found.samples) < DIGITS
+    assert off(comparison.samples) < DIGITS
 
 
-# What a folder need not have
+# What a folder may lack
 
 
-def test_without_the_accountants_log_accounts_begin_with_the_first_sample(tmp_path: Path) -> None:
-    found = changed("fair-mixed", tmp_path, without=("Accountantnew",))
-    assert found.started == 4
-    assert numbers(found) == Expected((43, 3), (31, 31), (135, 142), (40, 40, 40, 0), {})
-    assert found.agrees
+def test_without_the_accountants_log_accounts_start_with_the_first_sample(tmp_path: Path) -> None:
+    comparison = changed("fair-mixed", tmp_path, without=("Accountantnew",))
+    assert comparison.started == 4
+    assert numbers(comparison) == Expected((43, 3), (31, 31), (135, 142), (40, 40, 40, 0), {})
+    assert comparison.agrees
 
 
 @pytest.mark.parametrize(
@@ -329,17 +332,17 @@ def test_without_the_accountants_log_accounts_begin_with_the_first_sample(tmp_pa
         ("20c", ("alice-a.sub", "bob-a.sub")),
     ],
 )
-def test_less_is_enough_for_the_same_matches(run: str, without: tuple[str, ...], tmp_path: Path) -> None:
+def test_fewer_files_suffice_for_the_same_matches(run: str, without: tuple[str, ...], tmp_path: Path) -> None:
     assert numbers(changed(run, tmp_path, without=without)) == EXPECTED[run]
 
 
-def test_without_the_submissions_it_is_told_that_they_are_missing(tmp_path: Path) -> None:
-    found = changed("20c", tmp_path, without=("timeline", "history", "q-", "epoch", "startd_history"))
-    assert numbers(found).exceptions == {"unsubmitted": 3}
+def test_missing_submissions_are_reported(tmp_path: Path) -> None:
+    comparison = changed("20c", tmp_path, without=("timeline", "history", "q-", "epoch", "startd_history"))
+    assert numbers(comparison).exceptions == {"unsubmitted": 3}
 
 
 @pytest.mark.parametrize("missing", ["StartLog", "NegotiatorLog"])
-def test_a_folder_without_one_of_the_two_logs_is_refused_in_words(missing: str, tmp_path: Path) -> None:
+def test_a_folder_without_one_of_the_two_logs_is_rejected(missing: str, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"there is no {missing}"):
         changed("20c", tmp_path, without=(missing,))
 
@@ -347,27 +350,27 @@ def test_a_folder_without_one_of_the_two_logs_is_refused_in_words(missing: str, 
 # The command
 
 
-def test_the_command_tells_what_was_compared_and_every_exception(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_what_was_compared_and_every_exception(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(FOLDERS["04"]), "--cycles"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "04-retirement: 63 cycles compared: nothing differs without a reason"
-    assert told[1].startswith(
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "04-retirement: 63 cycles compared: nothing differs without a reason"
+    assert lines[1].startswith(
         "  excused, 1 cycle (1.6%): aged: the real one decides by ads that are up to 6 seconds old"
     )
-    assert told[2].startswith("  priorities in samples: 11 of 11 compared, off by at most ")
-    assert "matches: 6; the same by user and number 6, by slot 6 (100.0% were compared by slot)" in told[3]
-    assert told[4] == "  aged: 22:35:07: really nothing; here bob slot1 from alice"
-    assert len(told) == 5
+    assert lines[2].startswith("  priorities in samples: 11 of 11 compared, off by at most ")
+    assert "matches: 6; the same by user and number 6, by slot 6 (100.0% were compared by slot)" in lines[3]
+    assert lines[4] == "  aged: 22:35:07: really nothing; here bob slot1 from alice"
+    assert len(lines) == 5
 
 
-def test_the_command_tells_what_was_left_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_what_was_left_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(FOLDERS["05"]), "--cycles"]) == 0
-    told = capsys.readouterr().out
-    assert "left out, 6 cycles: the negotiator's log of them is incomplete" in told
-    assert "not compared, 2 samples: no cycle is known that updated it" in told
+    output = capsys.readouterr().out
+    assert "left out, 6 cycles: the negotiator's log of them is incomplete" in output
+    assert "not compared, 2 samples: no cycle is known that updated it" in output
 
 
-def test_the_command_ends_with_1_where_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_exits_with_1_if_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changed("20c", tmp_path, "RANK = 0")
     assert main([str(tmp_path), "--cycles"]) == 1
     assert "different: 22:55:23: really bob slot1 from alice; here nothing" in capsys.readouterr().out
@@ -379,10 +382,10 @@ def test_the_command_names_the_priorities_that_differ(tmp_path: Path, capsys: py
     assert "userprio-1.txt: alice@localhost has 500" in capsys.readouterr().out
 
 
-def test_the_command_tells_it_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(FOLDERS["weights"]), "--cycles", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["matches"], told["same_users"], told["same_slots"]) == (27, 26, 26)
-    assert [one["reason"] for one in told["exceptions"]] == ["floors"]
-    assert told["excused"] == {"floors": {"cycles": 1, "share": 1 / 37}}
-    assert told["samples_off"] < DIGITS
+    report = json.loads(capsys.readouterr().out)
+    assert (report["matches"], report["same_users"], report["same_slots"]) == (27, 26, 26)
+    assert [exception["reason"] for exception in report["exceptions"]] == ["floors"]
+    assert report["excused"] == {"floors": {"cycles": 1, "share": 1 / 37}}
+    assert report["samples_off"] < DIGITS

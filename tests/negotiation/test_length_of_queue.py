@@ -1,5 +1,5 @@
-"""What the end of a job costs does not grow with how many wait behind it, in whatever shape: by counts, which are the
-same on any machine. tests/bench/bench_shapes.py has the same by the clock."""
+"""The cost of a job's end does not grow with the number of idle jobs, whatever the queue looks like. The test counts
+executed lines, which are the same on any machine; tests/bench/bench_shapes.py measures the time."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ SHAPES: dict[str, Callable[[int], Groups]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_end_goes_through_nothing_that_grows_with_the_queue(shape: str) -> None:
-    few, many = (lines(SHAPES[shape](jobs + 2 * ENDS)) for jobs in (FEW, MANY))
-    walk = (MANY - FEW) // 4  # more than the logarithms of all, less than a part of one walk along the queue
+def test_a_job_end_visits_nothing_that_grows_with_the_queue(shape: str) -> None:
+    few, many = (executed_lines(SHAPES[shape](jobs + 2 * ENDS)) for jobs in (FEW, MANY))
+    walk = (MANY - FEW) // 4  # more than the logarithm of all jobs, less than a part of one walk along the queue
     assert {name: (few[name], count) for name, count in many.items() if count > few[name] + walk} == {}
 
 
-def lines(groups: Groups) -> Counter[str]:
-    """Run so many jobs to their ends; how many lines of each function run for as many further ends. A loop's line
-    counts once for each turn."""
+def executed_lines(groups: Groups) -> Counter[str]:
+    """Run this many jobs to their ends; return how many lines of each function run for as many further ends. Each
+    iteration of a loop counts its lines again."""
     counts: Counter[CodeType] = Counter()
 
-    def count(frame: FrameType, what: str, argument: Any) -> Any:
+    def count(frame: FrameType, measure: str, argument: Any) -> Any:
         counts[frame.f_code] += 1
         return count
 
@@ -62,7 +62,7 @@ def lines(groups: Groups) -> Counter[str]:
     with Pool.open(user="alice", uid_domain="example.org") as pool:
         pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=SLOTS * 100)
         pool._engine.handle(
-            [Submit(f"{n}", user, 0, {**AD, **own}, count, (), "") for n, (count, user, own) in enumerate(groups)]
+            [Submit(f"{n}", user, 0, {**AD, **group}, count, (), "") for n, (count, user, group) in enumerate(groups)]
         )
         pool.subscribe(follow)
         while ended < ENDS:

@@ -1,5 +1,5 @@
-"""How many matches a submitter gets in one cycle: the real access point offers no more jobs than it may send files
-of."""
+"""How many matches a submitter gets in one cycle: HTCondor's schedd offers no more jobs than it may transfer files
+for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = "MAX_CONCURRENT_UPLOADS_PER_USER"
 
 
 @pytest.mark.parametrize(
-    ("dialect", "settings", "got"),
+    ("dialect", "settings", "jobs_by_user"),
     [
         ("htcondor-25", {LIMITED: "true"}, {"ann": 20, "bob": 5}),
         ("htcondor-25", {LIMITED: "true", MOST: "3"}, {"ann": 3, "bob": 3}),
@@ -24,35 +24,35 @@ MOST = "MAX_CONCURRENT_UPLOADS_PER_USER"
         ("manual", {LIMITED: "true"}, {"ann": 25, "bob": 5}),
     ],
 )
-def test_a_cycle_gives_each_submitter_so_many_matches(
-    dialect: str, settings: dict[str, str], got: dict[str, int]
+def test_a_cycle_gives_each_submitter_a_limited_number_of_matches(
+    dialect: str, settings: dict[str, str], jobs_by_user: dict[str, int]
 ) -> None:
     pool = Pool(dialect, **settings)
     pool.slots(40)
     pool.submit("ann", 25)
     pool.submit("bob", 5)
-    assert pool.got() == got
+    assert pool.match_counts() == jobs_by_user
 
 
-def test_why_the_others_wait_is_told() -> None:
+def test_the_rejection_of_the_other_jobs_names_the_limit() -> None:
     pool = Pool(**{LIMITED: "true"})
     pool.slots(40)
     pool.submit("ann", 25)
     held = pool.hold().held
     assert held is not None
-    assert [(one.jobs, one.limit, one.taken) for one in held.unmatched] == [(5, "matches", 20)]
+    assert [(rejection.jobs, rejection.limit, rejection.taken) for rejection in held.unmatched] == [(5, "matches", 20)]
     assert held.statistics["SubmittersMatchLimit"] == 1
 
 
-def test_a_kind_of_jobs_that_nothing_fits_takes_nothing_from_the_others() -> None:
+def test_an_autocluster_that_fits_no_slot_uses_none_of_the_limit() -> None:
     pool = Pool(**{LIMITED: "true"})
     pool.slots(40)
     pool.submit("ann", 50, Requirements="TARGET.Memory > 99999")
     pool.submit("ann", 25)
-    assert pool.got() == {"ann": 20}
+    assert pool.match_counts() == {"ann": 20}
 
 
-def test_the_next_cycle_follows_at_once() -> None:
+def test_the_next_cycle_follows_immediately() -> None:
     pool = TestPool(dialect="htcondor-25")
     pool.machine(cpus=64, memory=65536, static=64)
     pool.submit(50, Args='"3600"')

@@ -1,4 +1,5 @@
-"""Golden: which jobs no slot could ever have, what they ask for that there is not, and the sentence that says so."""
+"""Golden: jobs that no slot could ever run, which of their requests cannot be satisfied, and the sentence that explains
+it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ..together import together
 NOW = 1_800_000_000
 SMALL = {"Cpus": "2", "Memory": "2048", "Disk": "100000", "GPUs": "0", "OpSys": '"LINUX"', "HasBlas": "true"}
 LARGE = {**SMALL, "Memory": "8192", "Cpus": "1", "OpSys": '"WINDOWS"'}
-# Of a partitionable slot whose cores are all in use.
+# A partitionable slot whose cores are all in use.
 CARVED = {**SMALL, "Cpus": "0", "Memory": "10", "TotalSlotCpus": "2", "TotalSlotMemory": "2048", "TotalSlots": "1"}
 ONE = [("slot1@a", SMALL)]
 TWO = [("slot1@a", SMALL), ("slot1@b", LARGE)]
@@ -51,13 +52,13 @@ NEVER: list[tuple[Ad, list[tuple[str, Ad]], str]] = [
 ]  # fmt: skip
 
 
-@together(("job", "slots", "words"), NEVER)
-def test_a_job_that_no_slot_could_have_is_told_what_is_missing(
-    job: Ad, slots: list[tuple[str, Ad]], words: str
+@together(("job", "slots", "message"), NEVER)
+def test_a_job_that_no_slot_could_run_is_explained_by_what_is_missing(
+    job: Ad, slots: list[tuple[str, Ad]], message: str
 ) -> None:
-    found = misfit({"Requirements": "true", **job}, slots, NOW)
-    assert found is not None
-    assert no_slot(found) == f"no slot can run it: {words}"
+    found_misfit = misfit({"Requirements": "true", **job}, slots, NOW)
+    assert found_misfit is not None
+    assert no_slot(found_misfit) == f"no slot can run it: {message}"
 
 
 REFUSED: list[tuple[list[str], str]] = [
@@ -73,16 +74,16 @@ REFUSED: list[tuple[list[str], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("starts", "words"), REFUSED)
-def test_of_slots_that_fit_a_job_the_owners_condition_that_keeps_it_out_is_told(starts: list[str], words: str) -> None:
+@pytest.mark.parametrize(("starts", "message"), REFUSED)
+def test_if_slots_fit_the_owners_condition_that_rejects_the_job_is_named(starts: list[str], message: str) -> None:
     slots = [(f"slot1@{name}", {**SMALL, "Start": start}) for name, start in zip("ab", starts, strict=False)]
-    found = misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW)
-    assert found is not None
-    assert no_slot(found) == words
+    found_misfit = misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW)
+    assert found_misfit is not None
+    assert no_slot(found_misfit) == message
 
 
 @pytest.mark.parametrize("start", ["true", "KeyboardIdle > 900", "RequestMemory < 5000", "time() > 2000000000"])
-def test_a_slot_whose_owner_may_let_the_job_start_keeps_it_waiting(start: str) -> None:
+def test_a_slot_whose_owner_may_accept_the_job_later_keeps_it_idle(start: str) -> None:
     slots = [("slot1@a", {**SMALL, "Start": "false"}), ("slot1@b", {**SMALL, "Start": start, "KeyboardIdle": "3"})]
     assert misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW) is None
 
@@ -98,7 +99,7 @@ def test_a_slot_whose_owner_may_let_the_job_start_keeps_it_waiting(start: str) -
         ({"RequestCpus": "undefined", "RequestMemory": "TARGET.Memory"}, ONE),
     ],
 )
-def test_of_a_job_that_merely_waits_nothing_is_said(job: Ad, slots: list[tuple[str, Ad]]) -> None:
+def test_a_job_that_is_only_waiting_has_no_misfit(job: Ad, slots: list[tuple[str, Ad]]) -> None:
     assert misfit({"Requirements": "true", **job}, slots, NOW) is None
 
 
@@ -111,21 +112,21 @@ WITHIN: list[tuple[Ad, str, str]] = [
 ]
 
 
-@together(("job", "within", "words"), WITHIN)
-def test_a_condition_that_htcondor_adds_to_a_slot_and_the_job_leaves_undefined_is_told(
-    job: Ad, within: str, words: str
+@together(("job", "within", "message"), WITHIN)
+def test_a_condition_that_htcondor_adds_to_a_slot_is_named_if_the_job_leaves_it_undefined(
+    job: Ad, within: str, message: str
 ) -> None:
     slot = {**SMALL, "Start": "true", "Requirements": "Start && WithinResourceLimits", "WithinResourceLimits": within}
-    found = misfit({"Requirements": "true", **job}, [("slot1@a", slot)], NOW)
-    said = "" if found is None else no_slot(found)
+    found_misfit = misfit({"Requirements": "true", **job}, [("slot1@a", slot)], NOW)
+    sentence = "" if found_misfit is None else no_slot(found_misfit)
     value = "error" if "quantize" in within else "undefined"
-    whole = f"no slot can run it: {words}, without which WithinResourceLimits of slot1@a is {value}"
-    assert said == (whole if words else "")
-    assert found is None or no_slot_in_short(found) == said
+    full_sentence = f"no slot can run it: {message}, without which WithinResourceLimits of slot1@a is {value}"
+    assert sentence == (full_sentence if message else "")
+    assert found_misfit is None or no_slot_in_short(found_misfit) == sentence
 
 
 @together(
-    ("requirements", "words"),
+    ("requirements", "message"),
     [
         ("TARGET.Memory >= MyNeed", "its Requirements read MyNeed, which neither it nor a slot has"),
         ("TARGET.Memory >= MyNeed && Other", "its Requirements read MyNeed and Other, which neither it nor a slot has"),
@@ -133,14 +134,14 @@ def test_a_condition_that_htcondor_adds_to_a_slot_and_the_job_leaves_undefined_i
         ("TARGET.Memory >= TARGET.Other", "the slot does not meet TARGET.Memory >= TARGET.Other (slot1@a has"),
     ],
 )
-def test_what_makes_a_jobs_requirements_undefined_is_told(requirements: str, words: str) -> None:
-    found = misfit({"Requirements": requirements}, ONE, NOW)
-    assert found is not None and lacks_attribute(found)
-    assert no_slot(found).startswith(f"no slot can run it: {words}")
+def test_the_cause_of_undefined_requirements_is_named(requirements: str, message: str) -> None:
+    found_misfit = misfit({"Requirements": requirements}, ONE, NOW)
+    assert found_misfit is not None and lacks_attribute(found_misfit)
+    assert no_slot(found_misfit).startswith(f"no slot can run it: {message}")
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "message"),
     [
         (
             "MACHINE_RESOURCE_GPUs = 2\nSLOT_TYPE_1 = 100%\nSLOT_TYPE_1_PARTITIONABLE = True\nNUM_SLOTS_TYPE_1 = 1\n"
@@ -152,7 +153,7 @@ def test_what_makes_a_jobs_requirements_undefined_is_told(requirements: str, wor
         ('START = TARGET.Project == "x"', "No slot can run it: the job lacks Project, without which"),
     ],
 )
-def test_why_and_better_analyze_and_unmatchable_agree(config: str, words: str, tmp_path: Path) -> None:
+def test_why_and_better_analyze_and_unmatchable_agree(config: str, message: str, tmp_path: Path) -> None:
     indented = "\n    ".join(["config", *config.splitlines()])
     scenario = (
         f"{indented}\nend\nmachine w cores=4 memory=8000 disk=50000000\nuntil 10:00\nat 0:10 submit ann run=5:00\n"
@@ -165,17 +166,17 @@ def test_why_and_better_analyze_and_unmatchable_agree(config: str, words: str, t
         forked.run([*POOLBOOK, *command, *log], cwd=tmp_path, timeout=60).stdout
         for command in (("why", "1.0"), ("q", "-better-analyze", "1.0"), ("q", "-unmatchable", "-all"))
     )
-    assert words.removesuffix("of slot1@w is") in why
-    assert words in analysis
+    assert message.removesuffix("of slot1@w is") in why
+    assert message in analysis
     assert " ann " in unmatchable
 
 
-def test_a_start_that_refuses_the_job_is_named_though_requirements_read_what_the_slot_published() -> None:
+def test_a_start_that_rejects_the_job_is_named_even_if_requirements_read_published_attributes() -> None:
     point = Point("manual")
     point.read(load=0.25)
     point.say(Noise="3")
     point.point({"Start": 'TARGET.Owner == "bob"'})
     point.job("alice", Requirements="TARGET.Noise < 5")
     assert point.state.slots["slot1@h"].public["Noise"] == "3"
-    words = 'slot1@h would fit it, but its START is false for this job: TARGET.Owner == "bob"'
-    assert unmatchable_reason(point.engine, 1, 0) == words
+    message = 'slot1@h would fit it, but its START is false for this job: TARGET.Owner == "bob"'
+    assert unmatchable_reason(point.engine, 1, 0) == message

@@ -1,4 +1,4 @@
-"""Property: when a slot that somebody has changes hands in a cycle, and when not."""
+"""Property: when a cycle preempts a claimed slot, and when not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_RANKS = {"NEGOTIATOR_PRE_JOB_RANK": "", "NEGOTIATOR_POST_JOB_RANK": ""}
 def contested(
     dialect: str = "htcondor-25", slots: int = 1, rank: str = "0.0", now: float = 0.0, /, **more: str
 ) -> Pool:
-    """Slots that bob has, whose priority is bad, while ann waits for as many."""
+    """Return a pool with slots of bob, whose priority is bad, while ann waits for as many."""
     pool = Pool(dialect, **{"PREEMPTION_REQUIREMENTS": "true"} | NO_RANKS | more)
     pool.slots(slots, Rank=rank)
     for number in range(1, slots + 1):
@@ -50,7 +50,7 @@ def denied(pool: Pool) -> Denied | None:
         ("0.0", 0.0, "false", []),
         ("0.0", 0.0, "undefined", []),
         ("0.0", 0.0, '"yes"', []),
-        ("0.0", 1.0, "true", []),  # the slot likes the job that it has better
+        ("0.0", 1.0, "true", []),  # the slot prefers the job that it has
         ('"high"', 0.0, "true", []),
         ("undefined", 0.0, "true", []),
         ("5", 1.0, "false", ["rank"]),
@@ -58,25 +58,25 @@ def denied(pool: Pool) -> Denied | None:
         ('TARGET.Owner == "cy"', 0.0, "true", ["priority"]),
     ],
 )
-def test_a_slot_changes_hands_by_rank_or_by_priority(
+def test_a_slot_is_preempted_by_rank_or_by_priority(
     dialect: str, rank: str, now: float, requirements: str, reason: list[str]
 ) -> None:
     assert reasons(contested(dialect, 1, rank, now, PREEMPTION_REQUIREMENTS=requirements)) == reason
 
 
 @pytest.mark.parametrize(("priority", "by_the_manual"), [(0.6, ["priority"]), (0.5, [])])
-def test_that_the_submitters_priority_is_better_is_asked_for_by_the_manual_alone(
+def test_only_the_manual_requires_that_the_submitters_priority_is_better(
     priority: float, by_the_manual: list[str]
 ) -> None:
-    """The real negotiator leaves it to PREEMPTION_REQUIREMENTS."""
-    for dialect, wanted in (("manual", by_the_manual), ("htcondor-25", ["priority"])):
+    """HTCondor's negotiator leaves it to PREEMPTION_REQUIREMENTS."""
+    for dialect, expected in (("manual", by_the_manual), ("htcondor-25", ["priority"])):
         pool = contested(dialect, 2)
         pool.grant("bob", "priority", priority)
         pool.grant("ann", "priority", 0.5)
-        assert reasons(pool)[:1] == wanted
+        assert reasons(pool)[:1] == expected
 
 
-def test_nobody_takes_its_own_slot_by_priority_but_by_the_slots_preference() -> None:
+def test_no_one_preempts_its_own_slot_by_priority_but_by_the_slots_rank() -> None:
     pool = Pool(PREEMPTION_REQUIREMENTS="true", **NO_RANKS)
     pool.slots(2, Rank="TARGET.Good =?= true")
     for name in ("slot1@h", "slot2@h"):
@@ -95,11 +95,13 @@ def test_nobody_takes_its_own_slot_by_priority_but_by_the_slots_preference() -> 
         ("0.0", 1.0, "true", Denied(rank=2)),
     ],
 )
-def test_why_a_slot_did_not_change_hands_is_told(rank: str, now: float, requirements: str, is_told: Denied) -> None:
+def test_the_reason_for_not_preempting_a_slot_is_recorded(
+    rank: str, now: float, requirements: str, is_told: Denied
+) -> None:
     assert denied(contested("htcondor-25", 2, rank, now, PREEMPTION_REQUIREMENTS=requirements)) == is_told
 
 
-def test_without_preemption_no_slot_changes_hands_for_whatever_reason() -> None:
+def test_without_preemption_no_slot_is_preempted_for_any_reason() -> None:
     pool = contested("htcondor-25", 1, 'TARGET.Owner == "ann"', NEGOTIATOR_CONSIDER_PREEMPTION="false")
     pool.slots(1, "free")
     assert reasons(pool) == [""]
@@ -111,7 +113,7 @@ def test_without_preemption_no_slot_changes_hands_for_whatever_reason() -> None:
 # Among slots
 
 
-def test_free_slots_go_before_preferred_ones_and_these_before_the_others() -> None:
+def test_free_slots_come_before_preferred_ones_and_these_before_the_others() -> None:
     pool = contested()
     pool.slot("slot1@likes", Rank='TARGET.Owner == "ann"')
     pool.claim("slot1@likes", "bob@here")
@@ -134,7 +136,7 @@ def test_free_slots_go_before_preferred_ones_and_these_before_the_others() -> No
         ({}, "slot1@free"),
     ],
 )
-def test_every_rank_goes_before_the_reason(more: dict[str, str], first: str) -> None:
+def test_every_rank_decides_before_the_reason(more: dict[str, str], first: str) -> None:
     pool = contested(**more)
     pool.slot("slot1@free", Memory="512")
     assert [slot for _, slot in pool.matched()] == [first]
@@ -144,7 +146,7 @@ def test_every_rank_goes_before_the_reason(more: dict[str, str], first: str) -> 
     ("rank", "first"),
     [("RemoteUserPrio", "slot2@h"), ("-RemoteUserPrio", "slot1@h"), ("-TotalJobRunTime", "slot2@h"), ("", "slot1@h")],
 )
-def test_preemption_rank_says_which_of_those_that_may_change_hands_goes_first(rank: str, first: str) -> None:
+def test_preemption_rank_orders_the_slots_that_may_be_preempted(rank: str, first: str) -> None:
     pool = Pool(PREEMPTION_REQUIREMENTS="true", PREEMPTION_RANK=rank, **NO_RANKS)
     pool.slots(2)
     pool.claim("slot1@h", "bob@here")
@@ -160,7 +162,7 @@ def test_preemption_rank_says_which_of_those_that_may_change_hands_goes_first(ra
 
 
 def test_priority_preempts_only_enough_for_the_fair_share() -> None:
-    """Of what somebody has who waits for more; who waits for nothing has no share from the second spin on."""
+    """bob waits for more slots; a submitter that waits for nothing has no share from the second spin on."""
     pool = contested("htcondor-25", 4)
     pool.grant("ann", "priority", 10)
     pool.grant("bob", "priority", 30)
@@ -169,7 +171,7 @@ def test_priority_preempts_only_enough_for_the_fair_share() -> None:
     assert len(pool.matched()) == 3
 
 
-def test_a_slots_preference_goes_before_all_shares_but_not_before_a_ceiling() -> None:
+def test_a_slots_rank_overrides_all_shares_but_no_ceiling() -> None:
     pool = contested("htcondor-25", 4, 'TARGET.Owner == "ann"')
     pool.grant("ann", "priority", 1000)
     assert reasons(pool) == ["rank"] * 4
@@ -177,9 +179,9 @@ def test_a_slots_preference_goes_before_all_shares_but_not_before_a_ceiling() ->
     assert reasons(pool) == ["rank"] * 2
 
 
-@pytest.mark.parametrize(("early", "given"), [("false", 0), ("true", 1)])
-def test_a_job_that_has_retirement_time_left_is_preempted_only_if_early_preemption_is_considered(
-    early: str, given: int
+@pytest.mark.parametrize(("early", "pool_size"), [("false", 0), ("true", 1)])
+def test_a_job_with_retirement_time_left_is_preempted_only_if_early_preemption_is_considered(
+    early: str, pool_size: int
 ) -> None:
     pool = Pool(PREEMPTION_REQUIREMENTS="true", NEGOTIATOR_CONSIDER_EARLY_PREEMPTION=early, **NO_RANKS)
     pool.slot("slot1@h", MaxJobRetirementTime="100")
@@ -187,7 +189,7 @@ def test_a_job_that_has_retirement_time_left_is_preempted_only_if_early_preempti
     pool.grant("bob", "priority", 50)
     pool.submit("ann")
     pool.now += 99 * SECOND
-    assert len(pool.matched()) == given
+    assert len(pool.matched()) == pool_size
     pool.now += SECOND
     assert len(pool.matched()) == 1
 
@@ -196,7 +198,7 @@ def test_a_job_that_has_retirement_time_left_is_preempted_only_if_early_preempti
 
 
 @together(
-    ("requirements", "given"),
+    ("requirements", "pool_size"),
     [
         ("RemoteUserPrio > SubmitterUserPrio * 1.2", 1),
         ("RemoteUserPrio < SubmitterUserPrio", 0),
@@ -211,7 +213,7 @@ def test_a_job_that_has_retirement_time_left_is_preempted_only_if_early_preempti
         ("TotalJobRunTime >= 60", 1),
     ],
 )
-def test_preemption_requirements_see_the_ephemeral_attributes(requirements: str, given: int) -> None:
+def test_preemption_requirements_see_the_ephemeral_attributes(requirements: str, pool_size: int) -> None:
     pool = Pool(
         PREEMPTION_REQUIREMENTS=requirements, NEGOTIATOR_CROSS_SLOT_PRIOS="true", GROUP_NAMES="g", GROUP_QUOTA_g="5",
         **NO_RANKS,
@@ -221,19 +223,21 @@ def test_preemption_requirements_see_the_ephemeral_attributes(requirements: str,
     pool.grant("g.bob@here", "priority", 50)
     pool.now += 60 * SECOND
     pool.submit("ann")
-    assert len(pool.matched()) == given
+    assert len(pool.matched()) == pool_size
 
 
-@pytest.mark.parametrize(("stable", "given"), [("true", 4), ("false", 2)])
-def test_what_changes_during_a_cycle_is_asked_anew_unless_it_is_said_to_be_stable(stable: str, given: int) -> None:
+@pytest.mark.parametrize(("stable", "pool_size"), [("true", 4), ("false", 2)])
+def test_attributes_that_change_during_a_cycle_are_evaluated_again_unless_configured_as_stable(
+    stable: str, pool_size: int
+) -> None:
     pool = contested(
         "htcondor-25", 4, PREEMPTION_REQUIREMENTS="RemoteUserResourcesInUse > 2", PREEMPTION_REQUIREMENTS_STABLE=stable
     )
-    assert len(pool.matched()) == given
+    assert len(pool.matched()) == pool_size
 
 
-def test_what_comes_to_be_allowed_during_a_cycle_is_so_in_it() -> None:
-    """Each match makes the submitter use more: the first slot may change hands only after the free one is taken."""
+def test_a_preemption_that_becomes_allowed_during_a_cycle_happens_in_it() -> None:
+    """Each match raises the submitter's usage: the first slot may be preempted only after the free one is taken."""
     pool = contested(PREEMPTION_REQUIREMENTS="SubmitterUserResourcesInUse >= 1", PREEMPTION_REQUIREMENTS_STABLE="false")
     pool.slot("slot1@free")
     pool.submit("ann")
@@ -241,7 +245,7 @@ def test_what_comes_to_be_allowed_during_a_cycle_is_so_in_it() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_nobody_preempts_in_a_cycle_what_that_cycle_has_matched(dialect: str) -> None:
+def test_no_one_preempts_a_slot_that_the_same_cycle_matched(dialect: str) -> None:
     pool = Pool(dialect, PREEMPTION_REQUIREMENTS="", **NO_RANKS)
     pool.slots(2, Rank='TARGET.Owner == "cy"')
     pool.claim("slot1@h", "bob@here")
@@ -253,19 +257,19 @@ def test_nobody_preempts_in_a_cycle_what_that_cycle_has_matched(dialect: str) ->
     assert sorted(match.slot for match in held.matches) == ["slot1@h", "slot2@h"]
 
 
-def test_why_a_job_may_not_have_its_own_users_slot_is_told_anew_when_the_slot_has_gone_to_another() -> None:
+def test_the_reason_for_keeping_a_users_own_slot_is_found_again_when_the_slot_changes_hands() -> None:
     pool = contested()
     pool.slots(9, "other", Start="false")
     pool.grant("ann", "priority", 100)
     pool.submit("bob")  # is served first, but the slot is bob's own; then ann gets it
     held = pool.hold().held
     assert held is not None
-    assert [one.denied for one in held.unmatched] == [Denied(own=1)]
+    assert [rejection.denied for rejection in held.unmatched] == [Denied(own=1)]
     pool.append(held)
-    kept, anew = pool.hold(), pool.hold(pool.folded())
-    assert kept.held == anew.held
-    assert kept.held is not None
-    assert [(one.denied, one.taken) for one in kept.held.unmatched] == [(None, 1)]
+    cycle, refolded_cycle = pool.hold(), pool.hold(pool.folded())
+    assert cycle.held == refolded_cycle.held
+    assert cycle.held is not None
+    assert [(rejection.denied, rejection.taken) for rejection in cycle.held.unmatched] == [(None, 1)]
 
 
 @pytest.mark.parametrize(
@@ -276,9 +280,7 @@ def test_why_a_job_may_not_have_its_own_users_slot_is_told_anew_when_the_slot_ha
         ("TARGET.slot1_RemoteUserPrio > 5000000", {"NEGOTIATOR_CROSS_SLOT_PRIOS": "true"}),
     ],
 )
-def test_a_job_that_asks_for_who_has_a_slot_is_answered_as_it_is_now(
-    requirements: str, configured: dict[str, str]
-) -> None:
+def test_a_job_that_reads_who_has_a_slot_sees_the_current_user(requirements: str, configured: dict[str, str]) -> None:
     pool = Pool("htcondor-25", **{"PREEMPTION_REQUIREMENTS": "true"} | NO_RANKS | configured)
     pool.slots(1, Bad="RemoteUserPrio > 5000000")
     pool.claim("slot1@h", "bob@here")
@@ -288,7 +290,7 @@ def test_a_job_that_asks_for_who_has_a_slot_is_answered_as_it_is_now(
     assert len(pool.cycle().choices) == 1
 
 
-def test_a_kind_that_nothing_is_left_for_is_asked_for_once_whatever_else_is_asked_anew() -> None:
+def test_an_autocluster_without_slots_is_requested_once_whatever_else_is_evaluated_again() -> None:
     pool = Pool(PREEMPTION_REQUIREMENTS="RemoteUserResourcesInUse > 9", PREEMPTION_REQUIREMENTS_STABLE="false")
     pool.slots(7)
     pool.claim("slot7@h", "dee@here")
@@ -296,7 +298,7 @@ def test_a_kind_that_nothing_is_left_for_is_asked_for_once_whatever_else_is_aske
     pool.cycle()
     for user in ("ann", "bob", "cy"):
         pool.submit(user, 9)
-    kept, anew = pool.hold(), pool.hold(pool.folded())
-    assert kept.held == anew.held
-    assert kept.held is not None
-    assert kept.held.statistics["PieSpins"] == 3
+    cycle, refolded_cycle = pool.hold(), pool.hold(pool.folded())
+    assert cycle.held == refolded_cycle.held
+    assert cycle.held is not None
+    assert cycle.held.statistics["PieSpins"] == 3

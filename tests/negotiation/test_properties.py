@@ -1,4 +1,4 @@
-"""Property: what must hold of every cycle, whatever users, machines, administrators and claims have done before."""
+"""Property: what must hold in every cycle, whatever users, machines, administrators and claims did before."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ RANKS = ["0.0", 'TARGET.Owner == "ann"', "TARGET.RequestMemory", "undefined"]
 
 
 def promised(state: State) -> Counter[str]:
-    """What submitters have been given and do not hold yet, in thousandths of cores."""
-    found: Counter[str] = Counter()
+    """Return what submitters were given and do not use yet, in thousandths of cores."""
+    slots_by_user: Counter[str] = Counter()
     for (cluster, _), name in state.reserved.items():
         if name in state.slots and name not in state.claim_ready:
-            found[state.clusters[cluster].submitter] += slot_weight(state.slots[name])
-    return found
+            slots_by_user[state.clusters[cluster].submitter] += slot_weight(state.slots[name])
+    return slots_by_user
 
 
 class Cycles(RuleBasedStateMachine):
-    """A live pool in virtual time. Each cycle that its log has is judged by the state that the log had before."""
+    """A live pool in virtual time. Each cycle in its log is checked against the state before it."""
 
     @initialize(
         dialect=st.sampled_from(["manual", "htcondor-25"]),
@@ -87,7 +87,7 @@ class Cycles(RuleBasedStateMachine):
 
     @rule(
         user=st.sampled_from(USERS),
-        what=st.sampled_from(
+        action=st.sampled_from(
             [
                 ("ceiling", 0),
                 ("ceiling", 1),
@@ -99,8 +99,8 @@ class Cycles(RuleBasedStateMachine):
             ]
         ),
     )
-    def grant(self, user: str, what: tuple[str, float]) -> None:
-        self.pool.handle(s.SetSubmitter(self.pool.id(), "root", f"{user}@example.org", what[0], float(what[1])))
+    def grant(self, user: str, action: tuple[str, float]) -> None:
+        self.pool.handle(s.SetSubmitter(self.pool.id(), "root", f"{user}@example.org", action[0], float(action[1])))
 
     @rule(seconds=st.sampled_from([1, 20, 61, 400]))
     def advance(self, seconds: int) -> None:
@@ -115,10 +115,10 @@ class Cycles(RuleBasedStateMachine):
     def remove(self, user: str) -> None:
         self.pool.act("remove", user, user=user)
 
-    # What holds
+    # The properties
 
     @invariant()
-    def every_cycle_keeps_to_the_rules(self) -> None:
+    def every_cycle_obeys_the_rules(self) -> None:
         for _, event in self.pool.log.read(self.read):
             if isinstance(event, CycleHeld):
                 self.judge(event)
@@ -127,7 +127,7 @@ class Cycles(RuleBasedStateMachine):
 
     def judge(self, cycle: CycleHeld) -> None:
         state = self.state
-        carves = not state.dialect.informs_startd_of_matches  # on the claims, of the slot that is matched
+        carves = not state.dialect.informs_startd_of_matches  # of the claim and of the slot that is matched
         slots = [
             match.slot for match in cycle.matches if not (carves and state.slots[match.slot].kind == "partitionable")
         ]
@@ -175,30 +175,32 @@ class Cycles(RuleBasedStateMachine):
         return (claim.weight if self.weighted else 1000) if claim is not None else 0
 
     @invariant()
-    def what_is_cut_of_a_slot_and_what_is_left_are_what_it_had(self) -> None:
+    def carved_parts_and_remainder_add_up_to_the_whole_slot(self) -> None:
         state = self.pool.state
         had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotCreated)}
         for slot in state.slots.values():
             if slot.kind == "partitionable":
-                parts = [int(one.ad["Cpus"]) for one in state.slots.values() if one.parent == slot.name]
+                parts = [
+                    int(taken_slot.ad["Cpus"]) for taken_slot in state.slots.values() if taken_slot.parent == slot.name
+                ]
                 assert int(slot.ad["Cpus"]) + sum(parts) == int(had[slot.name]["Cpus"])
                 assert int(slot.ad["Cpus"]) >= 0
 
     @invariant()
-    def the_sum_of_usage_is_that_of_the_claims_intervals_exactly(self) -> None:
+    def total_usage_is_exactly_that_of_the_claims_intervals(self) -> None:
         now, used = self.pool.engine.now(), Counter[str]()
         held: dict[str, ClaimMade] = {}
         for event in self.pool.events():
             if isinstance(event, ClaimMade):
                 held[event.slot] = event
             elif isinstance(event, ClaimEnded):
-                made = held.pop(event.slot)
-                used[made.submitter] += (event.at - made.at) * made.weight
-        for made in held.values():
-            used[made.submitter] += (now - made.at) * made.weight
-        assert {name: one.used(now) for name, one in self.pool.state.submitters.items() if one.used(now)} == {
-            name: amount for name, amount in used.items() if amount
-        }
+                removed = held.pop(event.slot)
+                used[removed.submitter] += (event.at - removed.at) * removed.weight
+        for removed in held.values():
+            used[removed.submitter] += (now - removed.at) * removed.weight
+        assert {
+            name: submitter.used(now) for name, submitter in self.pool.state.submitters.items() if submitter.used(now)
+        } == {name: amount for name, amount in used.items() if amount}
 
 
 def bounds(examples: int, steps: int) -> settings:
@@ -207,22 +209,22 @@ def bounds(examples: int, steps: int) -> settings:
     )
 
 
-def test_every_cycle_of_a_living_pool_keeps_to_the_rules() -> None:
+def test_every_cycle_of_a_living_pool_obeys_the_rules() -> None:
     run_state_machine_as_test(Cycles, settings=bounds(15, 20))
 
 
 @pytest.mark.soak
-def test_every_cycle_of_a_living_pool_keeps_to_the_rules_at_length() -> None:
+def test_every_cycle_of_a_living_pool_obeys_the_rules_at_length() -> None:
     examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
     run_state_machine_as_test(Cycles, settings=bounds(examples, 50))
 
 
-# Who is below its share
+# Submitters below their share
 
 
 @st.composite
 def unequal(draw: st.DrawFn) -> Pool:
-    """Slots that everybody may have, some of them in use, and users who want some."""
+    """Return a pool whose slots are open to everyone, some of them in use, and users who want some."""
     pool = Pool(NEGOTIATOR_CONSIDER_PREEMPTION=draw(st.sampled_from(["true", "false"])))
     weights = draw(st.lists(st.sampled_from([1, 1, 1, 2, 4]), min_size=1, max_size=12))
     for number, cpus in enumerate(weights, 1):
@@ -236,16 +238,18 @@ def unequal(draw: st.DrawFn) -> Pool:
     return pool
 
 
-def due(pool: Pool) -> dict[str, float]:
-    """What each of those who wait is to have further, by the inverse ratio of effective priorities."""
+def deserved(pool: Pool) -> dict[str, float]:
+    """Return what each waiting submitter deserves in addition, by the inverse ratio of effective priorities."""
     state = pool.state
-    waiting = {one.submitter for one in state.clusters.values() if one.counts[1]}
-    running = {name for name, one in state.submitters.items() if one.slots}
+    waiting = {cluster.submitter for cluster in state.clusters.values() if cluster.counts[1]}
+    running = {name for name, submitter in state.submitters.items() if submitter.slots}
     part = waiting | (running if state.settings.get("NEGOTIATOR_CONSIDER_PREEMPTION") == "true" else set())
     inverse = {name: 1 / (state.submitters[name].priority * (state.submitters[name].factor or 1000)) for name in part}
     total = sum(int(slot.ad["Cpus"]) for slot in state.slots.values())
-    whole = sum(inverse.values())
-    return {name: inverse[name] / whole * total - state.submitters[name].weighted_in_use / 1000 for name in waiting}
+    total_inverse = sum(inverse.values())
+    return {
+        name: inverse[name] / total_inverse * total - state.submitters[name].weighted_in_use / 1000 for name in waiting
+    }
 
 
 def free(pool: Pool) -> list[float]:
@@ -253,40 +257,40 @@ def free(pool: Pool) -> list[float]:
 
 
 @given(unequal())
-def test_no_cycle_leaves_a_slot_free_that_somebody_below_its_share_has_room_for(pool: Pool) -> None:
+def test_no_cycle_leaves_a_slot_free_that_fits_a_submitter_below_its_share(pool: Pool) -> None:
     pool.cycle()
     slots = free(pool)
-    assert not slots or all(more < min(slots) - 1e-6 for more in due(pool).values())
+    assert not slots or all(more < min(slots) - 1e-6 for more in deserved(pool).values())
 
 
 @given(unequal())
-def test_what_is_less_than_a_slot_for_each_goes_to_one_of_them_in_the_next_cycle(pool: Pool) -> None:
-    """A cycle rounds up once for each: whoever has room for a part of a slot gets one."""
+def test_a_remainder_smaller_than_a_slot_each_goes_to_one_submitter_in_the_next_cycle(pool: Pool) -> None:
+    """A cycle rounds up once for each: a submitter with room for a part of a slot gets one."""
     for _ in range(40):
         before = free(pool)
-        below = any(more > 1e-6 for more in due(pool).values())
+        below = any(more > 1e-6 for more in deserved(pool).values())
         pool.cycle()
         if before and below:
             assert len(free(pool)) < len(before)
         if not free(pool):
             return
-    assert not any(more > 1e-6 for more in due(pool).values())
+    assert not any(more > 1e-6 for more in deserved(pool).values())
 
 
 @given(unequal())
-def test_a_cycle_changes_nothing_of_the_state_that_it_is_held_on(pool: Pool) -> None:
+def test_a_cycle_does_not_change_the_state_that_it_reads(pool: Pool) -> None:
     before = as_plain(pool.state)
     first, second = pool.hold(), pool.hold()
     assert (first.held, first.priorities) == (second.held, second.priorities)
     assert as_plain(pool.state) == before == as_plain(pool.folded())
 
 
-# What has been given and is not there yet
+# Slots that were given and are not in use yet
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_what_a_user_has_been_given_counts_for_its_ceiling_before_it_has_it(dialect: str) -> None:
-    """bob's jobs take 80 seconds to end: meanwhile there are further cycles, and ann waits for one of his slots."""
+def test_promised_slots_count_for_the_ceiling_before_they_are_used(dialect: str) -> None:
+    """bob's jobs take 80 seconds to end. Meanwhile there are further cycles, and ann waits for one of his slots."""
     pool = TestPool(
         dialect=dialect,
         settings={"PREEMPTION_REQUIREMENTS": "RemoteUserPrio > SubmitterUserPrio", "MachineMaxVacateTime": "100"},

@@ -1,4 +1,5 @@
-"""Property: dynamic slots go for a job on the slot that they were carved from, by the manual's rules, and no others."""
+"""Property: the negotiator preempts dynamic slots for a job on their partitionable slot by the manual's rules, and no
+others."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ PARENT = {"PartitionableSlot": "true", "WithinResourceLimits": FITS, "MachineRes
 DIALECTS = ("manual", "htcondor-25")
 
 
-def machine(pool: Pool, name: str = "h", /, rank: str = "0.0", **left: str) -> str:
+def machine(pool: Pool, name: str = "h", /, rank: str = "0.0", **free: str) -> str:
     """A machine whose one slot is cut; ``left`` is what is left of it."""
-    have = {"Cpus": "0", "Memory": "0", "Disk": "100000", "Gadgets": "0"} | left
+    have = {"Cpus": "0", "Memory": "0", "Disk": "100000", "Gadgets": "0"} | free
     return pool.slot(f"slot1@{name}", "partitionable", Rank=rank, **PARENT | have)
 
 
@@ -38,14 +39,14 @@ def part(
 ) -> str:  # fmt: skip
     have = {"Cpus": "1", "Memory": "1000", "Disk": "2000", "Gadgets": "0", "DynamicSlot": "true"}
     parent = pool.state.slots[f"slot1@{machine}"]
-    own = {"Rank": parent.ad["Rank"], **PARENT, "PartitionableSlot": ""} | have | more
-    name = pool.slot(f"slot1_{number}@{machine}", "dynamic", parent.name, **own)
-    pool.claim(name, f"{user}@here", rank, pair, float(own["Cpus"]))
+    attributes = {"Rank": parent.ad["Rank"], **PARENT, "PartitionableSlot": ""} | have | more
+    name = pool.slot(f"slot1_{number}@{machine}", "dynamic", parent.name, **attributes)
+    pool.claim(name, f"{user}@here", rank, pair, float(attributes["Cpus"]))
     return name
 
 
 def given_back(cycle: CycleResult) -> list[tuple[str, str, list[str]]]:
-    """The matches of a cycle: the job, the reason, and the numbers of the slots that go for it."""
+    """Return the matches of a cycle: the job, the reason, and the numbers of the slots that are preempted for it."""
     held = () if cycle.held is None else cycle.held.matches
     return [(match.job, match.reason, [name.split("@")[0] for name in match.preempts]) for match in held]
 
@@ -56,11 +57,11 @@ def contested(dialect: str = "htcondor-25", /, **more: str) -> Pool:
     return pool
 
 
-# Which go
+# Which slots are preempted
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_those_that_are_ranked_least_go_first_until_the_resources_suffice(dialect: str) -> None:
+def test_slots_of_the_lowest_rank_are_preempted_first_until_the_resources_suffice(dialect: str) -> None:
     pool = contested(dialect)
     for number, rank in enumerate((3.0, 1.0, 2.0, 0.0), 1):
         part(pool, number, rank=rank)
@@ -69,31 +70,31 @@ def test_those_that_are_ranked_least_go_first_until_the_resources_suffice(dialec
 
 
 @together(
-    ("left", "sizes", "job", "gone"),
+    ("free", "sizes", "job", "gone"),
     [
-        # what is left counts; the resources are added up one by one
+        # the remainder counts; the resources are added up one by one
         ({}, [{}, {}], {"RequestCpus": "1"}, ["slot1_1"]),
         ({"Cpus": "1", "Memory": "500"}, [{}, {}], {"RequestCpus": "2"}, ["slot1_1"]),
         ({"Cpus": "5"}, [{}, {}], {"RequestMemory": "1500"}, ["slot1_1", "slot1_2"]),
         ({"Cpus": "5", "Memory": "5000", "Disk": "0"}, [{}, {}], {"RequestDisk": "2001"}, ["slot1_1", "slot1_2"]),
         ({"Cpus": "5", "Memory": "5000"}, [{}, {"Gadgets": "1"}], {"RequestGadgets": "1"}, ["slot1_1", "slot1_2"]),
-        # of equal rank by their numbers: the tenth goes after the second
+        # slots of equal rank by their numbers: the tenth comes after the second
         ({}, [{"Cpus": "1"}] * 11, {"RequestCpus": "10", "RequestMemory": "1"}, [f"slot1_{n}" for n in range(1, 11)]),
-        # all of them are too little; or nothing has to go
+        # all of them are too little, or none is needed
         ({}, [{}, {}], {"RequestCpus": "3"}, None),
         ({"Cpus": "2", "Memory": "500"}, [{}, {}], {"RequestCpus": "2"}, []),
     ],
 )
-def test_what_is_left_and_what_they_have_add_up(
-    left: dict[str, str], sizes: list[dict[str, str]], job: dict[str, str], gone: list[str] | None
+def test_the_remainder_and_the_preempted_parts_add_up(
+    free: dict[str, str], sizes: list[dict[str, str]], job: dict[str, str], gone: list[str] | None
 ) -> None:
     pool = Pool(**ALLOWED | NO_RANKS)
-    machine(pool, rank="TARGET.Importance", **left)
+    machine(pool, rank="TARGET.Importance", **free)
     for number, size in enumerate(sizes, 1):
         part(pool, number, "bob", 0.0, "h", "Claimed/Busy", **size)
     pool.submit("ann", Importance="1", **job)
-    found = given_back(pool.hold())
-    assert [names for _, _, names in found] == ([] if gone is None else [gone])
+    evictions = given_back(pool.hold())
+    assert [names for _, _, names in evictions] == ([] if gone is None else [gone])
 
 
 @together(
@@ -106,13 +107,13 @@ def test_what_is_left_and_what_they_have_add_up(
         ("5", 5.0, "ann", "true", ""),
         ("5", 5.0, "bob", "false", ""),
         ("5", 5.0, "bob", "undefined", ""),
-        ("5", 5.0, "bob", "", ""),  # the reference asks for PREEMPTION_REQUIREMENTS that are true
+        ("5", 5.0, "bob", "", ""),  # HTCondor requires PREEMPTION_REQUIREMENTS that are true
         ("5", 5.0, "bob", "RemoteUserPrio > SubmitterUserPrio * 1.2", "priority"),
-        ("undefined", -1.0, "bob", "false", "rank"),  # a rank that is no number is 0
+        ("undefined", -1.0, "bob", "false", "rank"),  # a rank that is not a number counts as 0
         ("undefined", 0.0, "bob", "true", "priority"),
     ],
 )
-def test_a_dynamic_slot_goes_by_rank_or_by_priority(
+def test_a_dynamic_slot_is_preempted_by_rank_or_by_priority(
     rank: str, now: float, user: str, requirements: str, reason: str
 ) -> None:
     pool = Pool("htcondor-25", **ALLOWED | NO_RANKS | {"PREEMPTION_REQUIREMENTS": requirements})
@@ -120,10 +121,10 @@ def test_a_dynamic_slot_goes_by_rank_or_by_priority(
     part(pool, 1, user, now)
     pool.grant("bob", "priority", 50)
     pool.submit("ann")
-    assert [found for _, found, _ in given_back(pool.hold())] == ([reason] if reason else [])
+    assert [evicted for _, evicted, _ in given_back(pool.hold())] == ([reason] if reason else [])
 
 
-def test_only_the_manual_asks_that_who_has_it_comes_behind_the_submitter() -> None:
+def test_only_the_manual_requires_a_user_of_worse_priority_than_the_submitter() -> None:
     for dialect, count in (("manual", 0), ("htcondor-25", 1)):
         pool = Pool(dialect, **ALLOWED | NO_RANKS)
         machine(pool)
@@ -133,7 +134,7 @@ def test_only_the_manual_asks_that_who_has_it_comes_behind_the_submitter() -> No
         assert len(given_back(pool.hold())) == count
 
 
-def test_by_rank_and_by_priority_together_is_by_priority() -> None:
+def test_preemption_by_rank_and_by_priority_together_counts_as_by_priority() -> None:
     pool = contested()
     part(pool, 1, rank=0.0)
     part(pool, 2, rank=1.0)
@@ -141,7 +142,7 @@ def test_by_rank_and_by_priority_together_is_by_priority() -> None:
     assert given_back(pool.hold()) == [("1.0", "priority", ["slot1_1", "slot1_2"])]
 
 
-def test_none_that_retires_goes_however_early_preemption_is_considered() -> None:
+def test_no_retiring_slot_is_preempted_however_early_preemption_is_considered() -> None:
     for early in ("true", "false"):
         pool = contested(NEGOTIATOR_CONSIDER_EARLY_PREEMPTION=early)
         part(pool, 1, rank=0.0, MaxJobRetirementTime="100")
@@ -152,7 +153,7 @@ def test_none_that_retires_goes_however_early_preemption_is_considered() -> None
         assert given_back(pool.hold()) == [("1.0", "rank", ["slot1_1"])]
 
 
-def test_none_that_ends_already_goes() -> None:
+def test_no_slot_that_is_already_ending_is_preempted() -> None:
     pool = contested()
     part(pool, 1, pair="Preempting/Killing")
     part(pool, 2, rank=1.0)
@@ -160,8 +161,9 @@ def test_none_that_ends_already_goes() -> None:
     assert given_back(pool.hold()) == [("1.0", "rank", ["slot1_2"])]
 
 
-def test_none_goes_by_itself_although_it_alone_would_do() -> None:
-    """Without the rolled up attributes nobody can tell what it would give back: then it goes by itself, as any slot."""
+def test_no_dynamic_slot_is_preempted_alone_even_if_it_would_suffice() -> None:
+    """Without the rolled up attributes no one knows what it would give back: then it is preempted like any other
+    slot."""
     for rolled_up, slot, names in (("true", "slot1@h", ["slot1_1"]), ("false", "slot1_1@h", [])):
         pool = Pool(**ALLOWED | NO_RANKS)
         pool.machine("h", ADVERTISE_PSLOT_ROLLUP_INFORMATION=rolled_up)
@@ -183,22 +185,22 @@ def test_none_goes_by_itself_although_it_alone_would_do() -> None:
         ({"NEGOTIATOR_SLOT_CONSTRAINT": "PartitionableSlot =!= true"}, None),
     ],
 )
-def test_it_is_not_done_unless_it_is_allowed(
+def test_dynamic_slots_are_preempted_only_if_allowed(
     more: dict[str, str], expected: tuple[str, tuple[str, ...]] | None
 ) -> None:
     pool = contested(**more)
     part(pool, 1)
     pool.submit("ann", Importance="5")
     held = pool.hold().held
-    found = [] if held is None else [(match.slot, match.preempts) for match in held.matches]
-    assert found == ([] if expected is None else [expected])
+    preemptions = [] if held is None else [(match.slot, match.preempts) for match in held.matches]
+    assert preemptions == ([] if expected is None else [expected])
 
 
 # Among slots
 
 
-def test_the_ad_of_the_partitionable_slot_is_ranked_with_what_it_is_given_back() -> None:
-    """A free slot goes before by its reason alone: RemoteOwner is in no partitionable slot's ad."""
+def test_the_partitionable_slots_ad_is_ranked_with_the_resources_it_gets_back() -> None:
+    """A free slot comes first by its reason alone: no partitionable slot's ad has RemoteOwner."""
     for rank, slot in (("", "slot1@free"), ("Cpus", "slot1@h"), ("-Cpus", "slot1@free"),
                        ('(RemoteUser =?= "various_dSlot_users") * 5', "slot1@h"),
                        ("RemoteOwner =?= undefined", "slot1@free")):  # fmt: skip
@@ -212,7 +214,7 @@ def test_the_ad_of_the_partitionable_slot_is_ranked_with_what_it_is_given_back()
         assert [match.slot for match in held.matches] == [slot], rank
 
 
-def test_a_partitionable_slot_is_given_back_once_a_cycle() -> None:
+def test_a_partitionable_slot_gets_resources_back_once_a_cycle() -> None:
     pool = contested()
     for number in range(1, 5):
         part(pool, number)
@@ -234,13 +236,13 @@ def test_a_ceiling_counts_the_part_that_the_job_takes() -> None:
             assert len(given_back(pool.hold())) == count
 
 
-# Whatever the pool
+# Random pools
 
 
 def drawn(dice: random.Random) -> Pool:
     ranks = ("0.0", "TARGET.Importance", "undefined")
-    asked = {"PREEMPTION_REQUIREMENTS": dice.choice(("true", "", "RemoteUserPrio > 600"))}
-    pool = Pool(dice.choice(DIALECTS), **ALLOWED | (NO_RANKS if dice.random() < 0.5 else {}) | asked)
+    rules = {"PREEMPTION_REQUIREMENTS": dice.choice(("true", "", "RemoteUserPrio > 600"))}
+    pool = Pool(dice.choice(DIALECTS), **ALLOWED | (NO_RANKS if dice.random() < 0.5 else {}) | rules)
     for name in ("h", "i", "j")[: dice.randint(1, 3)]:
         machine(pool, name, dice.choice(ranks), Cpus=str(dice.randint(0, 2)), Memory=str(dice.choice((0, 1000))))
         for number in range(1, dice.randint(2, 6)):
@@ -261,7 +263,7 @@ def drawn(dice: random.Random) -> Pool:
 
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32))
-def test_what_goes_suffices_and_is_needed_and_nothing_of_it_retires(seed: int) -> None:
+def test_preempted_slots_suffice_and_are_needed_and_none_of_them_is_retiring(seed: int) -> None:
     pool = drawn(random.Random(seed))
     gone: list[str] = []
     held = pool.hold().held
@@ -297,7 +299,7 @@ def _is_right(pool: Pool, match: Match) -> None:
     assert symmetric_match(job, ClassAd(have, ad)), "what they give back does not suffice"
     assert ranks == sorted(ranks) and ranks[-1] <= value
     assert match.reason == ("priority" if ranks[-1] == value else "rank")
-    others = [one.claim.rank for one in slots.values() if one.parent == parent.name and one.claim
-              and one.name not in match.preempts and one.state_activity == "Claimed/Busy"
-              and one.ad["MaxJobRetirementTime"] == "0" and one.claim.rank < value]  # fmt: skip
+    others = [slot.claim.rank for slot in slots.values() if slot.parent == parent.name and slot.claim
+              and slot.name not in match.preempts and slot.state_activity == "Claimed/Busy"
+              and slot.ad["MaxJobRetirementTime"] == "0" and slot.claim.rank < value]  # fmt: skip
     assert all(rank >= ranks[-1] for rank in others), "one of less rank was left"

@@ -1,4 +1,4 @@
-"""Table: what slots publish of their machines' sensors for the negotiator, and when."""
+"""Table: which sensor readings slots publish for the negotiator, and when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def published(point: Point, slot: str = "slot1@h") -> list[tuple[float, dict[str, str]]]:
-    """When, and what, a slot has published."""
+    """Return what a slot has published, and when."""
     return [
         ((event.at - BEGIN) / SECOND, event.changes)
         for event in point.events()
@@ -28,7 +28,8 @@ def published(point: Point, slot: str = "slot1@h") -> list[tuple[float, dict[str
 
 
 def sensed(dialect: str = "manual", slots: int = 1, policy: dict[str, str] | None = None, **more: object) -> Point:
-    """A point whose sensors tell things that its own policy does not read; it updates every 20 seconds."""
+    """Return an execution point whose sensors report values that its own policy does not read; it updates every 20
+    seconds."""
     point = Point(dialect)
     point.read(load=0.25)
     point.say(Room='"B12"', Noise="3")
@@ -37,10 +38,14 @@ def sensed(dialect: str = "manual", slots: int = 1, policy: dict[str, str] | Non
 
 
 @both
-def test_nothing_is_published_of_what_nobody_reads(dialect: str) -> None:
+def test_readings_that_no_one_reads_are_not_published(dialect: str) -> None:
     point = sensed(dialect)
     at(point, 100)
-    assert {name for _, said in published(point) for name in said} == {"LoadAvg", "CondorLoadAvg", "KeyboardIdle"}
+    assert {name for _, readings in published(point) for name in readings} == {
+        "LoadAvg",
+        "CondorLoadAvg",
+        "KeyboardIdle",
+    }
 
 
 @both
@@ -54,40 +59,40 @@ def test_nothing_is_published_of_what_nobody_reads(dialect: str) -> None:
         ("TARGET.ConsoleIdle > 5", "ConsoleIdle", f"time() - {BEGIN // SECOND}"),
     ],
 )
-def test_what_a_job_asks_for_is_published_before_the_cycle_that_sees_it(
+def test_readings_that_a_job_requires_are_published_before_the_cycle_that_reads_them(
     dialect: str, requirements: str, name: str, value: str
 ) -> None:
     point = sensed(dialect)
     at(point, 30)
-    assert not any(name in said for _, said in published(point))
+    assert not any(name in readings for _, readings in published(point))
     point.job("alice", Requirements=requirements)
     assert published(point)[-1] == (30, {name: value})
     assert point.status("1.0") == "Running"
     log = point.events()
-    told = next(number for number, event in enumerate(log) if name in getattr(event, "changes", {}))
+    published_at = next(number for number, event in enumerate(log) if name in getattr(event, "changes", {}))
     held = next(number for number, event in enumerate(log) if isinstance(event, e.CycleHeld))
-    assert told < held
+    assert published_at < held
     assert list(validate(point.log.read())) == []
 
 
-def test_what_a_job_ranks_slots_by_and_the_negotiator_s_own_expressions_are_asked_for_as_well() -> None:
+def test_readings_in_job_ranks_and_the_negotiators_own_expressions_are_published_too() -> None:
     point = sensed(slots=2)
     point.job("alice", Rank="TARGET.Noise")
-    assert any("Noise" in said for _, said in published(point))
-    assert not any("Room" in said for _, said in published(point))
+    assert any("Noise" in readings for _, readings in published(point))
+    assert not any("Room" in readings for _, readings in published(point))
     point.handle(s.ConfigurePool(point.id(), {"NEGOTIATOR_POST_JOB_RANK": 'Room == "B12"'}))
     point.job("bob")
-    assert any("Room" in said for _, said in published(point))
+    assert any("Room" in readings for _, readings in published(point))
 
 
-def test_a_slot_s_attribute_may_lead_to_what_its_sensors_tell() -> None:
+def test_a_slot_attribute_may_refer_to_sensor_readings() -> None:
     point = sensed(policy={"Quiet": "Noise < 5"})
     point.job("alice", Requirements="TARGET.Quiet")
     assert point.status("1.0") == "Running"
-    assert [said for _, said in published(point) if "Noise" in said] == [{"Noise": "3"}]
+    assert [readings for _, readings in published(point) if "Noise" in readings] == [{"Noise": "3"}]
 
 
-def test_from_then_on_it_is_published_as_the_rest_at_most_once_in_update_interval() -> None:
+def test_later_readings_are_published_at_most_once_per_update_interval() -> None:
     point = sensed()
     at(point, 5)
     point.job("alice", Requirements=f"TARGET.Noise > 50 && {NOBODYS}")
@@ -95,19 +100,19 @@ def test_from_then_on_it_is_published_as_the_rest_at_most_once_in_update_interva
         at(point, second)
         point.say(Noise=str(second))
     at(point, 100)
-    told = [(when, said["Noise"]) for when, said in published(point) if "Noise" in said]
-    assert told == [(5, "3"), (20, "19"), (40, "39"), (60, "59")]
+    noise = [(when, readings["Noise"]) for when, readings in published(point) if "Noise" in readings]
+    assert noise == [(5, "3"), (20, "19"), (40, "39"), (60, "59")]
 
 
-def test_what_was_published_once_is_not_published_again_for_another_job() -> None:
+def test_a_published_reading_is_not_published_again_for_another_job() -> None:
     point = sensed()
     for user in ("alice", "bob", "carol"):
         point.job(user, Requirements=f"TARGET.Noise > 50 && {NOBODYS}")
     at(point, 100)
-    assert len([said for _, said in published(point) if "Noise" in said]) == 1
+    assert len([readings for _, readings in published(point) if "Noise" in readings]) == 1
 
 
-def test_a_machine_that_joins_later_tells_it_too() -> None:
+def test_a_machine_that_joins_later_publishes_too() -> None:
     point = sensed()
     point.job("alice", Requirements="TARGET.Noise > 50")
     at(point, 7)
@@ -117,7 +122,7 @@ def test_a_machine_that_joins_later_tells_it_too() -> None:
     assert point.state.slots["slot1@k"].public["Noise"] == "60"
 
 
-def test_a_sensor_that_begins_to_tell_it_later_is_heard_in_the_next_cycle() -> None:
+def test_a_sensor_that_starts_to_report_later_is_published_in_the_next_cycle() -> None:
     point = sensed()
     point.job("alice", Requirements="TARGET.Smell is undefined && TARGET.Noise > 50 || TARGET.Smell == 4")
     at(point, 7)
@@ -128,7 +133,7 @@ def test_a_sensor_that_begins_to_tell_it_later_is_heard_in_the_next_cycle() -> N
     assert point.status("1.0") == "Running"
 
 
-def test_a_machine_without_sensors_publishes_nothing_whatever_is_asked_for() -> None:
+def test_a_machine_without_sensors_publishes_nothing() -> None:
     point = Point("manual")
     point.point({})
     point.job("alice", Requirements="TARGET.LoadAvg < 0.5 && TARGET.KeyboardIdle >= 0 && TARGET.Noise is undefined")
@@ -137,7 +142,7 @@ def test_a_machine_without_sensors_publishes_nothing_whatever_is_asked_for() -> 
     assert published(point) == []
 
 
-def test_the_negotiator_sees_what_was_published_and_not_what_the_sensors_say_by_now() -> None:
+def test_the_negotiator_sees_published_values_and_not_current_readings() -> None:
     point = sensed()
     point.job("alice", Requirements=f"TARGET.Noise > 50 && {NOBODYS}")
     point.say(Noise="60")
@@ -148,8 +153,8 @@ def test_the_negotiator_sees_what_was_published_and_not_what_the_sensors_say_by_
 
 
 @both
-def test_a_slot_whose_state_or_activity_changes_tells_its_news_with_it(dialect: str) -> None:
-    """As the real startd, which sends an update with each change of state or activity."""
+def test_a_slot_publishes_its_readings_with_each_change_of_state_or_activity(dialect: str) -> None:
+    """HTCondor's startd also sends an update with each change of state or activity."""
     point = sensed(dialect, policy={"Start": "LoadAvg < 0.5"})
     at(point, 23)
     point.read(load=0.31)
@@ -164,8 +169,8 @@ def test_a_slot_whose_state_or_activity_changes_tells_its_news_with_it(dialect: 
     assert list(validate(point.log.read())) == []
 
 
-def test_no_cycle_asks_the_sensors_anything() -> None:
-    """Taken again from the log alone, each cycle comes to the same."""
+def test_no_cycle_reads_the_sensors() -> None:
+    """Each cycle gives the same result when it is repeated from the log alone."""
     point = sensed(slots=3, policy={"Start": "LoadAvg < 0.5"})
     at(point, 13)
     point.job("alice", 2, Requirements="TARGET.Noise < 5 && TARGET.LoadAvg < 1", Rank="TARGET.KeyboardIdle")
@@ -173,16 +178,16 @@ def test_no_cycle_asks_the_sensors_anything() -> None:
     point.job("bob", Requirements="TARGET.Noise > 5")
     point.say(Noise="7")
     at(point, 200)
-    again = recheck(point.log.read())
-    assert again.sound and again.taken > 3
+    rechecked = recheck(point.log.read())
+    assert rechecked.sound and rechecked.taken > 3
     assert point.status("2.0") == "Running"
 
 
 @both
-@pytest.mark.parametrize(("said", "runs"), [("1000", True), ("10", False), ("30 * 30", True), ('"long"', False)])
-def test_what_the_owner_s_own_sensor_says_of_the_keyboard_counts(dialect: str, said: str, runs: bool) -> None:
+@pytest.mark.parametrize(("text", "runs"), [("1000", True), ("10", False), ("30 * 30", True), ('"long"', False)])
+def test_the_owners_own_keyboard_sensor_counts(dialect: str, text: str, runs: bool) -> None:
     point = Point(dialect)
-    point.say(KeyboardIdle=said)
+    point.say(KeyboardIdle=text)
     point.point({"Start": "KeyboardIdle > 500"})
     at(point, 5)
     point.job("alice")

@@ -1,4 +1,4 @@
-"""golden: a recorded machine takes jobs again when its slots do, and none of a slot's events comes before the last."""
+"""golden: a recorded machine accepts jobs again when its slots do, and no slot has events after its last one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "recordings"
 
 
 @pytest.mark.parametrize("name", ["quick-drains", "drain-checks"])
-def test_a_drain_is_over_at_the_instant_at_which_the_first_slot_goes(name: str) -> None:
+def test_a_drain_is_over_when_the_first_slot_goes(name: str) -> None:
     over: dict[str, int] = {}
     ends = []
     for event in record(RECORDINGS / name).pool:

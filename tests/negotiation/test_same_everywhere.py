@@ -1,5 +1,4 @@
-"""Property: the same story gives a log with the same digest under any PYTHONHASHSEED, and whatever the processor can
-do."""
+"""Property: the same story gives a log with the same digest under any PYTHONHASHSEED, and on any processor."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ FOUND = " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__
 """What numpy has found this processor to be able to do, beyond what every one can."""
 
 
-def told(seed: str, disabled: str, *dialects: str) -> str:
+def digest_of_story(seed: str, disabled: str, *dialects: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", STORY.format(root=str(ROOT), dialects=dialects)],
         env={
@@ -43,11 +42,11 @@ def told(seed: str, disabled: str, *dialects: str) -> str:
 
 
 def test_the_same_story_gives_the_same_digest_under_other_seeds_and_on_other_processors() -> None:
-    first = told("0", "", "htcondor-25")
+    first = digest_of_story("0", "", "htcondor-25")
     assert [line.split()[-1] for line in first.splitlines()] == ["0"]
-    assert told("1", FOUND, "htcondor-25") == first
+    assert digest_of_story("1", FOUND, "htcondor-25") == first
 
 
 @pytest.mark.soak
 def test_the_same_story_gives_the_same_digest_under_eight_seeds_with_and_without_features() -> None:
-    assert len({told(str(seed), disabled, *DIALECTS) for seed in range(8) for disabled in ("", FOUND)}) == 1
+    assert len({digest_of_story(str(seed), disabled, *DIALECTS) for seed in range(8) for disabled in ("", FOUND)}) == 1

@@ -1,4 +1,4 @@
-"""Table: when a cycle is held, after what has happened. No engine, no world: events, and what a cycle came to."""
+"""Table: when the next cycle is held. It uses no engine and no world: only events and results of cycles."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MOVES = {
 }
 
 
-class Told:
-    """A schedule that is told a story, with the state that its events make; instants are seconds of the story."""
+class ScheduleStory:
+    """A schedule with the state of a story's events; times are in seconds of the story."""
 
     def __init__(self, configured: Mapping[str, str]) -> None:
         self.state, self.schedule = State(), CycleSchedules()
-        given = settings(dict(configured))
-        self.event(e.PoolFounded(self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", given))
+        pool_settings = settings(dict(configured))
+        self.event(e.PoolFounded(self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", pool_settings))
         self.event(e.SlotCreated(self.at(0), *WHY, "slot1@h", "h", "static", "", {}))
         self.event(e.SlotTransitioned(self.at(0), *WHY, "slot1@h", "1", "Owner/Idle", "Unclaimed/Idle"))
         self.clusters = 0
@@ -44,18 +44,18 @@ class Told:
     def event(self, event: e.Event) -> None:
         evolve(self.state, event)
 
-    def happens(self, second: float, what: str) -> None:
+    def happens(self, second: float, occurrence: str) -> None:
         at = self.at(second)
-        match what:
+        match occurrence:
             case "submitted" | "submitted on hold":
                 self.clusters += 1
-                status = "Idle" if what == "submitted" else "Held"
+                status = "Idle" if occurrence == "submitted" else "Held"
                 self.event(e.ClusterSubmitted(at, *WHY, self.clusters, "alice@here", {}, 1, (), status))
             case "held" | "released" | "removed":
                 row, target = {"held": ("hold", "Held"), "released": ("release", "Idle"), "removed": ("leave", "Left")}[
-                    what
+                    occurrence
                 ]
-                source = "Idle" if what == "held" else "Held"
+                source = "Idle" if occurrence == "held" else "Held"
                 self.event(e.JobsTransitioned(at, *WHY, self.clusters, ((0, 0),), row, source, target, {}))
             case "edited":
                 self.event(e.JobsEdited(at, *WHY, self.clusters, ((0, 0),), {"JobPrio": "1"}))
@@ -70,7 +70,7 @@ class Told:
             case "accounted":
                 self.event(e.PrioritiesUpdated(at, "accounted", "x", {"bob@here": 0.5}))
             case "could not start" | "held at its start":
-                row, target = ("evict", "Idle") if what == "could not start" else ("hold", "Held")
+                row, target = ("evict", "Idle") if occurrence == "could not start" else ("hold", "Held")
                 end = e.JobExited(
                     at, "execution_failed", "x", self.clusters, 0, "slot1@h", "1", "failed", row, target, {}
                 )
@@ -81,13 +81,13 @@ class Told:
             case "reschedule":
                 self.schedule.reschedule(self.state)
             case _:
-                self.cycle(at, what)
+                self.cycle(at, occurrence)
 
-    def cycle(self, at: int, what: str) -> None:
-        took = int(what.split()[2]) if what.startswith("cycle of") else 0
-        statistics: dict[str, float] = {"SubmittersMatchLimit": 1} if "cut short" in what else {}
-        matches = (MATCH,) if "preempted" in what else ()
-        held = None if "without news" in what else e.CycleHeld(at, *WHY, matches, (), statistics)
+    def cycle(self, at: int, occurrence: str) -> None:
+        took = int(occurrence.split()[2]) if occurrence.startswith("cycle of") else 0
+        statistics: dict[str, float] = {"SubmittersMatchLimit": 1} if "cut short" in occurrence else {}
+        matches = (MATCH,) if "preempted" in occurrence else ()
+        held = None if "without news" in occurrence else e.CycleHeld(at, *WHY, matches, (), statistics)
         if held is not None:
             self.state.position += 1
             self.state.cycles.note_cycle(held, self.state.position)
@@ -98,7 +98,7 @@ class Told:
 Story = list[tuple[float, str]]
 
 CASES: list[tuple[str, Mapping[str, str], Story, float | None]] = [
-    # what it shows, the pace, the story, when the next cycle is held from second 30 on (None: never by itself)
+    # what it shows, the pace, the story, when the next cycle is held from second 30 on (None: only on request)
     ("nobody waits, nobody uses anything", NOT_PACED, [(0, "cycle")], None),
     ("new jobs are looked at at once", NOT_PACED, [(0, "cycle"), (10, "submitted")], 30),
     ("jobs on hold wait for nothing", NOT_PACED, [(0, "cycle"), (10, "submitted on hold")], None),
@@ -142,15 +142,17 @@ CASES: list[tuple[str, Mapping[str, str], Story, float | None]] = [
 
 
 @pytest.mark.parametrize(("shows", "pace", "story", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_the_next_cycle_is_held(shows: str, pace: Mapping[str, str], story: Story, expected: float | None) -> None:
-    told = Told(pace)
-    for second, what in story:
-        told.happens(second, what)
-    state, schedule = told.state, told.schedule
-    due = [second / 2 for second in range(60, 400) if schedule.due(state, told.at(second / 2))]
+def test_the_next_cycle_is_held_when_due(
+    shows: str, pace: Mapping[str, str], story: Story, expected: float | None
+) -> None:
+    tested = ScheduleStory(pace)
+    for second, occurrence in story:
+        tested.happens(second, occurrence)
+    state, schedule = tested.state, tested.schedule
+    due = [second / 2 for second in range(60, 400) if schedule.due(state, tested.at(second / 2))]
     assert (due[0] if due else None) == expected
-    # Whoever sleeps until the next instant that it names, and again, finds it due then.
-    now = told.at(30)
+    # Sleeping until each time that the schedule names leads to the same due time.
+    now = tested.at(30)
     for _ in range(5):
         if schedule.due(state, now):
             break
@@ -161,26 +163,26 @@ def test_the_next_cycle_is_held(shows: str, pace: Mapping[str, str], story: Stor
         now = following
     assert bool(schedule.due(state, now)) == (expected is not None)
     if expected is not None:
-        assert now == told.at(expected)
+        assert now == tested.at(expected)
 
 
-def test_a_process_begins_with_a_cycle_as_soon_as_jobs_wait() -> None:
-    told = Told(PACED)
-    assert not told.schedule.due(told.state, told.at(0))
-    told.happens(0, "submitted")
-    assert told.schedule.due(told.state, told.at(0))
+def test_a_process_holds_its_first_cycle_as_soon_as_jobs_wait() -> None:
+    tested = ScheduleStory(PACED)
+    assert not tested.schedule.due(tested.state, tested.at(0))
+    tested.happens(0, "submitted")
+    assert tested.schedule.due(tested.state, tested.at(0))
 
 
-def test_a_process_that_folds_the_log_waits_for_no_cycle_that_may_not_help() -> None:
-    told = Told(NOT_PACED)
-    told.happens(0, "submitted")
-    told.happens(1, "cycle")
-    told.schedule = CycleSchedules()
-    assert not told.schedule.wait_for_cycle(told.state)
-    told.schedule.woke(told.state)
-    assert told.schedule.wait_for_cycle(told.state)
-    told.happens(2, "cycle")
-    assert not told.schedule.wait_for_cycle(told.state)
+def test_a_process_that_folds_the_log_waits_for_no_cycle_that_cannot_help() -> None:
+    tested = ScheduleStory(NOT_PACED)
+    tested.happens(0, "submitted")
+    tested.happens(1, "cycle")
+    tested.schedule = CycleSchedules()
+    assert not tested.schedule.wait_for_cycle(tested.state)
+    tested.schedule.woke(tested.state)
+    assert tested.schedule.wait_for_cycle(tested.state)
+    tested.happens(2, "cycle")
+    assert not tested.schedule.wait_for_cycle(tested.state)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +203,9 @@ def test_a_process_that_folds_the_log_waits_for_no_cycle_that_may_not_help() -> 
 def test_a_process_that_folds_the_log_holds_the_next_cycle_when_it_is_due(
     pace: Mapping[str, str], story: Story, expected: float
 ) -> None:
-    told = Told(pace)
-    for second, what in story:
-        told.happens(second, what)
+    tested = ScheduleStory(pace)
+    for second, occurrence in story:
+        tested.happens(second, occurrence)
     schedule = CycleSchedules()
-    due = (second / 2 for second in range(60, 400) if schedule.due(told.state, told.at(second / 2)))
+    due = (second / 2 for second in range(60, 400) if schedule.due(tested.state, tested.at(second / 2)))
     assert next(due) == expected

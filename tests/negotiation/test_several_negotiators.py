@@ -1,4 +1,5 @@
-"""Property: several negotiators share a pool's slots, none has another's, and each has an accounting of its own."""
+"""Property: several negotiators share a pool's slots, each slot has one negotiator, and each negotiator its own
+accounting."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ def configured(text: str) -> dict[str, str]:
     return followed(read(text, subsystem="NEGOTIATOR"))
 
 
-# What a configuration says
+# Reading a configuration
 
 
 @together(
-    ("text", "found"),
+    ("text", "configured_settings"),
     [
         ("DAEMON_LIST = MASTER NEGOTIATOR", {}),
         ("DAEMON_LIST = MASTER", {}),  # a pool has a negotiator, whatever the list says
@@ -66,7 +67,7 @@ def configured(text: str) -> dict[str, str]:
             BOTH + "NEGOTIATOR_GPU_ARGS = -local-name G\nG.NEGOTIATOR_SLOT_CONSTRAINT = GPUs > 1",
             {"NEGOTIATORS": f"NEGOTIATOR {GPU}", f"{GPU}.NEGOTIATOR_SLOT_CONSTRAINT": "GPUs > 1"},
         ),
-        # as soon as one of the pace is set, the log has all three
+        # as soon as one of the pace settings is set, the log has all three
         (
             BOTH + ON_GPUS + "NEGOTIATOR_GPU.NEGOTIATOR_INTERVAL = 7",
             {
@@ -77,12 +78,14 @@ def configured(text: str) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-def test_daemon_list_names_them_and_each_has_settings_of_its_own(text: str, found: dict[str, str]) -> None:
-    assert configured(text) == found
+def test_daemon_list_names_negotiators_and_each_has_its_own_settings(
+    text: str, configured_settings: dict[str, str]
+) -> None:
+    assert configured(text) == configured_settings
 
 
 @together(
-    ("text", "words"),
+    ("text", "message"),
     [
         (BOTH, "NEGOTIATOR and NEGOTIATOR_GPU have no NEGOTIATOR_SLOT_CONSTRAINT"),
         (BOTH + "NEGOTIATOR_SLOT_CONSTRAINT = Cpus > 1", r"the same NEGOTIATOR_SLOT_CONSTRAINT \(Cpus > 1\)"),
@@ -90,16 +93,16 @@ def test_daemon_list_names_them_and_each_has_settings_of_its_own(text: str, foun
         (BOTH + ON_GPUS + "NEGOTIATOR_GPU_ARGS = -f", "only -local-name NAME is implemented"),
     ],
 )
-def test_what_would_give_two_the_same_slots_is_refused(text: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_settings_that_give_two_negotiators_the_same_slots_are_rejected(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         configured(text)
 
 
-# Whose a slot is
+# Which negotiator has a slot
 
 
 def several(pool_settings: dict[str, str] | None = None, /) -> Pool:
-    """GPUs are one negotiator's, large slots another's; the last one has the rest."""
+    """Return a pool in which one negotiator has the GPUs, one the large slots and the last one all other slots."""
     return Pool(
         "htcondor-25",
         **{
@@ -118,15 +121,17 @@ def cycle_of(pool: Pool, whose: str) -> CycleResult:
     )
 
 
-def test_each_slot_is_of_the_first_whose_constraint_accepts_it_and_else_of_the_one_without() -> None:
+def test_each_slot_belongs_to_the_first_negotiator_whose_constraint_accepts_it_or_to_the_default() -> None:
     pool = several()
     pool.slot("slot1@h", GPUs="1", Memory="2048")
     pool.slot("slot2@h", GPUs="1")
     pool.slot("slot3@h", Memory="2048")
     pool.slot("slot4@h")
     pool.submit("ann", 9)
-    found = {whose: {slot for _, slot in pool.matched(cycle_of(pool, whose))} for whose in (GPU, "NEGOTIATOR_BIG", "")}
-    assert found == {GPU: {"slot1@h", "slot2@h"}, "NEGOTIATOR_BIG": {"slot3@h"}, "": {"slot4@h"}}
+    slots_by_negotiator = {
+        whose: {slot for _, slot in pool.matched(cycle_of(pool, whose))} for whose in (GPU, "NEGOTIATOR_BIG", "")
+    }
+    assert slots_by_negotiator == {GPU: {"slot1@h", "slot2@h"}, "NEGOTIATOR_BIG": {"slot3@h"}, "": {"slot4@h"}}
 
 
 _CONSTRAINTS = (
@@ -139,28 +144,30 @@ _CONSTRAINTS = (
 @given(
     st.integers(0, 2**32), st.lists(st.sampled_from(_CONSTRAINTS), min_size=1, max_size=3, unique=True), st.booleans()
 )
-def test_no_slot_is_matched_by_two_whatever_their_constraints(seed: int, texts: list[str], rest: bool) -> None:
+def test_no_slot_is_matched_by_two_negotiators_whatever_their_constraints(
+    seed: int, texts: list[str], has_default: bool
+) -> None:
     pool = drawn(seed)
     named = [f"NEGOTIATOR_{number}" for number in range(len(texts))]
-    given = {f"{name}.NEGOTIATOR_SLOT_CONSTRAINT": text for name, text in zip(named, texts, strict=True)}
-    every = (["NEGOTIATOR"] if rest and "NEGOTIATOR_SLOT_CONSTRAINT" not in pool.state.settings else []) + named
-    pool.tell(e.PoolConfigured, "reconfigured", {"NEGOTIATORS": " ".join(every), **given})
+    constraints = {f"{name}.NEGOTIATOR_SLOT_CONSTRAINT": text for name, text in zip(named, texts, strict=True)}
+    every = (["NEGOTIATOR"] if has_default and "NEGOTIATOR_SLOT_CONSTRAINT" not in pool.state.settings else []) + named
+    pool.tell(e.PoolConfigured, "reconfigured", {"NEGOTIATORS": " ".join(every), **constraints})
     dice = random.Random(seed)
     for _ in range(2):
-        seen: dict[str, str] = {}
+        matched_by: dict[str, str] = {}
         parts: dict[str, str] = {}
         for name in every:
             held = cycle_of(pool, "" if name == "NEGOTIATOR" else name).held
             for match in () if held is None else held.matches:
                 parent, _, host = match.slot.partition("@")
                 slot = match.slot if match.slot in pool.state.slots else f"{parent.split('_')[0]}@{host}"
-                assert seen.setdefault(match.slot, name) == name
+                assert matched_by.setdefault(match.slot, name) == name
                 assert parts.setdefault(slot, name) == name
         lives_on(pool, dice, 5)
 
 
-def test_what_one_has_given_another_does_not_give_again() -> None:
-    """Nor a job: who waits for both gets one slot."""
+def test_a_slot_or_job_matched_by_one_negotiator_is_not_matched_by_another() -> None:
+    """A job that waits for both gets one slot."""
     pool = several()
     pool.slot("slot1@h", GPUs="1")
     pool.slot("slot2@h")
@@ -168,13 +175,13 @@ def test_what_one_has_given_another_does_not_give_again() -> None:
     first = cycle_of(pool, GPU).held
     assert first is not None and [match.slot for match in first.matches] == ["slot1@h"]
     pool.append(first)
-    assert {name: [one.negotiator for one in jobs.values()] for name, jobs in pool.state.matches.items()} == {
+    assert {name: [job.negotiator for job in jobs.values()] for name, jobs in pool.state.matches.items()} == {
         "slot1@h": [GPU]
     }
     assert cycle_of(pool, "").held is None
 
 
-def test_why_a_job_got_nothing_is_news_of_each_of_them_once() -> None:
+def test_each_negotiator_reports_a_rejection_once() -> None:
     pool = several()
     pool.slot("slot1@h", GPUs="1")
     pool.slot("slot2@h")
@@ -183,38 +190,46 @@ def test_why_a_job_got_nothing_is_news_of_each_of_them_once() -> None:
         held = cycle_of(pool, whose).held
         if held is not None:
             pool.append(held)
-    told = [event.negotiator for event in pool.log if isinstance(event, e.CycleHeld)]
-    assert told == [GPU, ""]
+    negotiators = [event.negotiator for event in pool.log if isinstance(event, e.CycleHeld)]
+    assert negotiators == [GPU, ""]
 
 
 # Accounting
 
 
-def test_each_has_an_accounting_of_its_own() -> None:
-    own = "NEGOTIATOR_GPU.DEFAULT_PRIO_FACTOR = 10\nNEGOTIATOR_GPU.PRIORITY_HALFLIFE = 60"
-    with Live.open(config=PLAIN + BOTH + ON_THE_MACHINE + own) as pool:
+def test_each_negotiator_has_its_own_accounting() -> None:
+    configuration = "NEGOTIATOR_GPU.DEFAULT_PRIO_FACTOR = 10\nNEGOTIATOR_GPU.PRIORITY_HALFLIFE = 60"
+    with Live.open(config=PLAIN + BOTH + ON_THE_MACHINE + configuration) as pool:
         pool.add_machine("gpu")
         pool.submit(JOB, user="alice")
         pool.advance(50)
         gpu, plain = (pool.submitters(negotiator=name) for name in (GPU, "NEGOTIATOR"))
-        assert [(one.name.split("@")[0], one.slots, one.factor) for one in gpu] == [("alice", 1, 10.0)]
-        assert [(one.name.split("@")[0], one.slots, one.used) for one in plain] == [("alice", 0, 0.0)]
+        assert [(submitter.name.split("@")[0], submitter.slots, submitter.factor) for submitter in gpu] == [
+            ("alice", 1, 10.0)
+        ]
+        assert [(submitter.name.split("@")[0], submitter.slots, submitter.used) for submitter in plain] == [
+            ("alice", 0, 0.0)
+        ]
         pool.add_machine("cpu")
         pool.submit(JOB, user="alice")
         pool.submit(JOB, user="bob")
         pool.advance(70)
         gpu, plain = (pool.submitters(negotiator=name) for name in (GPU, "NEGOTIATOR"))
-        used = {(whose, one.name.split("@")[0]): one.slots for whose, all in ((GPU, gpu), ("", plain)) for one in all}
+        used = {
+            (whose, submitter.name.split("@")[0]): submitter.slots
+            for whose, all in ((GPU, gpu), ("", plain))
+            for submitter in all
+        }
         assert used == {(GPU, "alice"): 0, (GPU, "bob"): 1, ("", "alice"): 1, ("", "bob"): 0}
-        assert next(one.priority for one in gpu if one.name.startswith("alice")) > 0.6
+        assert next(submitter.priority for submitter in gpu if submitter.name.startswith("alice")) > 0.6
         assert pool.run() and pool.judge() == []
-        again = recheck(pool.events())
-        assert again.sound and again.taken
+        rechecked = recheck(pool.events())
+        assert rechecked.sound and rechecked.taken
         claims = [event for _, event in pool.events() if isinstance(event, e.ClaimMade)]
         assert {(event.slot.split("@")[1], event.negotiator) for event in claims} == {("gpu", GPU), ("cpu", "")}
 
 
-def test_who_is_asked_of_has_to_be_named_where_there_are_several() -> None:
+def test_accounting_commands_must_name_one_of_several_negotiators() -> None:
     with Live.open(config=PLAIN + BOTH + ON_GPUS) as pool:
         for ask in (
             pool.submitters,
@@ -227,7 +242,7 @@ def test_who_is_asked_of_has_to_be_named_where_there_are_several() -> None:
             with pytest.raises(Refusal, match="NEGOTIATOR, NEGOTIATOR_GPU"):
                 ask()
         pool.set_priority_factor("alice@x", 2, negotiator=GPU)
-        assert [(one.name, one.factor) for one in pool.submitters(negotiator=GPU)] == [("alice@x", 2)]
+        assert [(submitter.name, submitter.factor) for submitter in pool.submitters(negotiator=GPU)] == [("alice@x", 2)]
         assert pool.submitters(negotiator="negotiator") == []
         pool.negotiate(negotiator=GPU)
         assert pool.judge() == []
@@ -240,24 +255,24 @@ def test_a_pool_with_one_negotiator_may_name_it() -> None:
             pool.submitters(negotiator=GPU)
 
 
-def test_claims_from_outside_count_for_whose_the_slot_is() -> None:
-    of = {"NEGOTIATORS": f"NEGOTIATOR {GPU}", f"{GPU}.NEGOTIATOR_SLOT_CONSTRAINT": 'Machine == "gpu"'}
-    pool = TestPool(settings=of)
+def test_outside_claims_are_charged_by_the_slots_negotiator() -> None:
+    configuration = {"NEGOTIATORS": f"NEGOTIATOR {GPU}", f"{GPU}.NEGOTIATOR_SLOT_CONSTRAINT": 'Machine == "gpu"'}
+    pool = TestPool(settings=configuration)
     for name in ("gpu", "cpu"):
         pool.machine(name, 1, 1024, 1)
         ad = {"Owner": '"carol"', "RequestCpus": "1", "RequestMemory": "1"}
         claim = s.RequestClaim(pool.id(), f"slot1@{name}", f"claim-{name}", "out", "carol@x", "1.0", ad)
         assert not pool.handle(claim).refusal
-    found = {event.slot: event.negotiator for event in pool.events() if isinstance(event, e.ClaimMade)}
-    assert found == {"slot1@gpu": GPU, "slot1@cpu": ""}
-    accounts = {name: one.slots for name, one in pool.state.submitters.items()}
+    negotiator_of_slot = {event.slot: event.negotiator for event in pool.events() if isinstance(event, e.ClaimMade)}
+    assert negotiator_of_slot == {"slot1@gpu": GPU, "slot1@cpu": ""}
+    accounts = {name: submitter.slots for name, submitter in pool.state.submitters.items()}
     assert accounts == {f"{GPU} carol@x": 1, "carol@x": 1}
 
 
 # When cycles are held
 
 
-def test_each_has_a_pace_of_its_own() -> None:
+def test_each_negotiator_has_its_own_pace() -> None:
     pace = "NEGOTIATOR_GPU.NEGOTIATOR_INTERVAL = 10\nNEGOTIATOR_GPU.NEGOTIATOR_CYCLE_DELAY = 0\n"
     config = PLAIN + BOTH + ON_GPUS + pace + "NEGOTIATOR_INTERVAL = 100\nNEGOTIATOR_CYCLE_DELAY = 50\n"
     with Live.open(config=config) as pool:
@@ -266,21 +281,21 @@ def test_each_has_a_pace_of_its_own() -> None:
         pool.submit({**JOB, "arguments": "500"}, user="bob")
         pool.advance(300)
         aged: dict[str, list[int]] = {"": [], GPU: []}
-        (_, founded), *rest = pool.events()
-        for _, event in rest:
+        (_, founded), *events = pool.events()
+        for _, event in events:
             if isinstance(event, e.PrioritiesUpdated):
                 aged[event.negotiator].append((event.at - founded.at) // SECOND)
         assert len(aged[""]) >= 2 and all(
             later - at >= 100 for at, later in zip(aged[""][1:], aged[""][2:], strict=False)
         )
-        assert aged[GPU] == []  # nobody uses any of its slots
+        assert aged[GPU] == []  # no one uses any of its slots
         assert pool.judge() == []
 
 
-# Coming and going
+# Adding and removing negotiators
 
 
-def test_a_pool_may_come_to_have_several_and_have_one_again() -> None:
+def test_a_pool_may_get_several_negotiators_and_return_to_one() -> None:
     with Live.open(config=PLAIN) as pool:
         pool.add_machine("gpu")
         pool.add_machine("cpu")
@@ -292,11 +307,11 @@ def test_a_pool_may_come_to_have_several_and_have_one_again() -> None:
         pool.configure(PLAIN)
         pool.submit(JOB, user="bob")
         assert pool.run() and pool.judge() == []
-        again = recheck(pool.events())
-        assert again.sound and again.taken
+        rechecked = recheck(pool.events())
+        assert rechecked.sound and rechecked.taken
 
 
-def test_the_account_of_a_negotiator_that_has_gone_is_nobodys() -> None:
+def test_a_removed_negotiators_accounting_belongs_to_no_one() -> None:
     with Live.open(config=PLAIN + BOTH + ON_THE_MACHINE) as pool:
         pool.add_machine("gpu")
         pool.submit(JOB, user="alice")
@@ -308,13 +323,13 @@ def test_the_account_of_a_negotiator_that_has_gone_is_nobodys() -> None:
         assert aged and not [name for event in aged for name in event.priorities if GPU in name]
 
 
-def test_settings_of_one_go_before_those_of_all() -> None:
-    given = {
+def test_settings_of_one_negotiator_override_those_of_all() -> None:
+    configuration = {
         "NEGOTIATORS": f"NEGOTIATOR {GPU}", f"{GPU}.NEGOTIATOR_SLOT_CONSTRAINT": "GPUs > 0", "PREEMPTION_RANK": "1",
         f"{GPU}.PREEMPTION_RANK": "2",
     }  # fmt: skip
-    assert names(given) == ("NEGOTIATOR", GPU)
-    assert settings_for(given, GPU)["PREEMPTION_RANK"] == "2"
-    assert settings_for(given, "NEGOTIATOR")["PREEMPTION_RANK"] == "1"
-    assert partition(given, GPU) == "(GPUs > 0)"
-    assert partition(given, "NEGOTIATOR") == "(((GPUs > 0) ? true : false) =!= true)"
+    assert names(configuration) == ("NEGOTIATOR", GPU)
+    assert settings_for(configuration, GPU)["PREEMPTION_RANK"] == "2"
+    assert settings_for(configuration, "NEGOTIATOR")["PREEMPTION_RANK"] == "1"
+    assert partition(configuration, GPU) == "(GPUs > 0)"
+    assert partition(configuration, "NEGOTIATOR") == "(((GPUs > 0) ? true : false) =!= true)"

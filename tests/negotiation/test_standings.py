@@ -1,4 +1,5 @@
-"""Differential: a cycle that takes those of equal rights together decides what one decides that goes through each."""
+"""Differential: a cycle that groups submitters of equal priority makes the same decisions as one that takes each
+alone."""
 
 from __future__ import annotations
 
@@ -37,19 +38,19 @@ STEPS = st.lists(
 )
 
 
-def told(steps: list[tuple[Any, ...]], preempts: str, together: bool) -> list[str]:
-    """All events of a pool to which this happens."""
+def events_of_pool(steps: list[tuple[Any, ...]], preempts: str, together: bool) -> list[str]:
+    """Return all events of a pool in which these steps happen."""
     with ExitStack() as stack:
         if not together:
             patched = stack.enter_context(pytest.MonkeyPatch.context())
             patched.setattr(Turn, "_goes_by_standings", lambda turn: False)
         pool = stack.enter_context(Pool.open(user="root", uid_domain="example.org", settings=PREEMPTING[preempts]))
         pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=SLOTS * 1000)
-        found: list[str] = []
-        pool.subscribe(lambda position, event: found.append(repr(event)))
+        events: list[str] = []
+        pool.subscribe(lambda position, event: events.append(repr(event)))
         for step in [*steps, ("advance", 61), ("advance", 61)]:
             happen(pool, step)
-        return found
+        return events
 
 
 def happen(pool: Pool, step: tuple[Any, ...]) -> None:
@@ -59,22 +60,20 @@ def happen(pool: Pool, step: tuple[Any, ...]) -> None:
             pool.submit(job, count=count, user=user)
         case "advance", seconds:
             pool.advance(seconds)
-        case "ceiling" | "floor" | "priority_factor" as what, user, value:
-            getattr(pool, f"set_{what}")(f"{user}@example.org", value)
+        case "ceiling" | "floor" | "priority_factor" as command, user, value:
+            getattr(pool, f"set_{command}")(f"{user}@example.org", value)
         case "edit", cluster, kind:
             pool.edit(cluster, RequestMemory=kind * 100)
-        case what, cluster:
-            getattr(pool, what)(cluster)
+        case command, cluster:
+            getattr(pool, command)(cluster)
 
 
 @settings(max_examples=30)
 @given(STEPS, st.sampled_from(list(PREEMPTING)))
-def test_those_of_equal_rights_are_taken_together_as_each_by_itself(
-    steps: list[tuple[Any, ...]], preempts: str
-) -> None:
-    assert told(steps, preempts, together=True) == told(steps, preempts, together=False)
+def test_grouping_submitters_of_equal_priority_changes_no_decision(steps: list[tuple[Any, ...]], preempts: str) -> None:
+    assert events_of_pool(steps, preempts, together=True) == events_of_pool(steps, preempts, together=False)
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 1e12), st.integers(1, 100_000)), min_size=1, max_size=5))
-def test_the_sum_of_many_equal_amounts_is_that_of_each(amounts: list[tuple[float, int]]) -> None:
+def test_many_equal_amounts_sum_to_the_same_as_one_by_one(amounts: list[tuple[float, int]]) -> None:
     assert total_of(amounts) == total_of((amount, 1) for amount, many in amounts for _ in range(many))

@@ -1,4 +1,4 @@
-"""Differential: a negotiator that has followed who comes and goes decides as one that has just begun."""
+"""Differential: a negotiator that has seen submitters come and go decides as one that was just started."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from poolbook.replay.virtual_world import Behaviour
 from ..domain.pools import TestPool
 
 
-def started(*, anew: bool) -> list[tuple[int, int]]:
-    """In which order jobs begin on the only slot: of 120 users, in three waves, of whom every third goes again."""
+def start_order(*, refold: bool) -> list[tuple[int, int]]:
+    """Return the order in which jobs start on the only slot: jobs of 120 users in three waves; every third user
+    leaves."""
     pool = TestPool(behave=lambda launch: Behaviour(5 if launch.cluster > 1 else 300))
     pool.machine(cpus=1)
     pool.submit(1, "root")
@@ -21,14 +22,14 @@ def started(*, anew: bool) -> list[tuple[int, int]]:
         for cluster in range(2 + wave * 40, 42 + wave * 40, 3):
             pool.act("remove", str(cluster), user="root")
         pool.advance(10)
-    if anew:
+    if refold:
         pool.engine.load()
     pool.advance(1500)
     return [(event.cluster, event.at) for event in pool.events() if isinstance(event, JobActivated)]
 
 
-def test_users_who_come_and_go_leave_the_turns_of_others_as_they_are() -> None:
-    followed = started(anew=False)
+def test_users_who_come_and_go_leave_the_turns_of_others_unchanged() -> None:
+    followed = start_order(refold=False)
     gone = {cluster for wave in range(3) for cluster in range(2 + wave * 40, 42 + wave * 40, 3)}
     assert {cluster for cluster, _ in followed} == {*range(1, 122)} - gone
-    assert followed == started(anew=True)
+    assert followed == start_order(refold=True)

@@ -130,9 +130,9 @@ class Point(TestPool):
         return self.handle(s.AddMachine(self.id(), name, ad, plans, SETTINGS | settings))
 
     def slot(self, name: str = "slot1@h") -> Slot:
-        found = self.state.slots[name]
-        assert isinstance(found, Slot)
-        return found
+        slot = self.state.slots[name]
+        assert isinstance(slot, Slot)
+        return slot
 
     def pair(self, name: str = "slot1@h") -> str:
         return self.slot(name).state_activity
@@ -154,9 +154,9 @@ class Point(TestPool):
         self.behaviours[self.state.next_cluster] = behaviour or Behaviour(1000)
         return self.submit(count, user, Owner=quoted(user), JobUniverse="5", ImageSize="500", **ad)
 
-    def read(self, machine: str = "h", **said: object) -> None:
+    def read(self, machine: str = "h", **value: object) -> None:
         """The machine's sensors say something else from now on."""
-        self.world.set_readings(machine, evolve(self._said(machine), **said))  # type: ignore[arg-type]
+        self.world.set_readings(machine, evolve(self._said(machine), **value))  # type: ignore[arg-type]
 
     def _said(self, machine: str) -> Readings:
         return self.world._readings.get(machine, Readings())
@@ -204,16 +204,18 @@ class Point(TestPool):
     ) -> StimulusResult:
         """Someone else's claim; with a behaviour, it is activated at once and released when the job is over."""
         number = self.elsewhere.number()
-        given = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
+        claim_ad = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
         name = f"{ELSEWHERE}#{number}"
         if behaviour is not None:
-            self.elsewhere.add_job(name, RemoteJob(f"{number}.0", given, behaviour))
-        return self.handle(s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", given, lease))
+            self.elsewhere.add_job(name, RemoteJob(f"{number}.0", claim_ad, behaviour))
+        return self.handle(
+            s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", claim_ad, lease)
+        )
 
     def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> StimulusResult:
         self.elsewhere.set_behaviour(slot, behaviour or Behaviour(1000))
-        given = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
-        return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", given))
+        claim_ad = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
+        return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", claim_ad))
 
     def tell(self, kind: type[s.SlotMessage], slot: str = "slot1@h", **more: object) -> StimulusResult:
         """A holder tells its slot something."""

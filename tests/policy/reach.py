@@ -24,12 +24,12 @@ MOST = 3
 
 def reached(dialect: str) -> dict[str, list[str]]:
     """Return the stories that take each row."""
-    found: dict[str, list[str]] = {row.number: [] for row in DIALECTS[dialect].slot_rows}
+    stories: dict[str, list[str]] = {row.number: [] for row in DIALECTS[dialect].slot_rows}
     for story in STORIES:
         rows = {word.partition("@")[0].rstrip("VK") for word in story.expected(dialect).split()}
         for row in rows:
-            found[row].append(story.of)
-    return found
+            stories[row].append(story.of)
+    return stories
 
 
 def table(dialect: str) -> str:

@@ -68,8 +68,8 @@ def begin(story: Story, point: Point) -> None:
 
 def do(point: Point, slot: str, act: str) -> None:
     """Let happen what a line says behind its instant."""
-    verb, *words = act.split()
-    VERBS[verb](point, slot, words)
+    verb, *arguments = act.split()
+    VERBS[verb](point, slot, arguments)
 
 
 def moves(point: Point, slot: str) -> str:
@@ -106,41 +106,41 @@ def row_of(event: Event, dialect: str) -> str:
 # Verbs
 
 
-def _named(words: list[str]) -> dict[str, str]:
-    return {name: value.replace("_", " ") for name, _, value in (word.partition("=") for word in words)}
+def _named(arguments: list[str]) -> dict[str, str]:
+    return {name: value.replace("_", " ") for name, _, value in (word.partition("=") for word in arguments)}
 
 
-def _behaviour(given: dict[str, str]) -> Behaviour:
+def _behaviour(attributes: dict[str, str]) -> Behaviour:
     """What a job does: takes away what is said of it, and leaves what is of its ad."""
-    grace = given.pop("grace", "0")
+    grace = attributes.pop("grace", "0")
     return Behaviour(
-        seconds=float(given.pop("seconds", "1000")),
+        seconds=float(attributes.pop("seconds", "1000")),
         grace=None if grace == "never" else float(grace),
-        load=float(given.pop("load", "0")),
+        load=float(attributes.pop("load", "0")),
     )
 
 
-def _job(point: Point, slot: str, words: list[str]) -> None:
+def _job(point: Point, slot: str, arguments: list[str]) -> None:
     """job [user=bob] [count=2] [seconds=50] [grace=5]: what else is named is of its ad."""
-    given = _named(words)
-    user, count, behaviour = given.pop("user", "alice"), int(given.pop("count", "1")), _behaviour(given)
-    point.job(user, count, behaviour, **given)
+    options = _named(arguments)
+    user, count, behaviour = options.pop("user", "alice"), int(options.pop("count", "1")), _behaviour(options)
+    point.job(user, count, behaviour, **options)
 
 
-def _claim(point: Point, slot: str, words: list[str]) -> None:
+def _claim(point: Point, slot: str, arguments: list[str]) -> None:
     """claim [idle] [lease=30] [seconds=50]: someone else's, for a job that begins at once unless ``idle``."""
-    given = _named([word for word in words if word != "idle"])
-    lease, behaviour = int(given.pop("lease", "0")), _behaviour(given)
-    point.claim(slot, None if "idle" in words else behaviour, lease=lease, **given)
+    options = _named([word for word in arguments if word != "idle"])
+    lease, behaviour = int(options.pop("lease", "0")), _behaviour(options)
+    point.claim(slot, None if "idle" in arguments else behaviour, lease=lease, **options)
 
 
-def _activate(point: Point, slot: str, words: list[str]) -> None:
-    given = _named(words)
-    point.activate(slot, _behaviour(given), **given)
+def _activate(point: Point, slot: str, arguments: list[str]) -> None:
+    options = _named(arguments)
+    point.activate(slot, _behaviour(options), **options)
 
 
 def _tell(kind: type[s.SlotMessage], **more: object) -> Callable[[Point, str, list[str]], None]:
-    def tell(point: Point, slot: str, words: list[str]) -> None:
+    def tell(point: Point, slot: str, arguments: list[str]) -> None:
         point.tell(kind, slot, **more)
 
     return tell
@@ -148,24 +148,24 @@ def _tell(kind: type[s.SlotMessage], **more: object) -> Callable[[Point, str, li
 
 VERBS: dict[str, Callable[[Point, str, list[str]], Any]] = {
     "job": _job,
-    "touch": lambda point, slot, words: point.touch(),
-    "load": lambda point, slot, words: point.read(load=float(words[0])),
-    "say": lambda point, slot, words: point.say(**_named(words)),
-    "set": lambda point, slot, words: point.reconfigure(_named(words)),
-    "configure": lambda point, slot, words: point.reconfigure({}, **_named(words)),
-    "hold": lambda point, slot, words: point.act("hold", *words, user="root"),
-    "remove": lambda point, slot, words: point.act("remove", *words, user="root"),
-    "vacate": lambda point, slot, words: point.vacate_slot(slot, fast="fast" in words),
-    "drain": lambda point, slot, words: point.drain(words[0], **_named(words[1:])),
-    "undrain": lambda point, slot, words: point.undrain(),
-    "client": lambda point, slot, words: point.client(**_named(words)),
-    "exit": lambda point, slot, words: point.world.client_exits("h", int(words[0]) if words else 0),
-    "off": lambda point, slot, words: point.off(words[0]),
-    "pause": lambda point, slot, words: point.pause(slot),
-    "unpause": lambda point, slot, words: point.unpause(slot),
+    "touch": lambda point, slot, arguments: point.touch(),
+    "load": lambda point, slot, arguments: point.read(load=float(arguments[0])),
+    "say": lambda point, slot, arguments: point.say(**_named(arguments)),
+    "set": lambda point, slot, arguments: point.reconfigure(_named(arguments)),
+    "configure": lambda point, slot, arguments: point.reconfigure({}, **_named(arguments)),
+    "hold": lambda point, slot, arguments: point.act("hold", *arguments, user="root"),
+    "remove": lambda point, slot, arguments: point.act("remove", *arguments, user="root"),
+    "vacate": lambda point, slot, arguments: point.vacate_slot(slot, fast="fast" in arguments),
+    "drain": lambda point, slot, arguments: point.drain(arguments[0], **_named(arguments[1:])),
+    "undrain": lambda point, slot, arguments: point.undrain(),
+    "client": lambda point, slot, arguments: point.client(**_named(arguments)),
+    "exit": lambda point, slot, arguments: point.world.client_exits("h", int(arguments[0]) if arguments else 0),
+    "off": lambda point, slot, arguments: point.off(arguments[0]),
+    "pause": lambda point, slot, arguments: point.pause(slot),
+    "unpause": lambda point, slot, arguments: point.unpause(slot),
     "claim": _claim,
     "activate": _activate,
-    "silence": lambda point, slot, words: point.silence(slot),
+    "silence": lambda point, slot, arguments: point.silence(slot),
     "heard": _tell(s.HolderHeard),
     "notify": _tell(s.NotifyMatch),
     "fail": _tell(s.FailClaim),

@@ -105,7 +105,7 @@ def test_the_load_of_the_client_is_the_pools_and_not_the_owners(dialect: str) ->
 @pytest.mark.parametrize(("dialect", "kind"), [("manual", "static"), ("htcondor-25", "partitionable")])
 def test_jobs_begin_and_end_as_without_backfill(dialect: str, kind: str) -> None:
     """A hundred and fifty short ones, and the log is hardly longer."""
-    told = []
+    ends = []
     for more in (EXEC, {}):
         point = Point(dialect)
         point.point(FILLED, slots=4, kind=kind, **more)
@@ -114,8 +114,8 @@ def test_jobs_begin_and_end_as_without_backfill(dialect: str, kind: str) -> None
         at(point, 100)
         point.job(user="bob", behaviour=Behaviour(3))
         at(point, 120)
-        told.append((instants(of(point, JobActivated)), instants(of(point, JobExited)), len(list(point.events()))))
-    with_backfill, without = told
+        ends.append((instants(of(point, JobActivated)), instants(of(point, JobExited)), len(list(point.events()))))
+    with_backfill, without = ends
     assert with_backfill[:2] == without[:2]
     assert len(without[1]) == 151
     assert with_backfill[2] < 1.05 * without[2]
@@ -129,7 +129,7 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
 
 
 @together(
-    ("text", "words"),
+    ("text", "message"),
     [
         (ON, "BACKFILL_SYSTEM: it is not set, but ENABLE_BACKFILL is true: set it to BOINC or EXEC"),
         (
@@ -149,10 +149,10 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
         ),
     ],
 )
-def test_a_backfill_that_lacks_something_is_refused(text: str, words: str) -> None:
+def test_a_backfill_that_lacks_something_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         settings(read(text))
-    assert words in str(refused.value)
+    assert message in str(refused.value)
 
 
 @together(
@@ -177,9 +177,13 @@ def test_the_settings_of_a_client_are_what_its_process_gets() -> None:
         "Output": "/var/log/boinc.out",
         "Error": "/var/log/boinc.err",
     }
-    made = client_activation(ClientLaunch("7", "slot1@h", client, {"Cpus": "4"}))
-    assert (made.executable, made.iwd, made.run_in_iwd) == ("/usr/bin/boinc", "/var/lib/boinc-client", True)
-    assert made.arguments == ("--dir", "/data", "--no_gui_rpc")
-    assert made.environment == {"A": "1", "B": "two words", "C": "x=y"}
-    assert (made.stdout, made.stderr, made.cpus) == ("/var/log/boinc.out", "/var/log/boinc.err", 4)
-    assert made.attended
+    activation = client_activation(ClientLaunch("7", "slot1@h", client, {"Cpus": "4"}))
+    assert (activation.executable, activation.iwd, activation.run_in_iwd) == (
+        "/usr/bin/boinc",
+        "/var/lib/boinc-client",
+        True,
+    )
+    assert activation.arguments == ("--dir", "/data", "--no_gui_rpc")
+    assert activation.environment == {"A": "1", "B": "two words", "C": "x=y"}
+    assert (activation.stdout, activation.stderr, activation.cpus) == ("/var/log/boinc.out", "/var/log/boinc.err", 4)
+    assert activation.attended

@@ -51,18 +51,18 @@ def test_a_slot_is_its_owners_for_as_long_as_the_input_that_its_policy_reads_is_
     ],
 )
 def test_the_clock_goes_by_the_zone_until_the_instant_that_is_told(zone: str, noon: str) -> None:
-    point, here = Point("manual"), ZoneInfo(zone)
+    point, local_zone = Point("manual"), ZoneInfo(zone)
     point.point({})
     slot = point.slot()
-    begin = int(datetime.fromisoformat(noon).replace(tzinfo=here).timestamp())
+    begin = int(datetime.fromisoformat(noon).replace(tzinfo=local_zone).timestamp())
     for now in range(begin, begin + DAY, 2_221):
-        seen = PolicyEvaluation(
-            point.state, slot, point.world.sense, now * 1_000_000, Context(now=now, timezone=here), Caches()
+        snapshot = PolicyEvaluation(
+            point.state, slot, point.world.sense, now * 1_000_000, Context(now=now, timezone=local_zone), Caches()
         ).snapshot()
-        moving = moving_attributes(seen)
+        moving = moving_attributes(snapshot)
         clock, day = moving["clockmin"], moving["clockday"]
         assert clock.until is not None and day.until is not None and now < clock.until <= day.until
         for instant in (now, clock.until - 1):
-            wall = datetime.fromtimestamp(instant, here)
+            wall = datetime.fromtimestamp(instant, local_zone)
             assert (instant - clock.origin) // 60 == wall.hour * 60 + wall.minute, wall
             assert (instant - day.origin) // DAY == wall.isoweekday() % 7, wall

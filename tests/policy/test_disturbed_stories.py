@@ -31,7 +31,7 @@ from .stories import Story, begin, do, row_of
 
 SLOTS = st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h", "slot1_2@h"])
 ALL_ROWS = {
-    name: {row.number for row in dialect.slot_rows} - {row for told, row in NOT_REACHED if told == name}
+    name: {row.number for row in dialect.slot_rows} - {row for number, row in NOT_REACHED if number == name}
     for name, dialect in DIALECTS.items()
 }
 
@@ -42,13 +42,13 @@ def fewest(dialect: str) -> list[Story]:
     for row, stories in reached(dialect).items():
         for name in stories:
             rows_of[name].add(row)
-    found, left = [], set(ALL_ROWS[dialect])
-    while left:
-        best = max(STORIES, key=lambda story: len(rows_of[story.of] & left))
-        assert rows_of[best.of] & left, f"no story reaches {left}"
-        left -= rows_of[best.of]
-        found.append(best)
-    return found
+    chosen, rows_left = [], set(ALL_ROWS[dialect])
+    while rows_left:
+        best = max(STORIES, key=lambda story: len(rows_of[story.of] & rows_left))
+        assert rows_of[best.of] & rows_left, f"no story reaches {rows_left}"
+        rows_left -= rows_of[best.of]
+        chosen.append(best)
+    return chosen
 
 
 class DisturbedStory(RuleBasedStateMachine):
@@ -126,8 +126,8 @@ class DisturbedStory(RuleBasedStateMachine):
 
     @rule(slot=SLOTS, line=st.sampled_from(["activate", "release", "deactivate", "close", "silence", "heard"]))
     def the_holder(self, slot: str, line: str) -> None:
-        found = self.point.state.slots.get(slot)
-        if found is not None and found.claim is not None and found.claim.holder:
+        slot_record = self.point.state.slots.get(slot)
+        if slot_record is not None and slot_record.claim is not None and slot_record.claim.holder:
             do(self.point, slot, line)
 
     @invariant()
@@ -138,8 +138,8 @@ class DisturbedStory(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "point"):
             return
-        found = examine(self.point.log.read()).violations
-        assert not found, "\n".join([f"{found[0].thing}: {found[0].words}", *found[0].story])
+        violations = examine(self.point.log.read()).violations
+        assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
         assert as_plain(self.point.state) == as_plain(fold(self.point.log.read()))
         self.rows.update(filter(None, (row_of(event, self.dialect) for event in self.point.events())))
 

@@ -70,9 +70,9 @@ DRAINED = {
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(("number", "of"), DRAINED.items())
-def test_without_its_row_a_drain_is_refused(dialect: str, number: str, of: str) -> None:
-    story = next(story for story in STORIES if story.of == of)
+@pytest.mark.parametrize(("number", "value"), DRAINED.items())
+def test_without_its_row_a_drain_is_refused(dialect: str, number: str, value: str) -> None:
+    story = next(story for story in STORIES if story.of == value)
     tables = Tables(dialect, drain=drain_machine().without(number))
     with pytest.raises(NotAllowed, match=f"row {number} "):
         play(story, Point(dialect, tables=tables))

@@ -47,10 +47,10 @@ def compared(run: str) -> TraceComparison:
 
 @pytest.mark.parametrize("run", NAMES)
 def test_slots_go_the_way_of_the_recorded_ones_entry_by_entry(run: str) -> None:
-    found = compared(run)
-    assert [str(difference) for difference in found.differences] == []
-    assert found.equal
-    assert found.same == found.entries > 0
+    comparison = compared(run)
+    assert [str(difference) for difference in comparison.differences] == []
+    assert comparison.equal
+    assert comparison.same == comparison.entries > 0
 
 
 @pytest.mark.parametrize("archive", HONEST, ids=lambda archive: archive.name.partition(".")[0])
@@ -60,9 +60,9 @@ def test_slots_of_a_recording_that_the_audit_reads_go_the_way_of_the_recorded_on
     with tarfile.open(archive) as file:
         file.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
-    found = compare(folder)
-    assert [str(difference) for difference in found.differences] == []
-    assert found.same == found.entries > 0
+    comparison = compare(folder)
+    assert [str(difference) for difference in comparison.differences] == []
+    assert comparison.same == comparison.entries > 0
 
 
 def test_at_most_a_dozen_rewrites_are_needed_in_all_and_each_of_them_is() -> None:
@@ -80,15 +80,15 @@ def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -
         _, source, target, _, by_run = line.split("\t")
         counts = dict(entry.split(":") for entry in by_run.split())
         expected[source, target] += int(counts.get(run, 0))
-    found = Counter((move.source, move.target) for moves in recorded(trace(BY_RUN[run])) for move in moves)
-    assert found == +expected
+    transitions = Counter((move.source, move.target) for moves in recorded(trace(BY_RUN[run])) for move in moves)
+    assert transitions == +expected
 
 
 @pytest.mark.parametrize("run", some(["02", "04", "07", "08a", "18b", "20b", "20c", *POINTS, *WHOLE], 14))
 def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
-    found = trace(BY_RUN[run])
-    for one in found.runs:
-        play = TracePlay(found.files, one, "htcondor-25")
+    golden = trace(BY_RUN[run])
+    for one in golden.runs:
+        play = TracePlay(golden.files, one, "htcondor-25")
         play.moves()
         assert [str(violation) for violation in examine(play.log.read()).violations] == []
 
@@ -122,20 +122,20 @@ def test_under_another_policy_the_slots_would_have_gone_another_way(run: str, li
 
 
 def test_a_reconfiguration_has_the_file_that_the_folder_has_for_it() -> None:
-    found = trace(BY_RUN["20c"])
-    before, after = (configuration(found.files, found.runs[0], number).get("WANT_HOLD") for number in (0, 1))
+    golden = trace(BY_RUN["20c"])
+    before, after = (configuration(golden.files, golden.runs[0], number).get("WANT_HOLD") for number in (0, 1))
     assert (before, after) == ("", "True")
 
 
 def test_without_a_file_the_log_shows_which_constant_was_changed_and_when_it_was_changed_back() -> None:
-    found = trace(BY_RUN["07"])
-    values = [configuration(found.files, found.runs[0], number).get("IS_OWNER").lower() for number in (0, 1, 2)]
+    golden = trace(BY_RUN["07"])
+    values = [configuration(golden.files, golden.runs[0], number).get("IS_OWNER").lower() for number in (0, 1, 2)]
     assert values == ["false", "true", "false"]
 
 
 def test_without_a_file_a_snapshot_shows_which_expression_was_changed() -> None:
-    found = trace(BY_RUN["04"])
-    values = [configuration(found.files, found.runs[0], number).get("MAXJOBRETIREMENTTIME") for number in (0, 1)]
+    golden = trace(BY_RUN["04"])
+    values = [configuration(golden.files, golden.runs[0], number).get("MAXJOBRETIREMENTTIME") for number in (0, 1)]
     assert values == ["20", "600"]
 
 
@@ -148,8 +148,8 @@ def test_a_folder_without_a_startlog_is_refused_in_words(tmp_path: Path) -> None
 def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> None:
     (tmp_path / "StartLog").write_bytes(gzip.decompress((BY_RUN["01"] / "StartLog.gz").read_bytes()))
     (tmp_path / "scenario.conf").write_bytes((BY_RUN["01"] / "scenario.conf").read_bytes())
-    found = compare(tmp_path)
-    assert (found.equal, found.entries) == (True, compared("01").entries)
+    comparison = compare(tmp_path)
+    assert (comparison.equal, comparison.entries) == (True, compared("01").entries)
 
 
 @settings(max_examples=6, deadline=None)
@@ -157,9 +157,11 @@ def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> N
 def test_a_log_with_lines_missing_is_compared_all_the_same(gone: set[int]) -> None:
     lines = gzip.decompress((BY_RUN["18b"] / "StartLog.gz").read_bytes()).split(b"\n")
     begins = (b"STARTING UP", b"New Slot")  # without these there is no slot
-    kept = [line for number, line in enumerate(lines) if number not in gone or any(word in line for word in begins)]
+    lines_kept = [
+        line for number, line in enumerate(lines) if number not in gone or any(word in line for word in begins)
+    ]
     with TemporaryDirectory() as folder:
-        (Path(folder) / "StartLog").write_bytes(b"\n".join(kept))
+        (Path(folder) / "StartLog").write_bytes(b"\n".join(lines_kept))
         (Path(folder) / "scenario.conf").write_bytes((BY_RUN["18b"] / "scenario.conf").read_bytes())
-        found = compare(Path(folder))
-    assert found.same <= found.entries
+        comparison = compare(Path(folder))
+    assert comparison.same <= comparison.entries

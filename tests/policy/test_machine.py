@@ -111,8 +111,8 @@ def lived(
     point = Point(dialect, steady=steady)
     point.advance(offset)
     point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
-    for apart, (name, arguments, named) in story:
-        point.advance(apart)
+    for seconds, (name, arguments, named) in story:
+        point.advance(seconds)
         if name != "reconfigure" or "h" in point.state.machines:
             getattr(point, name)(*arguments, **named)
     point.advance(300)
@@ -121,9 +121,9 @@ def lived(
 
 def told(event: e.Event) -> dict[str, Any]:
     """An event without the id of what it follows from."""
-    found = {"event": type(event).__name__, **structs.asdict(event)}
-    del found["stimulus"]
-    return found
+    fields = {"event": type(event).__name__, **structs.asdict(event)}
+    del fields["stimulus"]
+    return fields
 
 
 def jumping_is_as_holding_every_round(**life: Any) -> None:
@@ -181,8 +181,8 @@ class RetirementIsKept(Promise):
             return
         granted = int(slot.ad.get("MaxJobRetirementTime", "0"))
         cluster = state.clusters[event.cluster]
-        wish = cluster.value(event.proc, "MaxJobRetirementTime")
-        granted = min(granted, int(wish)) if wish else granted
+        requested = cluster.value(event.proc, "MaxJobRetirementTime")
+        granted = min(granted, int(requested)) if requested else granted
         to_end = event.until - event.at
         assert slot.activation is not None
         assert slot.activation.ran(event.at) + to_end >= granted * SECOND
@@ -194,7 +194,7 @@ class OneJobForOneClaim(Promise):
             assert slot.activation is None or slot.claim is not None, slot.name
             assert (slot.claim is not None) == (slot.state in ("Claimed", "Preempting")), slot.name
         running = [slot.activation for slot in state.slots.values() if slot.activation]
-        assert len({(one.cluster, one.proc, one.job) for one in running}) == len(running)
+        assert len({(activation.cluster, activation.proc, activation.job) for activation in running}) == len(running)
 
     def before(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.JobActivated | e.ClaimActivated):

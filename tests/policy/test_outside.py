@@ -22,6 +22,6 @@ def test_a_job_that_does_not_end_in_time_is_killed(dialect: str, killed_as: str)
     at(point, 39)
     assert point.pair() == "Preempting/Vacating"
     at(point, 42)
-    told = [(event.how, event.cause) for event in point.events() if isinstance(event, StarterSignalled)]
-    assert told == [("soft", "retirement_over"), ("hard", killed_as)]
+    ends = [(event.how, event.cause) for event in point.events() if isinstance(event, StarterSignalled)]
+    assert ends == [("soft", "retirement_over"), ("hard", killed_as)]
     assert point.pair() == "Unclaimed/Idle"

@@ -29,13 +29,13 @@ def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_rule_names_a_condition_and_every_condition_is_asked(dialect: str) -> None:
-    asked = {rule.when for one in DIALECTS.values() for row in one.rules.values() for rule in row}
-    assert asked == set(CONDITIONS)
+    conditions = {rule.when for dialect in DIALECTS.values() for row in dialect.rules.values() for rule in row}
+    assert conditions == set(CONDITIONS)
     read = {name for condition in CONDITIONS.values() for name in condition.expressions}
     assert read <= set(EXPRESSIONS)
 
 
 def test_a_slots_policy_answers_every_question_of_a_condition() -> None:
-    asked = {test.question for condition in CONDITIONS.values() for test in condition.tests}
-    assert asked == {*FACTS, "true", "locally_false", "set_to_false", "has_flag"}
-    assert all(hasattr(SlotPolicyEvaluation, question) for question in asked)
+    questions = {test.question for condition in CONDITIONS.values() for test in condition.tests}
+    assert questions == {*FACTS, "true", "locally_false", "set_to_false", "has_flag"}
+    assert all(hasattr(SlotPolicyEvaluation, question) for question in questions)

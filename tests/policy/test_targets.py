@@ -32,8 +32,8 @@ def test_a_policy_reads_the_jobs_own_attribute_where_the_slot_has_one_of_that_na
         (job,) = pool.jobs()
         names = sorted(name for name in OF_SLOTS if job.get(name) == "mine")
     assert len(names) > 20
-    asked = " && ".join(f'TARGET.{name} =?= "mine"' for name in names)
-    with running({"KILL": asked, "WANT_VACATE": "TARGET.JobUniverse == 5"}) as pool:
+    requirements = " && ".join(f'TARGET.{name} =?= "mine"' for name in names)
+    with running({"KILL": requirements, "WANT_VACATE": "TARGET.JobUniverse == 5"}) as pool:
         (slot,) = (slot for slot in pool.state.slots.values() if slot.activation is not None)
         now = round(pool.now * SECOND)
         policy = PolicyEvaluation(pool.state, slot, nothing, now, Context(now=now // SECOND), Caches())

@@ -83,9 +83,9 @@ def test_a_job_that_does_not_hear_is_killed_again_each_killing_timeout(dialect: 
 
 
 @both
-@pytest.mark.parametrize(("wish", "seconds"), [("25", 25), ("undefined", 0), ('"long"', 0), ("-3", 0)])
-def test_a_wish_for_time_to_vacate_that_is_no_number_is_for_none(dialect: str, wish: str, seconds: int) -> None:
-    point = preempted(dialect, {"MachineMaxVacateTime": "40"}, Behaviour(1000, grace=None), JobMaxVacateTime=wish)
+@pytest.mark.parametrize(("requested", "seconds"), [("25", 25), ("undefined", 0), ('"long"', 0), ("-3", 0)])
+def test_a_wish_for_time_to_vacate_that_is_no_number_is_for_none(dialect: str, requested: str, seconds: int) -> None:
+    point = preempted(dialect, {"MachineMaxVacateTime": "40"}, Behaviour(1000, grace=None), JobMaxVacateTime=requested)
     first = next(event for event in point.events() if isinstance(event, e.JobSignalled))
     assert (first.how, (first.until - first.at) // SECOND) == ("soft", seconds)
 
@@ -150,9 +150,9 @@ def test_a_job_that_goes_on_after_it_was_told_to_retire_retires_because_it_was(d
 # Drains
 
 
-@pytest.mark.parametrize(("dialect", "told"), [("manual", 20), ("htcondor-25", 92)])
+@pytest.mark.parametrize(("dialect", "signal_at"), [("manual", 20), ("htcondor-25", 92)])
 def test_a_quick_drain_grants_no_retirement_but_in_the_real_startd_to_a_job_that_start_refuses(
-    dialect: str, told: int
+    dialect: str, signal_at: int
 ) -> None:
     point = Point(dialect)
     point.point(RETIRING | {"Start": "Closed =!= true", "IS_OWNER": "false"})
@@ -164,7 +164,7 @@ def test_a_quick_drain_grants_no_retirement_but_in_the_real_startd_to_a_job_that
     point.drain("Quick")
     at(point, 200)
     first = next(event for event in point.events() if isinstance(event, e.JobSignalled))
-    assert (first.at - BEGIN) // SECOND in range(told, told + 5)
+    assert (first.at - BEGIN) // SECOND in range(signal_at, signal_at + 5)
 
 
 DESKTOP = {"IS_OWNER": "Start =?= false"}
@@ -186,11 +186,11 @@ def test_what_asks_for_start_gets_the_one_of_the_drain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "signal_times"),
     [(INTERRUPTIBLE, [50, 90]), ('TARGET.Owner == "alice"', [60, 90]), ('TARGET.Owner == "bob"', [50, 90])],
 )
 def test_the_real_startd_lets_those_stay_as_long_as_they_may_that_the_start_of_the_drain_accepts(
-    start: str, told: list[int]
+    start: str, signal_times: list[int]
 ) -> None:
     """Their time to vacate may then go beyond their retirement, if that of another job is longer."""
     point = Point("htcondor-25")
@@ -202,7 +202,7 @@ def test_the_real_startd_lets_those_stay_as_long_as_they_may_that_the_start_of_t
     point.drain(start=start)
     at(point, 200)
     soft = [event for event in point.events() if isinstance(event, e.JobSignalled) and event.how == "soft"]
-    assert [(event.at - BEGIN) // SECOND for event in soft[:2]] == told
+    assert [(event.at - BEGIN) // SECOND for event in soft[:2]] == signal_times
 
 
 @pytest.mark.parametrize(("dialect", "rows"), [("manual", ["1", "37"]), ("htcondor-25", ["1", "37", "5c", "11"])])
@@ -222,7 +222,7 @@ def test_the_real_startd_gives_static_slots_to_jobs_that_its_drain_accepts(diale
 
 @both
 @pytest.mark.parametrize(
-    ("words", "refusal"),
+    ("options", "refusal"),
     [
         ({"schedule": "Slowly"}, "'Slowly' is not a drain schedule"),
         ({"completion": "party"}, "'party' is not an action on completion"),
@@ -232,11 +232,11 @@ def test_the_real_startd_gives_static_slots_to_jobs_that_its_drain_accepts(diale
         ({"start": "1 +"}, "the drain's start expression is invalid"),
     ],
 )
-def test_a_drain_that_cannot_be_is_refused_in_words(dialect: str, words: dict[str, str], refusal: str) -> None:
+def test_a_drain_that_cannot_be_is_refused_in_words(dialect: str, options: dict[str, str], refusal: str) -> None:
     point = Point(dialect)
     point.point({})
     before = len(point.events())
-    assert refusal in point.drain(**words).refusal
+    assert refusal in point.drain(**options).refusal
     assert len(point.events()) == before
 
 
@@ -314,8 +314,8 @@ def test_the_same_configuration_again_changes_nothing(dialect: str) -> None:
 
 
 @both
-@pytest.mark.parametrize(("how", "left"), [("Peaceful", 202), ("Graceful", 95), ("Fast", 7)])
-def test_a_machine_leaves_with_its_last_claim(dialect: str, how: str, left: int) -> None:
+@pytest.mark.parametrize(("how", "seconds_left"), [("Peaceful", 202), ("Graceful", 95), ("Fast", 7)])
+def test_a_machine_leaves_with_its_last_claim(dialect: str, how: str, seconds_left: int) -> None:
     point = Point(dialect)
     point.point(RETIRING, slots=2)
     at(point, 2)
@@ -324,7 +324,7 @@ def test_a_machine_leaves_with_its_last_claim(dialect: str, how: str, left: int)
     point.off(how)
     at(point, 300)
     gone = [event.at for event in point.events() if isinstance(event, e.MachineLeft)]
-    assert [(instant - BEGIN) // SECOND for instant in gone] == [left]
+    assert [(instant - BEGIN) // SECOND for instant in gone] == [seconds_left]
     assert not point.state.slots
 
 
@@ -383,6 +383,6 @@ def test_no_job_starts_on_a_claim_that_took_over_while_the_machine_shuts_down() 
 def test_a_claim_that_is_taken_back_at_once_is_made_again_only_when_things_have_settled() -> None:
     """A real startd carves the slot for its owner: so it would be claimed again in the same instant, without an end."""
     story = Story("an owner who stays", {"IS_OWNER": "true"}, ("1 job seconds=50",), "", "", 71, 2, "partitionable")
-    made = [event.at for event in told(story, "htcondor-25").events() if isinstance(event, e.ClaimMade)]
-    assert len(made) == 15
-    assert all(after - before >= SETTLES for before, after in pairwise(made))
+    claim_times = [event.at for event in told(story, "htcondor-25").events() if isinstance(event, e.ClaimMade)]
+    assert len(claim_times) == 15
+    assert all(after - before >= SETTLES for before, after in pairwise(claim_times))

@@ -37,10 +37,10 @@ def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the
     files = TraceFiles(folder)
     data = files.data("StartLog")
     assert data is not None
-    blind = _DECIDED.sub(lambda found: _emptied(found[0]), data)
+    blind = _DECIDED.sub(lambda match: _emptied(match[0]), data)
     assert blind != data
     with_all, without = (startd_runs(text, files.jobs, files.owner_told) for text in (data, blind))
-    assert [one.steps for one in without] == [one.steps for one in with_all]
+    assert [line.steps for line in without] == [line.steps for line in with_all]
 
 
 def _emptied(line: bytes) -> bytes:
@@ -69,7 +69,7 @@ NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND
 
 def told(*lines: str) -> list[str]:
     """The stimuli of a log with these lines, by their kinds; rounds are left out."""
-    return [type(what).__name__ for what in stimuli(*lines)]
+    return [type(stimulus).__name__ for stimulus in stimuli(*lines)]
 
 
 def stimuli(*lines: str) -> list[object]:
@@ -135,26 +135,26 @@ def test_what_a_line_is_taken_for(lines: list[str], expected: list[object]) -> N
 
 
 def test_a_request_knows_who_asks_and_for_which_job_though_later_lines_tell() -> None:
-    asked, *_, better, _ = stimuli(*BETTER, GONE,
+    requests, *_, better, _ = stimuli(*BETTER, GONE,
                                    "slot1: Remote owner is bob@node7", "slot1: Remote job ID is 8.0")  # fmt: skip
-    assert isinstance(asked, s.RequestClaim)
+    assert isinstance(requests, s.RequestClaim)
     assert isinstance(better, s.RequestClaim)
-    assert (asked.slot, asked.submitter, asked.job) == ("slot1@node7", "alice@node7", "7.1")
+    assert (requests.slot, requests.submitter, requests.job) == ("slot1@node7", "alice@node7", "7.1")
     assert (better.slot, better.submitter, better.job, better.ad["Owner"]) == (
         "slot1@node7", "bob@node7", "8.0", '"bob"'
     )  # fmt: skip
 
 
 def test_a_piece_of_a_partitionable_slot_is_asked_for_by_the_dynamic_slots_name() -> None:
-    found = stimuli(
+    trace = stimuli(
         "slot1: Job 3.0 requesting resources: Cpus=1.000000, Memory=128, Disk=1048576 ,GPUs=0.000000",
         "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.00, Memory: 128, Swap: 0, Disk: 1048576, GPUs: 0",
         "slot1: Request accepted.", "slot1_1: Remote owner is alice@node7",
     )  # fmt: skip
-    (asked,) = found
-    assert isinstance(asked, s.RequestClaim)
-    assert (asked.slot, asked.job) == ("slot1_1@node7", "3.0")
-    assert {name: asked.ad[name] for name in ("RequestCpus", "RequestMemory", "RequestDisk")} == {
+    (requests,) = trace
+    assert isinstance(requests, s.RequestClaim)
+    assert (requests.slot, requests.job) == ("slot1_1@node7", "3.0")
+    assert {name: requests.ad[name] for name in ("RequestCpus", "RequestMemory", "RequestDisk")} == {
         "RequestCpus": "1", "RequestMemory": "128", "RequestDisk": "1048576"
     }  # fmt: skip
 
@@ -176,9 +176,9 @@ KILLED = "slot1_2: Canceled ClaimLease timer (43)"
     ],
 )
 def test_a_claim_of_a_part_names_the_slots_that_were_killed_for_it(lines: list[str], gone: tuple[str, ...]) -> None:
-    asked = stimuli(*lines, *PART)[-1]
-    assert isinstance(asked, s.RequestClaim)
-    assert asked.preempts == gone
+    requested = stimuli(*lines, *PART)[-1]
+    assert isinstance(requested, s.RequestClaim)
+    assert requested.preempts == gone
 
 
 def _decided(slot: str, pair: str) -> str:
@@ -277,7 +277,7 @@ def test_fractions_tell_which_of_the_readings_of_one_second_a_sensor_found(
 ) -> None:
     text = "".join(f"11/20/26 12:00:00.000 {line}\n" for line in HEAD)
     text += "".join(f"11/20/26 12:00:0{at} {line}\n" for at, line in lines)
-    owner = [(NOON + at, {"OwnerHere": here}) for at, here in ((5_200_000, "True"), (5_600_000, "False"))]
+    owner = [(NOON + at, {"OwnerHere": value}) for at, value in ((5_200_000, "True"), (5_600_000, "False"))]
     (run,) = startd_runs(text.encode(), {}, owner)
     published = [step.what.attributes["OwnerHere"] for step in run.steps if isinstance(step.what, PublishedReadings)]
     assert "".join(published[-1:]) == found

@@ -1,4 +1,4 @@
-"""Folders for pools of real processes."""
+"""Directories for pools of real processes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from .real import Folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
-    found = Folder(tmp_path)
-    yield found
-    found.kill_everything()
+    test_folder = Folder(tmp_path)
+    yield test_folder
+    test_folder.kill_everything()

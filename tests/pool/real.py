@@ -1,4 +1,4 @@
-"""Pools of real processes for tests: the command as its users start it, in folders of their own."""
+"""Pools of real processes for tests: the command as users start it, in separate directories."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def environment() -> dict[str, str]:
 
 
 class Folder:
-    """A folder with a log in it, and the command to be called there."""
+    """A directory with a log, and the command to call there."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._session = forked.Session()
 
-    def start(self, *words: str, ignored: Sequence[int] = ()) -> forked.Process:
+    def start(self, *arguments: str, ignored: Sequence[int] = ()) -> forked.Process:
         return forked.start(
-            [*POOLBOOK, *words],
+            [*POOLBOOK, *arguments],
             cwd=self.path,
             env=environment(),
             stderr=forked.STDOUT,
@@ -39,26 +39,26 @@ class Folder:
             ignored=ignored,
         )
 
-    def call(self, *words: str, code: int | None = 0) -> str:
-        """Run a command to its end; `code` is the exit code that it must have."""
-        done = self._session.run([*POOLBOOK, *words], cwd=self.path, env=environment(), timeout=PATIENCE)
-        assert code is None or done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+    def call(self, *arguments: str, code: int | None = 0) -> str:
+        """Run a command until it ends; `code` is the exit code that it must have."""
+        done = self._session.run([*POOLBOOK, *arguments], cwd=self.path, env=environment(), timeout=PATIENCE)
+        assert code is None or done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
-    def json(self, *words: str) -> Any:
-        return json.loads(self.call(*words, "--json"))
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.call(*arguments, "--json"))
 
     def write(self, name: str, text: str) -> str:
         (self.path / name).write_text(text)
         return name
 
     @contextmanager
-    def served(self, *words: str) -> Iterator[forked.Process]:
-        """A server in the background, stopped at the end."""
-        left = self._socket()  # of a server that was killed
-        server = self.start("serve", *words)
+    def served(self, *arguments: str) -> Iterator[forked.Process]:
+        """Run a server in the background, and stop it at the end."""
+        connection = self._socket()  # of a killed server
+        server = self.start("serve", *arguments)
         try:
-            self.wait_for(lambda: self._socket() not in (None, left) or server.poll() is not None)
+            self.wait_for(lambda: self._socket() not in (None, connection) or server.poll() is not None)
             assert server.poll() is None, server.stdout and server.stdout.read()
             yield server
         finally:
@@ -69,7 +69,7 @@ class Folder:
                 server.stdout.close()
 
     def _socket(self) -> tuple[int, int] | None:
-        """Return what tells the server's socket from another one of its name; None if there is none."""
+        """Return what distinguishes the server's socket from another one with its name; None if there is none."""
         try:
             status = (self.path / "pool.db.sock").stat()
         except FileNotFoundError:
@@ -83,15 +83,15 @@ class Folder:
             time.sleep(0.02)
 
     def kill_everything(self) -> None:
-        """Leave no process of this folder behind."""
+        """Kill every process in this directory."""
         self._session.close()
         marker = str(self.path).encode()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 try:
-                    told = (entry / "cmdline").read_bytes() + os.readlink(entry / "cwd").encode()
+                    marks = (entry / "cmdline").read_bytes() + os.readlink(entry / "cwd").encode()
                 except OSError:
                     continue
-                if marker in told:
+                if marker in marks:
                     with suppress(ProcessLookupError):
                         os.kill(int(entry.name), signal.SIGKILL)

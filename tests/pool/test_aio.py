@@ -1,4 +1,4 @@
-"""Property and golden: the interfaces for asyncio are those of `Pool` and `Log`, and do what they do."""
+"""Property and golden: the asyncio interfaces match those of `Pool` and `Log`, and behave the same."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ def public(kind: type) -> dict[str, Any]:
     return {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("here", "there"), [(Pool, AsyncPool), (Log, AsyncLog)])
-def test_every_method_has_its_coroutine_with_the_same_arguments_and_words(here: type, there: type) -> None:
-    assert set(public(here)) - NOT_ASYNCHRONOUS == set(public(there))
-    for name, member in public(there).items():
-        mine, other = getattr(here, name), getattr(there, name)
-        if isinstance(public(here)[name], property):
+@pytest.mark.parametrize(("kind", "async_kind"), [(Pool, AsyncPool), (Log, AsyncLog)])
+def test_every_method_has_a_coroutine_with_the_same_arguments_and_a_docstring(kind: type, async_kind: type) -> None:
+    assert set(public(kind)) - NOT_ASYNCHRONOUS == set(public(async_kind))
+    for name, member in public(async_kind).items():
+        method, other = getattr(kind, name), getattr(async_kind, name)
+        if isinstance(public(kind)[name], property):
             assert inspect.iscoroutinefunction(member) and list(inspect.signature(member).parameters) == ["self"]
             continue
-        assert inspect.signature(mine).parameters == inspect.signature(other).parameters, name
+        assert inspect.signature(method).parameters == inspect.signature(other).parameters, name
         assert inspect.getdoc(other), name
         if name != "open":
-            yields = inspect.isgeneratorfunction(mine) or "Iterator" in str(inspect.signature(mine).return_annotation)
+            yields = inspect.isgeneratorfunction(method) or "Iterator" in str(
+                inspect.signature(method).return_annotation
+            )
             assert inspect.isasyncgenfunction(member) if yields else inspect.iscoroutinefunction(member), name
 
 
-def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> None:
+def test_a_pool_and_its_log_work_while_other_coroutines_run(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
     threads: set[int] = set()
 
@@ -60,9 +62,9 @@ def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> N
             assert cluster == 1 and len(await pool.jobs("JobStatus == 2")) == 4
             assert await asyncio.gather(pool.run(), log.jobs("JobStatus == 5")) == [True, []]
             assert len(await pool.history()) == 4 and await pool.now() == 1_800_000_060
-            events = assert_type([told async for told in pool.events()], list[tuple[int, Event]])
+            events = assert_type([entry async for entry in pool.events()], list[tuple[int, Event]])
             assert isinstance(events[0][1], PoolFounded) and len(events) == await log.position()
-            assert events == [told async for told in log.events()]
+            assert events == [entry async for entry in log.events()]
             assert assert_type(await log.id(), str) == await pool.id() != ""
             assert not await log.imported() and assert_type(await log.verify(), Verification).sound
             with pytest.raises(Refusal, match="node1 is already in the pool"):
@@ -76,16 +78,16 @@ def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> N
     run(story)
 
 
-def test_what_is_new_in_a_log_comes_by_itself(tmp_path: Path) -> None:
+def test_followed_logs_yield_new_events_as_they_arrive(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
 
     async def ends(following: AsyncIterator[tuple[int, Event]], count: int) -> list[int]:
-        found = []
+        positions = []
         async for position, event in following:
-            found += [position] * isinstance(event, JobExited)
-            if len(found) == count:
+            positions += [position] * isinstance(event, JobExited)
+            if len(positions) == count:
                 break
-        return found
+        return positions
 
     async def story() -> None:
         pool = await AsyncPool.open(url, user="alice", behave=lambda launch: Behaviour(60))
@@ -118,7 +120,7 @@ def test_real_jobs_run_under_asyncio(tmp_path: Path) -> None:
     run(story)
 
 
-def test_an_opening_that_is_refused_or_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_refused_or_cancelled_open_leaves_nothing_behind(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
 
     async def story() -> None:

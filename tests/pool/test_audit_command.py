@@ -1,4 +1,4 @@
-"""Golden: ``poolbook audit`` as its users see it, and what every command does with a log that was imported."""
+"""Golden: ``poolbook audit`` as users see it, and what every command does with an imported log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KEYS = {
 
 
 def imported(path: Path) -> str:
-    """A log as an import makes it: of a StartLog that begins in the middle, and of a job's log."""
+    """Return a log like that of an import: of a StartLog that starts in the middle, and of a job's log."""
     stimulus = "1:{}".format
     log = open_log(str(path), create=True)
     text = "Job submitted from host: <10.0.0.1:9618?alias=access>"
@@ -79,20 +79,20 @@ def imported(path: Path) -> str:
 def test_the_log_of_a_run_is_sound(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue 2\n")
     folder.call("run", "job.sub", "-slots", "1")
-    said = folder.call("audit")
-    assert said.startswith("pool.db: sound\n")
-    assert "2 jobs: 2 completed" in said
-    assert "the seal holds" in said
-    assert "     11           2  Claimed/Idle -> Claimed/Busy" in said
-    found = folder.json("audit", "pool.db")
-    assert set(found) >= KEYS
-    assert (found["verdict"], found["imported"], found["jobs"]) == ("sound", False, {"completed": 2})
-    assert list(map(str, range(1, 38))) == list(found["transitions"])
+    output = folder.call("audit")
+    assert output.startswith("pool.db: sound\n")
+    assert "2 jobs: 2 completed" in output
+    assert "the seal holds" in output
+    assert "     11           2  Claimed/Idle -> Claimed/Busy" in output
+    report = folder.json("audit", "pool.db")
+    assert set(report) >= KEYS
+    assert (report["verdict"], report["imported"], report["jobs"]) == ("sound", False, {"completed": 2})
+    assert list(map(str, range(1, 38))) == list(report["transitions"])
     moved = [line for line in folder.json("log") if line["stream"].startswith("slot/") and line["source"]]
-    assert sum(found["transitions"].values()) == len(moved) > 0
+    assert sum(report["transitions"].values()) == len(moved) > 0
 
 
-def test_a_log_that_was_edited_ends_with_1_and_says_where(folder: Folder) -> None:
+def test_an_edited_log_exits_with_1_and_reports_where(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue\n")
     folder.call("run", "job.sub", "-slots", "1")
     connection = sqlite3.connect(folder.path / "pool.db")
@@ -103,18 +103,18 @@ def test_a_log_that_was_edited_ends_with_1_and_says_where(folder: Folder) -> Non
     connection.commit()
     connection.close()
     assert changed
-    said = folder.call("audit", code=1)
-    assert said.splitlines()[0].startswith("pool.db: ") and "violation" in said.splitlines()[0]
-    assert "the seal is broken in" in said
-    assert "not allowed (" in said and "(row)" in said
-    found = json.loads(folder.call("audit", "--json", code=1))
-    assert found["verdict"] == "not sound"
-    assert found["seal"] and found["violations"]
-    assert {"thing", "rule", "words", "at", "file", "line", "story"} == set(found["violations"][0])
+    output = folder.call("audit", code=1)
+    assert output.splitlines()[0].startswith("pool.db: ") and "violation" in output.splitlines()[0]
+    assert "the seal is broken in" in output
+    assert "not allowed (" in output and "(row)" in output
+    report = json.loads(folder.call("audit", "--json", code=1))
+    assert report["verdict"] == "not sound"
+    assert report["seal"] and report["violations"]
+    assert {"thing", "rule", "words", "at", "file", "line", "story"} == set(report["violations"][0])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_audit_of_an_own_log_counts_what_its_events_say(tmp_path: Path, dialect: str) -> None:
+def test_the_audit_of_a_pools_own_log_counts_its_events(tmp_path: Path, dialect: str) -> None:
     url = str(tmp_path / "pool.db")
     job = {"executable": "/bin/sleep", "arguments": "100", "request_memory": "128", "request_disk": "1 MB"}
     with Pool.open(url, dialect=dialect, user="alice") as pool:
@@ -138,18 +138,18 @@ def test_the_audit_of_an_own_log_counts_what_its_events_say(tmp_path: Path, dial
     assert set(audit.beyond) >= beyond
 
 
-@pytest.mark.parametrize("words", [("a.db", "b.db"), ("a.db", "-log", "b.db"), ("-nosuch",)])
-def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:
-    folder.call("audit", *words, code=2)
+@pytest.mark.parametrize("arguments", [("a.db", "b.db"), ("a.db", "-log", "b.db"), ("-nosuch",)])
+def test_wrong_usage_exits_with_2(folder: Folder, arguments: tuple[str, ...]) -> None:
+    folder.call("audit", *arguments, code=2)
 
 
-def test_who_names_a_folder_is_told_to_import_it(folder: Folder) -> None:
+def test_a_folder_argument_is_answered_with_a_hint_to_import_it(folder: Folder) -> None:
     (folder.path / "condor").mkdir()
     assert "poolbook import condor -log audit.db" in folder.call("audit", "condor", code=1)
 
 
 READ = [
-    # what a folder holds; the exit code of its import, the verdict on the log
+    # what a folder contains; the exit code of its import, the verdict on the log
     ({"hosts": "127.0.0.1 localhost\n"}, 1, "nothing read"),
     ({"StartLog": "11/20/26 22:33:43 Changing activity"}, 0, "nothing read"),
     ({"job.log": "000 (001.000.000) 2026-11-20 22:33:43 Job submitted from host: <h>\n...\n"}, 0, "sound"),
@@ -157,7 +157,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("files", "code", "verdict"), READ)
-def test_only_what_was_read_has_a_verdict(
+def test_only_imported_records_get_a_verdict(
     folder: Folder, capsys: pytest.CaptureFixture[str], files: dict[str, str], code: int, verdict: str
 ) -> None:
     (folder.path / "records").mkdir()
@@ -165,8 +165,8 @@ def test_only_what_was_read_has_a_verdict(
         folder.write(f"records/{name}", text)
     url = str(folder.path / "audit.db")
     assert main(["import", str(folder.path / "records"), "-log", url]) == code
-    told = capsys.readouterr().out
-    assert ("These kinds are read, recognized by their content: StartLog, " in told) == (code == 1)
+    output = capsys.readouterr().out
+    assert ("These kinds are read, recognized by their content: StartLog, " in output) == (code == 1)
     assert main(["import", str(folder.path / "records"), "-log", url, "-json"]) == code
     assert main(["follow", str(folder.path / "records"), "-log", url, "-seconds", "0"]) == (verdict != "sound")
     capsys.readouterr()
@@ -174,16 +174,16 @@ def test_only_what_was_read_has_a_verdict(
     assert json.loads(capsys.readouterr().out)["verdict"] == verdict
 
 
-def test_an_own_log_without_jobs_was_read_and_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pools_own_log_without_jobs_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "pool.db")
     open_pool_log(url, create=True).close()
     assert main(["audit", url]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith(f"{url}: sound\n  a pool of Poolbook's own: 1 event, judged by the dialect manual\n")
-    assert "\n  0 jobs\n" in told
+    output = capsys.readouterr().out
+    assert output.startswith(f"{url}: sound\n  a pool of Poolbook's own: 1 event, judged by the dialect manual\n")
+    assert "\n  0 jobs\n" in output
 
 
-def test_a_log_that_is_not_there_is_named(folder: Folder) -> None:
+def test_a_missing_log_is_named(folder: Folder) -> None:
     assert "there is no log at nowhere.db" in folder.call("audit", "nowhere.db", code=1)
 
 
@@ -241,16 +241,16 @@ LINES = (
 )
 
 
-def test_the_report_says_all_that_was_found_the_verdict_first() -> None:
+def test_the_report_starts_with_the_verdict_and_contains_every_finding() -> None:
     lines = list(report("audit.db", everything(), UTC))
     assert lines[0] == LINES[0]
     assert [line for line in LINES if line not in lines] == []
-    whole = list(report("audit.db", everything(), UTC, None))
-    assert "  2026-11-20 22:36:40  slot1@node: no row leads there (25) (row)  [StartLog:25]" in whole
-    assert not any("-all" in line for line in whole)
+    parts = list(report("audit.db", everything(), UTC, None))
+    assert "  2026-11-20 22:36:40  slot1@node: no row leads there (25) (row)  [StartLog:25]" in parts
+    assert not any("-all" in line for line in parts)
 
 
-def test_where_nothing_was_read_there_is_no_verdict() -> None:
+def test_if_nothing_was_read_there_is_no_verdict() -> None:
     lines = list(report("audit.db", Audit("htcondor-25", True), UTC))
     assert lines == [
         "audit.db: nothing was read that could be judged: no verdict",
@@ -262,7 +262,7 @@ def test_where_nothing_was_read_there_is_no_verdict() -> None:
     ]
 
 
-def test_a_contradiction_alone_makes_a_log_not_sound() -> None:
+def test_a_single_contradiction_makes_a_log_not_sound() -> None:
     audit = everything()
     audit.violations = []
     assert not audit.sound
@@ -271,21 +271,21 @@ def test_a_contradiction_alone_makes_a_log_not_sound() -> None:
     assert next(report("audit.db", audit, UTC)) == "audit.db: the seal is broken, 1 contradiction"
 
 
-def test_the_json_has_every_finding_with_its_instant_in_utc() -> None:
-    found = json.loads(json.dumps(as_json("audit.db", everything())))
-    assert set(found) >= KEYS
-    assert len(found["violations"]) == 25
-    assert found["violations"][0]["at"] == "2026-11-20T22:36:40.000000Z"
-    assert found["gaps"] == [
+def test_the_json_has_every_finding_with_its_time_in_utc() -> None:
+    report = json.loads(json.dumps(as_json("audit.db", everything())))
+    assert set(report) >= KEYS
+    assert len(report["violations"]) == 25
+    assert report["violations"][0]["at"] == "2026-11-20T22:36:40.000000Z"
+    assert report["gaps"] == [
         {"file": "SchedLog", "line": 50, "words": "trimmed", "since": "2026-11-20T22:36:40.000000Z", "until": None}
     ]
-    assert [stated["value"] for stated in found["contradictions"][0]["stated"]] == ["code 0", "code 1"]
+    assert [stated["value"] for stated in report["contradictions"][0]["stated"]] == ["code 0", "code 1"]
 
 
-# Logs that were imported
+# Imported logs
 
 REFUSAL = "was imported from a real pool's records: it can be audited, not served; begin another log"
-# Command -> its words, and the exit code and words with which it answers.
+# Command -> its arguments, its exit code and the message that it prints.
 ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "run": (("job.sub",), 1, REFUSAL),
     "resume": ((), 1, REFUSAL),
@@ -321,16 +321,16 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("command", ON_IMPORTED)
-def test_every_command_works_on_an_imported_log_or_refuses_in_words(folder: Folder, command: str) -> None:
+def test_every_command_works_on_an_imported_log_or_refuses_with_a_message(folder: Folder, command: str) -> None:
     imported(folder.path / "pool.db")
     before = (folder.path / "pool.db").read_bytes()
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
-    words, code, answer = ON_IMPORTED[command]
-    assert answer in folder.call(command, *words, code=code)
+    arguments, code, answer = ON_IMPORTED[command]
+    assert answer in folder.call(command, *arguments, code=code)
     assert (folder.path / "pool.db").read_bytes() == before
 
 
-def test_no_command_is_forgotten() -> None:
+def test_no_command_is_missing() -> None:
     assert set(COMMANDS) == set(ON_IMPORTED) | ELSEWHERE
 
 

@@ -1,5 +1,5 @@
-"""Property: a backfill client of real processes runs while nobody comes, alone, and nothing of it outlives its reason;
-whoever is killed, whenever. Golden: so does the real BOINC client."""
+"""Property: a backfill client of real processes runs alone while no job needs the slot, and ends completely, whatever
+process is killed at any time. Golden: this also holds for the real BOINC client."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FAMILY = 2  #: the processes of a client: its own, and the daemon that it leaves
 
 
 class Filled(Folder):
-    """A folder with a pool that fills a machine's time."""
+    """A directory with a pool that has backfill."""
 
     def prepare(self, text: str = CLIENT) -> None:
         user = pwd.getpwuid(os.getuid()).pw_name
@@ -91,29 +91,29 @@ class Filled(Folder):
         return [slot.state_activity for slot in self.state().slots.values()]
 
     def clients(self) -> list[int]:
-        """The processes of all clients that ever ran, as the log says."""
+        """Return the processes of all clients that ever ran, according to the log."""
         return [event.pid for event in self.events() if isinstance(event, BackfillExecuting)]
 
     def living(self) -> list[int]:
-        """What runs of clients now: their processes are those in their folder."""
-        found = []
+        """Return the running client processes: those in the clients' directory."""
+        pids = []
         for entry in Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and os.readlink(entry / "cwd") == str(self.work):
-                    found.append(int(entry.name))
+                    pids.append(int(entry.name))
             except OSError:
                 continue
-        return found
+        return pids
 
     def supervisor(self) -> int:
         return int((self.path / "pool.db.d" / "lock").read_text())
 
     def runs(self, clients: int) -> bool:
-        """Whether the slot is Busy with that many-th client, whole and alone."""
+        """Return True if the slot is Busy with this number of clients started, the last one complete and alone."""
         return self.pairs() == ["Backfill/Busy"] and len(self.clients()) == clients and len(self.living()) == FAMILY
 
     def check(self) -> None:
-        """Nothing of a client is left, and the log is sound."""
+        """Check that no client process remains and that the log is sound."""
         self.wait_for(lambda: not self.living())
         assert verify_seal(str(self.path / "pool.db")) == []
         assert list(validate(enumerate(self.events(), 1))) == []
@@ -121,9 +121,9 @@ class Filled(Folder):
 
 @pytest.fixture
 def filled(folder: Folder) -> Filled:
-    found = Filled(folder.path)
-    found.prepare()
-    return found
+    filled = Filled(folder.path)
+    filled.prepare()
+    return filled
 
 
 def test_a_client_runs_until_a_job_comes_and_again_until_the_machine_is_shut_down(filled: Filled) -> None:
@@ -147,7 +147,7 @@ def test_a_client_runs_until_a_job_comes_and_again_until_the_machine_is_shut_dow
     filled.check()
 
 
-# Whoever is killed, whenever
+# Killed processes
 
 
 def kill_pool(filled: Filled, server: forked.Process) -> None:
@@ -167,7 +167,7 @@ def kill_client(filled: Filled, server: forked.Process) -> None:
     ("kill", "outcomes"),
     [(kill_pool, []), (kill_supervisor, ["lost"]), (kill_client, ["exited"])],
 )
-def test_who_is_killed_while_the_slot_is_busy_is_replaced_and_one_client_runs(filled, kill, outcomes) -> None:  # type: ignore[no-untyped-def]
+def test_a_process_killed_while_the_slot_is_busy_is_replaced_and_one_client_runs(filled, kill, outcomes) -> None:  # type: ignore[no-untyped-def]
     with filled.filled() as server:
         filled.wait_for(lambda: filled.runs(1))
         kill(filled, server)
@@ -175,22 +175,22 @@ def test_who_is_killed_while_the_slot_is_busy_is_replaced_and_one_client_runs(fi
             filled.wait_for(lambda: filled.runs(2))
             vacated(filled)
     if kill is kill_pool:
-        with filled.filled():  # the client was spared, and is the pool's again
+        with filled.filled():  # the client survived, and belongs to the pool again
             filled.wait_for(lambda: filled.runs(1))
             vacated(filled)
-    assert [one.outcome for one in filled.events() if isinstance(one, BackfillExited)] == [*outcomes, "killed"]
+    assert [event.outcome for event in filled.events() if isinstance(event, BackfillExited)] == [*outcomes, "killed"]
     filled.check()
 
 
 def vacated(filled: Filled) -> None:
-    """The machine is shut down, and with it the client gone."""
+    """Shut the machine down and check that the client is gone."""
     filled.call("off")
     filled.wait_for(lambda: not filled.state().machines)
     assert filled.living() == []
 
 
 @pytest.mark.parametrize("kill", [kill_pool, kill_supervisor, kill_client])
-def test_who_is_killed_while_the_client_is_to_end_leaves_nothing_behind(filled, kill) -> None:  # type: ignore[no-untyped-def]
+def test_a_process_killed_while_the_client_is_ending_leaves_nothing_behind(filled, kill) -> None:  # type: ignore[no-untyped-def]
     """A supervisor that is stopped keeps the slot in Backfill/Killing."""
     with filled.filled() as server:
         filled.wait_for(lambda: filled.runs(1))
@@ -210,7 +210,7 @@ def test_who_is_killed_while_the_client_is_to_end_leaves_nothing_behind(filled, 
     filled.check()
 
 
-def test_a_client_that_cannot_be_started_is_tried_again_and_a_pool_that_is_killed_meanwhile_goes_on(
+def test_a_client_that_cannot_be_started_is_retried_and_a_killed_pool_continues_that(
     filled: Filled,
 ) -> None:
     (filled.path / "client.sh").rename(filled.path / "client.not")
@@ -227,7 +227,7 @@ def test_a_client_that_cannot_be_started_is_tried_again_and_a_pool_that_is_kille
     filled.check()
 
 
-def test_a_client_ends_when_nobody_attends_to_it(filled: Filled) -> None:
+def test_a_client_ends_when_its_pool_and_supervisor_are_gone(filled: Filled) -> None:
     """No pool would end it for the machine's owner."""
     with filled.filled() as server:
         filled.wait_for(lambda: filled.runs(1))
@@ -235,7 +235,7 @@ def test_a_client_ends_when_nobody_attends_to_it(filled: Filled) -> None:
     filled.check()
     with filled.filled():
         filled.wait_for(lambda: filled.runs(2))
-    assert [one.outcome for one in filled.events() if isinstance(one, BackfillExited)] == ["unattended"]
+    assert [event.outcome for event in filled.events() if isinstance(event, BackfillExited)] == ["unattended"]
 
 
 # The real BOINC client
@@ -261,19 +261,19 @@ START_BACKFILL = true
 
 @pytest.fixture
 def boinc() -> str:
-    """The path of the real client, which root installs where it is not there, and its user with it."""
+    """Return the path of the real client. If it is missing, root installs it with its user."""
     script = ["bash", str(ROOT / "tests" / "execution" / "boinc.sh")]
     return subprocess.run(script, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture
 def home(boinc: str) -> Iterator[Path]:
-    """A folder that BOINC's own user may enter, and write."""
-    found = Path(tempfile.mkdtemp(prefix="poolbook-boinc-", dir="/var/tmp"))
+    """Return a directory that BOINC's own user may enter and write."""
+    folder = Path(tempfile.mkdtemp(prefix="poolbook-boinc-", dir="/var/tmp"))
     if os.getuid() == 0:
-        shutil.chown(found, "boinc")
-    yield found
-    shutil.rmtree(found)
+        shutil.chown(folder, "boinc")
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_the_real_boinc_client_makes_way_for_a_job_and_comes_back(filled: Filled, boinc: str, home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Property: an argument that is no text is done, or refused in words."""
+"""Property: an argument that is not valid text works, or is refused with a message."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CALLS = [
 ]
 
 
-def test_an_argument_that_is_no_text_is_done_or_refused_in_words(folder: Folder, tmp_path: Path) -> None:
+def test_an_argument_that_is_not_valid_text_works_or_is_refused_with_a_message(folder: Folder, tmp_path: Path) -> None:
     (tmp_path / f"j{NONE}.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
     ended = []
-    for words, code in CALLS:
-        done = forked.run([*POOLBOOK, *words], cwd=folder.path, env=environment())
-        assert "not foreseen" not in done.stderr and "Traceback" not in done.stderr, ascii((words, done.stderr))
-        ended.append((words, code if code is None else done.returncode))
+    for arguments, code in CALLS:
+        done = forked.run([*POOLBOOK, *arguments], cwd=folder.path, env=environment())
+        assert "not foreseen" not in done.stderr and "Traceback" not in done.stderr, ascii((arguments, done.stderr))
+        ended.append((arguments, code if code is None else done.returncode))
     assert ended == CALLS, ascii(ended)

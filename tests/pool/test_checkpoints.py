@@ -1,5 +1,5 @@
-"""Golden: jobs that are evicted or take checkpoints, in a pool at work: their results, ads and logs, and what is kept
-of them. What the supervisor keeps, and when: tests/execution/test_spool.py."""
+"""Golden: jobs that are evicted or take checkpoints, in a running pool: their results, ads and logs, and the files that
+the pool stores for them. What the supervisor stores, and when: tests/execution/test_spool.py."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def log(folder: Folder) -> str:
 
 
 def spooled(folder: Folder) -> list[str]:
-    """What is below the pool's spool."""
+    """Return the contents of the pool's spool."""
     root = folder.path / "pool.db.d/spool"
-    found = (os.path.join(place, name) for place, _, names in os.walk(root) for name in names)
-    return sorted(os.path.relpath(path, root) for path in found)
+    paths = (os.path.join(place, name) for place, _, names in os.walk(root) for name in names)
+    return sorted(os.path.relpath(path, root) for path in paths)
 
 
 HOME = "1/0/cluster1.proc0.subproc0"
 
 
-def test_a_job_that_is_evicted_ten_times_ends_as_one_that_was_not(folder: Folder) -> None:
+def test_a_job_evicted_ten_times_ends_like_one_that_was_not(folder: Folder) -> None:
     more = "when_to_transfer_output = ON_EXIT_OR_EVICT\nerase_output_and_error_on_restart = false"
     with folder.served():
         submit(folder, WAITS, more)
@@ -74,7 +74,7 @@ def test_a_job_that_is_evicted_ten_times_ends_as_one_that_was_not(folder: Folder
     assert "What it had made was kept for its next run" in folder.call("why", "1.0", "-verbose")
 
 
-def test_a_job_goes_on_in_its_slot_after_each_checkpoint_and_from_the_last_one_in_its_next_run(
+def test_a_job_continues_in_its_slot_after_each_checkpoint_and_from_the_last_one_in_its_next_run(
     folder: Folder,
 ) -> None:
     more = "checkpoint_exit_code = 85\ntransfer_checkpoint_files = state, steps\ntransfer_output_files = steps"
@@ -101,7 +101,7 @@ def test_a_job_goes_on_in_its_slot_after_each_checkpoint_and_from_the_last_one_i
     assert "sound" in folder.call("verify")
 
 
-def test_a_checkpoint_without_one_of_its_files_holds_the_job(folder: Folder) -> None:
+def test_a_checkpoint_that_lacks_a_file_holds_the_job(folder: Folder) -> None:
     with folder.served():
         submit(folder, CHECKPOINTS, "checkpoint_exit_code = 85\ntransfer_checkpoint_files = state, missing")
         folder.wait_for(lambda: ad(folder, "JobStatus") == ["5"])
@@ -111,7 +111,7 @@ def test_a_checkpoint_without_one_of_its_files_holds_the_job(folder: Folder) -> 
     assert "021 (" in log(folder)
 
 
-def test_a_pool_removes_what_it_kept_of_jobs_that_left_while_it_was_not_served(folder: Folder) -> None:
+def test_a_pool_removes_the_spool_of_jobs_that_left_while_it_was_not_served(folder: Folder) -> None:
     folder.write("poolbook.conf", f"SPOOL = {folder.path}\nRUNBENCHMARKS = false\nNUM_CPUS = 1\nSTART = true\n")
     with folder.served():
         submit(folder, WAITS, "when_to_transfer_output = ON_EXIT_OR_EVICT")

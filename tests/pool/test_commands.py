@@ -1,4 +1,4 @@
-"""Golden: the commands as a user types them, against real pools: what they do, what they print, how they end."""
+"""Golden: the commands as a user types them, with real pools: their effects, output and exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLEEP = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_d
 
 
 def shell(text: str, more: str = "") -> str:
-    """A submit file for one job that is a shell script."""
+    """Return a submit file for one job that is a shell script."""
     quoted = text.replace('"', '""').replace("'", "''")
     return (
         f"executable = /bin/sh\narguments = \"-c '{quoted}'\"\nrequest_memory = 64\nrequest_disk = 1 MB\n"
@@ -36,14 +36,14 @@ def shell(text: str, more: str = "") -> str:
     )
 
 
-def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Folder) -> None:
+def test_a_run_prints_the_jobs_the_log_and_the_next_commands(folder: Folder) -> None:
     folder.write("job.sub", shell("echo hello; for n in 1 2 3 4 5 6; do printf 'line %d\\a\\n' $n >&2; done; exit 3"))
-    said = folder.call("run", "job.sub", code=1)
+    output = folder.call("run", "job.sub", code=1)
     assert (folder.path / "out.txt").read_text() == "hello\n"
-    assert "1 failed (exit 3) in " in said and "; every state change is recorded in pool.db" in said
+    assert "1 failed (exit 3) in " in output and "; every state change is recorded in pool.db" in output
     lines = "".join(f"    line {number}\\x07\n" for number in range(2, 7))
-    assert f"1.0 failed (exit 3); the end of its stderr (err.txt):\n{lines}" in said
-    assert "poolbook why 1.0  why it failed" in said
+    assert f"1.0 failed (exit 3); the end of its stderr (err.txt):\n{lines}" in output
+    assert "poolbook why 1.0  why it failed" in output
     assert "Cluster 1 has 1 job: 1 failed (exit 3)." in folder.call("why", "1")
     assert folder.json("history", "1.0")[0]["ExitCode"] == 3
     assert "with code 3" in folder.call("why", "1.0")
@@ -53,26 +53,26 @@ def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Fo
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_teaches_with_help_and_answers_wrong_usage_with_2(folder: Folder, command: str) -> None:
-    said = folder.call(command, "-help")
-    assert f"poolbook {command}" in said
-    assert ("-log" in said) == (command not in ("completion", "man", "doc", "tools-path"))  # which are about no log
+def test_every_command_has_help_and_wrong_usage_exits_with_2(folder: Folder, command: str) -> None:
+    output = folder.call(command, "-help")
+    assert f"poolbook {command}" in output
+    assert ("-log" in output) == (command not in ("completion", "man", "doc", "tools-path"))  # which do not use a log
     assert "-nosuchoption" in folder.call(command, "-nosuchoption", code=2)
 
 
-def test_a_wrong_command_names_the_near_one(folder: Folder) -> None:
+def test_a_misspelled_command_suggests_the_right_one(folder: Folder) -> None:
     assert "did you mean status" in folder.call("statsu", code=2)
     assert "usage: poolbook COMMAND" in folder.call(code=2)
 
 
-def test_commands_do_the_same_on_a_log_that_is_served_and_on_one_that_lies_still(folder: Folder) -> None:
+def test_commands_do_the_same_on_a_served_and_an_unserved_log(folder: Folder) -> None:
     folder.write("job.sub", "hold = true\n" + SLEEP.format(300, 3))
-    said: list[list[str]] = []
+    outputs: list[list[str]] = []
     for served in (False, True):
         for name in folder.path.glob("pool.db*"):
             shutil.rmtree(name) if name.is_dir() else name.unlink()
         with folder.served("-slots", "1") if served else _nothing():
-            said.append(
+            outputs.append(
                 [
                     folder.call("submit", "job.sub", "-terse").partition("\n")[0],
                     folder.call("prio", "-p", "4", "1.1"),
@@ -86,8 +86,8 @@ def test_commands_do_the_same_on_a_log_that_is_served_and_on_one_that_lies_still
                     folder.call("history", "-af", "ClusterId", "ProcId", "JobStatus"),
                 ]
             )
-    assert said[0] == said[1]
-    assert said[0][2] == "0 5 0\n1 5 4\n2 5 0\n"
+    assert outputs[0] == outputs[1]
+    assert outputs[0][2] == "0 5 0\n1 5 4\n2 5 0\n"
 
 
 class _nothing:
@@ -95,7 +95,7 @@ class _nothing:
     def __exit__(self, *_: object) -> None: ...
 
 
-def test_a_running_job_can_be_held_released_vacated_and_removed_from_outside(folder: Folder) -> None:
+def test_a_running_job_can_be_held_released_vacated_and_removed_by_commands(folder: Folder) -> None:
     folder.write("job.sub", SLEEP.format(300, 1))
     with folder.served("-slots", "2"):
         folder.call("submit", "job.sub")
@@ -129,8 +129,8 @@ def test_a_running_job_can_be_held_released_vacated_and_removed_from_outside(fol
 
 def _pid(folder: Folder, job: str) -> int:
     events = folder.json("log", job)
-    said = [event["details"] for event in events if event["what"] == "executing"]
-    return int(said[-1].partition("pid ")[2]) if said else 0
+    details = [event["details"] for event in events if event["what"] == "executing"]
+    return int(details[-1].partition("pid ")[2]) if details else 0
 
 
 def _state(pid: int) -> str:
@@ -140,68 +140,68 @@ def _state(pid: int) -> str:
         return ""
 
 
-def test_submissions_beside_a_running_pool_neither_fail_nor_wait_for_long(folder: Folder) -> None:
+def test_submissions_to_a_running_pool_neither_fail_nor_wait_long(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue 2\n")
     with folder.served("-slots", "2", "-cpus", "2"):
         calls = [folder.start("submit", "job.sub", "-terse") for _ in range(8)]
-        said = [call.communicate(timeout=60)[0] for call in calls]
-        assert [call.returncode for call in calls] == [0] * 8, said
-        assert sorted(said) == sorted(f"{n}.0 - {n}.1\n" for n in range(1, 9))
+        outputs = [call.communicate(timeout=60)[0] for call in calls]
+        assert [call.returncode for call in calls] == [0] * 8, outputs
+        assert sorted(outputs) == sorted(f"{n}.0 - {n}.1\n" for n in range(1, 9))
         folder.wait_for(lambda: folder.call("history", "-af", "ExitCode").count("0") == 16)
 
 
-def test_an_option_of_all_that_serve_a_pool_is_refused_by_the_command_that_was_typed(folder: Folder) -> None:
+def test_an_unknown_option_is_reported_under_the_command_that_was_typed(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     assert "poolbook run: -slots takes a whole number" in folder.call("run", "job.sub", "-slots", "x", code=2)
 
 
 def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
-    said = folder.call("run", "job.sub", code=1)
-    words = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
-    assert f"poolbook: 1.0 waits: {words}" in said, "at once"
-    assert f"1.0 waits: {words}" in said, "and at the end"
-    assert "poolbook rm 1     if it is not to wait" in said
-    assert f"N{words[1:]}" in folder.call("why", "1.0")
+    output = folder.call("run", "job.sub", code=1)
+    message = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
+    assert f"poolbook: 1.0 waits: {message}" in output, "at once"
+    assert f"1.0 waits: {message}" in output, "and at the end"
+    assert "poolbook rm 1     if it is not to wait" in output
+    assert f"N{message[1:]}" in folder.call("why", "1.0")
 
 
-def test_jobs_that_are_held_for_one_reason_end_the_run_with_it_and_the_way_out(folder: Folder) -> None:
+def test_jobs_held_for_one_reason_end_the_run_with_the_reason_and_a_fix(folder: Folder) -> None:
     text = "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\n"
     folder.write("job.sub", f"{text}output = out/$(Process)\nqueue 2\n")
-    said = folder.call("run", "job.sub", "-quiet", code=1)
-    assert "\n2 held in " in said
+    output = folder.call("run", "job.sub", "-quiet", code=1)
+    assert "\n2 held in " in output
     out = folder.path / "out"
-    assert "2 jobs are held for the same reason; 1.0: Error from slot1_" in said
+    assert "2 jobs are held for the same reason; 1.0: Error from slot1_" in output
     reason = f"Failed to open '{out}/0' as standard output: No such file or directory (errno 2)"
-    assert f": {reason}. `mkdir -p {out}`, then `poolbook release 1`" in said
+    assert f": {reason}. `mkdir -p {out}`, then `poolbook release 1`" in output
     out.mkdir()
     folder.call("release", "1")
     assert "\n2 completed in " in folder.call("resume", "-quiet")
 
 
-def test_of_jobs_that_the_table_has_no_room_for_the_command_that_lists_them_is_told(folder: Folder) -> None:
+def test_a_shortened_table_names_the_command_that_lists_all_jobs(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue 42\n")
-    said = folder.call("run", "job.sub", "-quiet", code=1)
-    assert "\n... and 2 more held: poolbook q 1 -hold\n" in said
-    assert "You submitted them on hold: `poolbook release 1` and `poolbook resume` let them run." in said
+    output = folder.call("run", "job.sub", "-quiet", code=1)
+    assert "\n... and 2 more held: poolbook q 1 -hold\n" in output
+    assert "You submitted them on hold: `poolbook release 1` and `poolbook resume` let them run." in output
 
 
-def test_a_pool_that_is_served_tells_what_happens_when_it_is_to(folder: Folder) -> None:
+def test_a_served_pool_reports_events_if_asked_to(folder: Folder) -> None:
     folder.write("job.sub", shell("exit 0"))
     with folder.served("-slots", "1", "-verbose") as server:
         folder.call("submit", "job.sub")
         folder.wait_for(lambda: "1.0" in folder.call("history", "-af:j", "ExitCode"))
         server.send_signal(signal.SIGTERM)
-        said, _ = server.communicate(timeout=60)
-    lines = said.splitlines()
-    for words in (
+        output, _ = server.communicate(timeout=60)
+    lines = output.splitlines()
+    for phrase in (
         "Unsubmitted -> Idle",
         "match ",
         "Idle -> Running",
         "Running -> Completed",
         "Claimed/Busy -> Claimed/Idle",
     ):
-        assert any(words in line for line in lines), said
+        assert any(phrase in line for line in lines), output
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_pool_that_is_served_tells_what_happens_when_it_is_to(folder: Folder) 
         ("echo $MINE", 'environment = "MINE=yours"', {"ExitCode": 0}),
     ],
 )
-def test_real_jobs_of_every_kind_end_as_they_do(
+def test_real_jobs_of_every_kind_end_as_expected(
     folder: Folder, script: str, more: str, expected: dict[str, object]
 ) -> None:
     folder.write("seven.txt", "seven\n")
@@ -227,8 +227,8 @@ def test_real_jobs_of_every_kind_end_as_they_do(
     (ad,) = folder.json("history")
     assert {name: ad.get(name) for name in expected} == expected
     if "90901" in script:
-        left = subprocess.run(["pgrep", "-f", "sleep 90901"], capture_output=True, text=True).stdout
-        assert left == "", "a descendant has survived its job"
+        pids = subprocess.run(["pgrep", "-f", "sleep 90901"], capture_output=True, text=True).stdout
+        assert pids == "", "a descendant has survived its job"
     if "MINE" in script:
         assert (folder.path / "out.txt").read_text() == "yours\n"
 
@@ -245,7 +245,7 @@ def test_a_job_that_ignores_its_soft_kill_is_killed_when_its_time_is_up(folder: 
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "code"),
+    ("text", "message", "code"),
     [
         ("executable = /no/such/thing\nqueue\n", "Can't access executable file /no/such/thing", 1),
         ("executable = /bin/true\nrequest_memory = lots of\nqueue\n", "line 2", 1),
@@ -254,9 +254,9 @@ def test_a_job_that_ignores_its_soft_kill_is_killed_when_its_time_is_up(folder: 
         ("", "", 1),
     ],
 )
-def test_a_submit_file_that_is_wrong_is_refused_with_its_line(folder: Folder, text: str, words: str, code: int) -> None:
+def test_an_invalid_submit_file_is_rejected_with_its_line(folder: Folder, text: str, message: str, code: int) -> None:
     folder.write("bad.sub", text)
-    assert words in folder.call("submit", "bad.sub", code=code)
+    assert message in folder.call("submit", "bad.sub", code=code)
     assert not (folder.path / "pool.db").exists() or folder.json("q", "-all") == []
 
 
@@ -266,7 +266,7 @@ def test_ten_megabytes_of_arguments_are_held_with_the_reason(folder: Folder) -> 
     assert "too long" in folder.call("q", "-hold", "-af", "HoldReason")
 
 
-def test_what_cannot_be_executed_is_held_with_code_6(folder: Folder) -> None:
+def test_a_program_that_cannot_be_executed_is_held_with_code_6(folder: Folder) -> None:
     folder.write("garbage", "\x7fELF nothing")
     (folder.path / "garbage").chmod(0o755)
     folder.write("job.sub", f"executable = {folder.path}/garbage\nqueue\n")
@@ -308,7 +308,7 @@ HELD = {
 """Submit files, and why a real pool (25.14) holds their jobs: code, subcode, reason."""
 
 
-def test_what_a_real_pool_holds_is_held_in_its_words(folder: Folder) -> None:
+def test_jobs_are_held_for_the_same_reasons_as_in_htcondor(folder: Folder) -> None:
     folder.write("plain.txt", "no program")
     folder.write("script", "#!/no/interpreter\n")
     (folder.path / "script").chmod(0o755)
@@ -316,14 +316,14 @@ def test_what_a_real_pool_holds_is_held_in_its_words(folder: Folder) -> None:
         folder.write(f"{name}.sub", f"{text}\nrequest_memory = 16\nrequest_disk = 1 MB\nlog = {number}.log\nqueue\n")
         folder.call("submit", f"{name}.sub")
     folder.call("resume", code=1)
-    said = folder.call("q", "-hold", "-af", "HoldReasonCode", "HoldReasonSubCode", "HoldReason").splitlines()
-    plain = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in said]
-    assert plain == [words.format(home=folder.path) for _, words in HELD.values()]
+    reasons = folder.call("q", "-hold", "-af", "HoldReasonCode", "HoldReasonSubCode", "HoldReason").splitlines()
+    plain = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in reasons]
+    assert plain == [message.format(home=folder.path) for _, message in HELD.values()]
     log = (folder.path / f"{list(HELD).index('ends') + 1}.log").read_text()
     assert re.search(rf'CondorScratchDir = "{folder.path}/.*/execute/dir_[0-9a-f]{{16}}-\d+/scratch"', log), log
 
 
-def test_a_job_that_uses_more_memory_than_it_was_given_is_held_with_code_34(folder: Folder) -> None:
+def test_a_job_that_uses_more_memory_than_it_requested_is_held_with_code_34(folder: Folder) -> None:
     program = "import time; x = bytearray(300_000_000); time.sleep(30)"
     folder.write("job.py", program)
     folder.write(
@@ -337,35 +337,35 @@ def test_a_job_that_uses_more_memory_than_it_was_given_is_held_with_code_34(fold
     assert "more memory" in reason
 
 
-# What goes wrong around a pool
+# Faults in a pool's environment
 
 
-def test_a_log_of_a_newer_version_is_refused_in_words(folder: Folder) -> None:
+def test_a_log_of_a_newer_version_is_refused_with_a_message(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.call("submit", "job.sub")
     with sqlite3.connect(folder.path / "pool.db") as database:
         database.execute("UPDATE head SET format = format + 1")
     for command in (["q"], ["submit", "job.sub"], ["serve"], ["verify"], ["log"], ["why", "1.0"]):
-        said = folder.call(*command, code=1)
-        assert "version" in said and "Traceback" not in said, command
+        output = folder.call(*command, code=1)
+        assert "version" in output and "Traceback" not in output, command
 
 
 @pytest.mark.parametrize("damage", ["truncated", "rubbish", "empty"])
-def test_a_damaged_log_is_refused_in_words(folder: Folder, damage: str) -> None:
+def test_a_damaged_log_is_refused_with_a_message(folder: Folder, damage: str) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.call("submit", "job.sub")
     path = folder.path / "pool.db"
-    whole = path.read_bytes()
-    path.write_bytes({"truncated": whole[: len(whole) // 2], "rubbish": os.urandom(8192), "empty": b""}[damage])
+    log_data = path.read_bytes()
+    path.write_bytes({"truncated": log_data[: len(log_data) // 2], "rubbish": os.urandom(8192), "empty": b""}[damage])
     (folder.path / "pool.db-wal").unlink(missing_ok=True)
     for command in (["verify"], ["submit", "job.sub"], ["serve"]):
-        said = folder.call(*command, code=1)
-        assert "Traceback" not in said, command
-        assert "pool.db" in said
+        output = folder.call(*command, code=1)
+        assert "Traceback" not in output, command
+        assert "pool.db" in output
 
 
-def test_a_full_disk_is_said_nothing_is_lost_and_the_pool_goes_on_when_there_is_space(folder: Folder) -> None:
-    """On a disk of its own, of a few megabytes."""
+def test_a_full_disk_is_reported_and_the_pool_continues_without_loss_when_there_is_space(folder: Folder) -> None:
+    """The log is on a separate disk of a few megabytes."""
     disk = folder.path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)], check=True)
@@ -379,13 +379,13 @@ def test_a_full_disk_is_said_nothing_is_lost_and_the_pool_goes_on_when_there_is_
         acknowledged = 1
         for _ in range(40):
             call = small.start("submit", "job.sub")
-            said = call.communicate(timeout=60)[0]
+            output = call.communicate(timeout=60)[0]
             if call.returncode:
                 break
             acknowledged += 1
         assert call.returncode == 1
-        assert "Traceback" not in said
-        assert "disk" in said or "space" in said
+        assert "Traceback" not in output
+        assert "disk" in output or "space" in output
         filler.unlink()
         assert small.call("q", "-af", "ProcId").count("\n") == 2 * acknowledged
         small.call("submit", "job.sub")
@@ -394,7 +394,7 @@ def test_a_full_disk_is_said_nothing_is_lost_and_the_pool_goes_on_when_there_is_
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_queries_work_on_a_log_that_cannot_be_written_and_requests_say_so(folder: Folder) -> None:
+def test_queries_work_on_a_read_only_log_and_requests_explain_why_they_fail(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.call("submit", "job.sub")
     shown = Folder(folder.path / "shown")
@@ -404,18 +404,18 @@ def test_queries_work_on_a_log_that_cannot_be_written_and_requests_say_so(folder
         for name in ("pool.db", "pool.db.head", "job.sub"):
             shutil.copy(folder.path / name, shown.path)
         subprocess.run(["mount", "-o", "remount,ro", str(shown.path)], check=True)
-        for words in (["-af", "ClusterId"], ["1.0", "-af", "ClusterId"]):
-            assert shown.call("q", *words) == "1\n"
+        for arguments in (["-af", "ClusterId"], ["1.0", "-af", "ClusterId"]):
+            assert shown.call("q", *arguments) == "1\n"
         assert "sound" in shown.call("verify")
         for command in (["rm", "1.0"], ["submit", "job.sub"], ["serve"]):
-            said = shown.call(*command, code=1)
-            assert "Traceback" not in said
-            assert "writ" in said or "read-only" in said.lower(), said
+            output = shown.call(*command, code=1)
+            assert "Traceback" not in output
+            assert "writ" in output or "read-only" in output.lower(), output
     finally:
         subprocess.run(["umount", "-l", str(shown.path)], check=True)
 
 
-def test_a_server_that_is_told_to_stop_leaves_nothing_running(folder: Folder) -> None:
+def test_a_stopped_server_leaves_no_process_running(folder: Folder) -> None:
     folder.write("job.sub", SLEEP.format(88181, 2))
     with folder.served("-slots", "2", "-cpus", "2") as server:
         folder.call("submit", "job.sub")
@@ -429,16 +429,16 @@ def test_a_server_that_is_told_to_stop_leaves_nothing_running(folder: Folder) ->
     assert folder.call("q", "-af", "JobStatus") == "1\n1\n"
 
 
-def test_json_is_what_it_says_everywhere(folder: Folder) -> None:
+def test_json_output_is_valid_json_for_every_command(folder: Folder) -> None:
     folder.write("job.sub", SLEEP.format(1, 1))
     folder.call("run", "job.sub")
-    for words in (["q"], ["status"], ["history"], ["log"], ["verify"], ["why", "1.0"], ["views"]):
-        json.loads(folder.call(*words, "--json"))
+    for arguments in (["q"], ["status"], ["history"], ["log"], ["verify"], ["why", "1.0"], ["views"]):
+        json.loads(folder.call(*arguments, "--json"))
     assert folder.json("status")[0]["State"] == "Unclaimed"
 
 
-def test_a_request_that_makes_no_sense_harms_nobody(folder: Folder) -> None:
-    """Over the socket, as a client gone wrong would send it: each gets an answer, and the server lives."""
+def test_a_malformed_request_does_no_harm(folder: Folder) -> None:
+    """A broken client could send such requests over the socket: each gets an answer, and the server survives."""
     ad = {"Cmd": '"/bin/true"', "JobUniverse": "5"}
     submit = {"kind": "Submit", "id": "x", "user": "root", "cluster": 0, "ad": ad, "count": 1, "columns": []}
     requests: list[object] = [
@@ -463,17 +463,17 @@ def test_a_request_that_makes_no_sense_harms_nobody(folder: Folder) -> None:
     with folder.served() as server, socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(folder.path / "pool.db.sock"))
         stream = connection.makefile("rwb")
-        said = []
+        errors = []
         for request in requests:
             stream.write((request if isinstance(request, bytes) else json.dumps(request).encode()) + b"\n")
             stream.flush()
-            said.append(json.loads(stream.readline()))
+            errors.append(json.loads(stream.readline()))
         assert server.poll() is None
-    assert [sorted(answer.keys() - {"code"}) for answer in said] == [["refusal"]] * 15 + [["answer"]] * 2
+    assert [sorted(answer.keys() - {"code"}) for answer in errors] == [["refusal"]] * 15 + [["answer"]] * 2
     assert "sound" in folder.call("verify")
 
 
-def test_clients_that_do_not_read_or_are_too_many_harm_nobody(folder: Folder) -> None:
+def test_clients_that_do_not_read_or_are_too_many_do_no_harm(folder: Folder) -> None:
     folder.write("job.sub", "hold = true\n" + SLEEP.format(1, 4000))
     folder.call("submit", "job.sub")
     address = str(folder.path / "pool.db.sock")
@@ -487,20 +487,20 @@ def test_clients_that_do_not_read_or_are_too_many_harm_nobody(folder: Folder) ->
             act = {"kind": "Hold", "id": f"n{number}", "user": "", "selection": {"jobs": jobs}}
             deaf.sendall(json.dumps(act).encode() + b"\n")
         many = [socket.socket(socket.AF_UNIX) for _ in range(60)]
-        for one in many:
-            one.settimeout(5)
+        for connection in many:
+            connection.settimeout(5)
             try:
-                one.connect(address)
+                connection.connect(address)
             except OSError:
                 break
         assert "1.1 marked" in folder.call("rm", "1.1")
-        for one in [deaf, *many]:
-            one.close()
+        for connection in [deaf, *many]:
+            connection.close()
         assert "1.3 marked" in folder.call("rm", "1.3")
         assert server.poll() is None
 
 
-def test_a_job_is_of_who_submits_it_whatever_the_request_says(folder: Folder) -> None:
+def test_a_job_belongs_to_its_submitter_whatever_the_request_says(folder: Folder) -> None:
     import sys
 
     from .real import environment
@@ -516,18 +516,18 @@ def test_a_job_is_of_who_submits_it_whatever_the_request_says(folder: Folder) ->
             "import os, socket, sys; os.setgid(65534); os.setuid(65534); c = socket.socket(socket.AF_UNIX);"
             "c.connect(sys.argv[1]); c.sendall(sys.argv[2].encode() + b'\\n'); print(c.recv(9999).decode())"
         )
-        said = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", code, str(folder.path / "pool.db.sock"), json.dumps(request)],
             env=environment(), capture_output=True, text=True, timeout=30,
         )  # fmt: skip
-        assert json.loads(said.stdout) == {"answer": {"cluster": 1, "count": 1}}, said.stderr
+        assert json.loads(completed.stdout) == {"answer": {"cluster": 1, "count": 1}}, completed.stderr
         assert folder.call("q", "-allusers", "-af", "Owner") == "nobody\n"
 
 
 @pytest.mark.parametrize(
-    "words", [["q", "-totals"], ["q", "-af", "ClusterId", "JobStatus"], ["-help"], ["rm", "-help"]]
+    "arguments", [["q", "-totals"], ["q", "-af", "ClusterId", "JobStatus"], ["-help"], ["rm", "-help"]]
 )
-def test_a_short_command_imports_nothing_that_takes_long(folder: Folder, words: list[str]) -> None:
+def test_a_short_command_imports_no_slow_modules(folder: Folder, arguments: list[str]) -> None:
     import sys
 
     from .real import environment
@@ -541,36 +541,36 @@ def test_a_short_command_imports_nothing_that_takes_long(folder: Folder, words: 
         "print([name for name in slow if name in sys.modules])"
     )
     with folder.served():
-        folder.wait_for(lambda: folder.call("status", "-af", "LoadAvg").strip())  # the last news of its start
+        folder.wait_for(lambda: folder.call("status", "-af", "LoadAvg").strip())  # the last event of its start
         folder.call("q", "-totals")
-        said = subprocess.run(
-            [sys.executable, "-c", code, *words], cwd=folder.path, env=environment(), capture_output=True, text=True
+        output = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=folder.path, env=environment(), capture_output=True, text=True
         ).stdout
-    assert said.splitlines()[-1] == "[]"
+    assert output.splitlines()[-1] == "[]"
 
 
-def test_a_run_tells_how_its_jobs_fared_as_json_too(folder: Folder) -> None:
+def test_a_run_can_report_its_jobs_as_json(folder: Folder) -> None:
     folder.write("job.sub", shell("exit 4"))
     call = folder.start("run", "job.sub", "--json", "-quiet")
     (job,) = json.loads(call.communicate(timeout=60)[0])
     assert (job["ClusterId"], job["ProcId"], job["State"], job["ExitCode"]) == (1, 0, "completed", 4)
 
 
-def test_a_served_machine_without_a_configuration_tells_what_its_sensors_say(
+def test_a_served_machine_without_a_configuration_shows_its_sensor_readings(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told(*words: str) -> str:
-        assert main([*words, "-log", str(folder.path / "pool.db")]) == 0
+    def run_tool(*arguments: str) -> str:
+        assert main([*arguments, "-log", str(folder.path / "pool.db")]) == 0
         return capsys.readouterr().out
 
     with folder.served("-slots", "1"):
-        folder.wait_for(lambda: '"Mips"' in told("status", "-json"))
-        load, keyboard, mips, kflops = told("status", "-af", "LoadAvg", "KeyboardIdle", "Mips", "KFlops").split()
+        folder.wait_for(lambda: '"Mips"' in run_tool("status", "-json"))
+        load, keyboard, mips, kflops = run_tool("status", "-af", "LoadAvg", "KeyboardIdle", "Mips", "KFlops").split()
         assert float(load) >= 0 and int(keyboard) >= 0 and int(mips) > 0 and int(kflops) > 0
-        assert "[?" not in told("status", "-state") + told("status", "-server")
-        assert int(told("status", "-master", "-af", "DaemonStartTime")) <= time.time()
-        done = json.loads(told("log", f"slot1@{host_name()}", "-json"))
-        # It publishes with a change of its state at the most: UPDATE_INTERVAL has not passed.
+        assert "[?" not in run_tool("status", "-state") + run_tool("status", "-server")
+        assert int(run_tool("status", "-master", "-af", "DaemonStartTime")) <= time.time()
+        done = json.loads(run_tool("log", f"slot1@{host_name()}", "-json"))
+        # It publishes only with a change of its state: UPDATE_INTERVAL has not passed.
         assert sum(line["cause"] == "published" for line in done) <= sum(bool(line["source"]) for line in done)
 
 
@@ -584,7 +584,7 @@ def test_a_run_reads_the_sensors_and_does_not_wait_for_benchmarks(
     assert "LoadAvg" in slot and "KeyboardIdle" in slot and "Mips" not in slot
 
 
-def test_a_command_that_asks_no_sensor_publishes_nothing(tmp_path: Path) -> None:
+def test_a_command_that_reads_no_sensor_publishes_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "pool.db")
     job = {"executable": "/bin/sleep", "arguments": "1000", "request_memory": "128", "request_disk": "1 MB"}
     with Pool.open(path, user=user_name()) as pool:
@@ -601,9 +601,7 @@ def test_a_command_that_asks_no_sensor_publishes_nothing(tmp_path: Path) -> None
     assert published["LoadAvg"] == "0.5"
 
 
-def test_a_run_within_a_program_leaves_its_signal_handlers_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_within_a_program_restores_its_signal_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that the program forks afterwards ends on SIGTERM."""
     numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]

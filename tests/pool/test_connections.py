@@ -25,8 +25,8 @@ from ..together import together
 from .real import Folder
 
 
-class Hall:
-    """Connections whose clients are in this process, and whose clock stands still."""
+class TestedConnections:
+    """Connections whose clients are in this process, with a clock that does not advance."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.now = 0.0
@@ -35,17 +35,17 @@ class Hall:
         self._stack = stack
 
     def enter(self) -> tuple[socket.socket, JsonConnection]:
-        ours, theirs = socket.socketpair()
-        self._stack.enter_context(ours)
-        self._stack.enter_context(theirs)
-        return ours, self.connections.add(theirs)
+        end, client_end = socket.socketpair()
+        self._stack.enter_context(end)
+        self._stack.enter_context(client_end)
+        return end, self.connections.add(client_end)
 
-    def send(self, ours: socket.socket, client: JsonConnection, data: bytes) -> None:
-        ours.setblocking(False)
-        left = memoryview(data)
-        while left:
+    def send(self, connection: socket.socket, client: JsonConnection, data: bytes) -> None:
+        connection.setblocking(False)
+        unsent = memoryview(data)
+        while unsent:
             with suppress(BlockingIOError):
-                left = left[ours.send(left) :]
+                unsent = unsent[connection.send(unsent) :]
             self.connections.receive(client)
 
     def requests(self) -> list[bytes]:
@@ -53,9 +53,9 @@ class Hall:
 
 
 @pytest.fixture
-def hall() -> Iterator[Hall]:
+def hall() -> Iterator[TestedConnections]:
     with ExitStack() as stack:
-        yield Hall(stack)
+        yield TestedConnections(stack)
 
 
 def long(kind: str, size: int) -> bytes:
@@ -67,7 +67,7 @@ MB = 1 << 20
 
 
 @together(
-    ("kind", "own", "size", "read"),
+    ("kind", "is_own", "size", "read"),
     [
         ("Hold", True, 100, True),
         ("Hold", True, 4 * MB, True),
@@ -79,22 +79,24 @@ MB = 1 << 20
         ("Nothing", True, 9 * MB, False),
     ],
 )
-def test_a_request_is_as_long_as_its_kind_may_be_and_the_next_one_is_read(
-    kind: str, own: bool, size: int, read: bool, hall: Hall
+def test_a_request_may_have_the_length_of_its_kind_and_the_next_one_is_read(
+    kind: str, is_own: bool, size: int, read: bool, hall: TestedConnections
 ) -> None:
     ours, client = hall.enter()
-    client.uid = os.geteuid() if own else os.geteuid() + 1
+    client.uid = os.geteuid() if is_own else os.geteuid() + 1
     hall.send(ours, client, long(kind, size) + b"{}\n")
-    whole, *rest = [] if not read else hall.requests()[:1], *hall.requests()
-    assert [len(line) for line in whole] == ([size - 1] if read else [])
-    assert rest == ([] if read else [b"{}"])
+    first_request, *later_requests = [] if not read else hall.requests()[:1], *hall.requests()
+    assert [len(line) for line in first_request] == ([size - 1] if read else [])
+    assert later_requests == ([] if read else [b"{}"])
     assert hall.connections.unfinished == 0
     if not read:
         ours.settimeout(5)
         assert "divide it" in json.loads(ours.recv(9999))["refusal"]
 
 
-def test_the_oldest_of_unfinished_requests_make_room_for_others(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_unfinished_requests_make_room_for_others(
+    hall: TestedConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "MOST_UNFINISHED", 10_000)
     clients = []
     for hall.now in range(20):
@@ -109,7 +111,7 @@ def test_the_oldest_of_unfinished_requests_make_room_for_others(hall: Hall, monk
     assert "the oldest" in json.loads(clients[0][0].recv(999))["refusal"]
 
 
-def test_who_takes_too_long_for_one_request_is_dropped_and_who_asks_nothing_is_not(hall: Hall) -> None:
+def test_a_client_that_is_too_slow_with_a_request_is_dropped_and_an_idle_one_is_not(hall: TestedConnections) -> None:
     slow, client = hall.enter()
     _, silent = hall.enter()
     hall.send(slow, client, b"x")
@@ -123,7 +125,7 @@ def test_who_takes_too_long_for_one_request_is_dropped_and_who_asks_nothing_is_n
     assert slow.recv(1) == b""
 
 
-def test_each_clients_turn_comes_before_anybodys_next(hall: Hall) -> None:
+def test_each_client_gets_a_turn_before_any_gets_a_second_one(hall: TestedConnections) -> None:
     greedy, client = hall.enter()
     hall.send(greedy, client, b"".join(b"g%d\n" % number for number in range(3 * TURN)))
     for name in (b"a", b"b"):
@@ -132,12 +134,14 @@ def test_each_clients_turn_comes_before_anybodys_next(hall: Hall) -> None:
     rounds = []
     while hall.connections.waits:
         rounds.append(hall.requests())
-    assert [len(one) for one in rounds] == [TURN + 2, TURN, TURN]
+    assert [len(round) for round in rounds] == [TURN + 2, TURN, TURN]
     assert rounds[0][-2:] == [b"a", b"b"]
-    assert [line for one in rounds for line in one if line.startswith(b"g")] == [b"g%d" % n for n in range(3 * TURN)]
+    assert [line for round in rounds for line in round if line.startswith(b"g")] == [
+        b"g%d" % n for n in range(3 * TURN)
+    ]
 
 
-def test_what_was_asked_before_a_client_ended_has_its_turn(hall: Hall) -> None:
+def test_requests_sent_before_a_client_ended_are_handled(hall: TestedConnections) -> None:
     ours, client = hall.enter()
     hall.send(ours, client, b"1\n2\nhalf")
     ours.close()
@@ -148,7 +152,7 @@ def test_what_was_asked_before_a_client_ended_has_its_turn(hall: Hall) -> None:
     assert list(hall.connections) == [] and hall.closed == [client]
 
 
-def test_where_no_descriptor_is_left_the_longest_silent_that_waits_for_nothing_goes(hall: Hall) -> None:
+def test_without_free_descriptors_the_longest_idle_client_is_dropped(hall: TestedConnections) -> None:
     clients = []
     for hall.now in range(3):
         ours, client = hall.enter()
@@ -168,12 +172,12 @@ def connected(folder: Path) -> socket.socket:
 
 
 def peak(pid: int) -> int:
-    """The most memory that a process ever had, in MB."""
+    """Return the peak memory of a process in MB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def test_requests_that_are_never_finished_hold_no_more_memory_than_is_meant(folder: Folder) -> None:
+def test_unfinished_requests_use_no_more_memory_than_allowed(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
     with folder.served("-slots", "1") as server, ExitStack() as stack:
         folder.call("submit", "job.sub")
@@ -186,7 +190,7 @@ def test_requests_that_are_never_finished_hold_no_more_memory_than_is_meant(fold
         assert server.poll() is None
 
 
-def test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time(folder: Folder) -> None:
+def test_a_thousand_connections_are_all_served_while_one_client_asks_constantly(folder: Folder) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     request = b'{"kind": "ReserveCluster"}\n'
@@ -196,10 +200,10 @@ def test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time
             greedy = stack.enter_context(connected(folder.path))
             many = [stack.enter_context(connected(folder.path)) for _ in range(1000)]
             greedy.sendall(request * 2000)
-            for one in many:
-                one.sendall(request)
-            for one in many:
-                assert b"cluster" in one.recv(9999)
+            for connection in many:
+                connection.sendall(request)
+            for connection in many:
+                assert b"cluster" in connection.recv(9999)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -209,7 +213,7 @@ def act(number: int, kind: str, **selection: object) -> bytes:
     return json.dumps(request).encode() + b"\n"
 
 
-def test_while_a_constraint_is_asked_job_by_job_others_are_answered(folder: Folder) -> None:
+def test_others_are_answered_while_a_constraint_is_evaluated_job_by_job(folder: Folder) -> None:
     folder.write("many.sub", "executable = /bin/true\nhold = true\nqueue 60000\n")
     with folder.served("-slots", "1"), ExitStack() as stack:
         folder.call("submit", "many.sub")
@@ -224,17 +228,19 @@ def test_while_a_constraint_is_asked_job_by_job_others_are_answered(folder: Fold
         assert b'"done"' in other.recv(9999)
         slow.settimeout(60)
         released = json.loads(slow.makefile().readline())["answer"]
-    assert [(one["procs"], one["result"]) for one in released] == [([[10, 10], [12, 59_998]], "done")]
+    assert [(connection["procs"], connection["result"]) for connection in released] == [
+        ([[10, 10], [12, 59_998]], "done")
+    ]
 
 
-def test_nobody_waits_for_the_views_and_all_that_happened_meanwhile_is_in_them(folder: Folder) -> None:
+def test_no_client_waits_for_the_views_which_then_contain_every_event(folder: Folder) -> None:
     folder.write("many.sub", "executable = /bin/true\nhold = true\nqueue 100\n")
     folder.call("submit", "many.sub")
     folder.call("q")
-    url, said = str(folder.path / "pool.db"), list[str]()
-    keeper = ViewKeeper(url, said.append)
+    url, lines = str(folder.path / "pool.db"), list[str]()
+    keeper = ViewKeeper(url, lines.append)
     with closing(sqlite3.connect(f"{url}.views", isolation_level=None)) as reader:
-        reader.execute("BEGIN IMMEDIATE")  # the thread comes to write nothing as long as this lasts
+        reader.execute("BEGIN IMMEDIATE")  # the thread writes nothing until this ends
         folder.call("rm", "1.0")
         for now in range(3):
             keeper.keep(now * 10_000_000, busy=False)
@@ -242,25 +248,25 @@ def test_nobody_waits_for_the_views_and_all_that_happened_meanwhile_is_in_them(f
             assert keeper.behind
         reader.execute("ROLLBACK")
     keeper.close()
-    assert said == []
+    assert lines == []
     with views_current(url) as views, closing(open_log(url, create=False, read_only=True)) as log:
         assert views.position == log.head.position
         assert views.totals() == {user_name(): {5: 99}}
 
 
-def test_views_that_cannot_be_written_are_told_of_once_and_tried_again(folder: Folder) -> None:
+def test_views_that_cannot_be_written_are_reported_once_and_retried(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
     folder.call("submit", "job.sub")
-    views, said = folder.path / "pool.db.views", list[str]()
+    views, lines = folder.path / "pool.db.views", list[str]()
     views.write_bytes(b"nothing that SQLite knows" * 100)
-    keeper = ViewKeeper(str(folder.path / "pool.db"), said.append)
+    keeper = ViewKeeper(str(folder.path / "pool.db"), lines.append)
     keeper.keep(0, busy=False)
-    while not said:
-        keeper.keep(0, busy=False)  # it waits until the time has come
+    while not lines:
+        keeper.keep(0, busy=False)  # it waits for its time
     views.unlink()
     keeper.keep(10_000_000, busy=False)
     keeper.keep(20_000_000, busy=False)
     keeper.close()
-    assert len(said) == 1
-    assert "the views cannot be written" in said[0]
+    assert len(lines) == 1
+    assert "the views cannot be written" in lines[0]
     assert not keeper.behind

@@ -1,6 +1,7 @@
-"""Property: whenever the pool is killed, nothing that was acknowledged is lost and no job ever runs twice at one time.
+"""Property: whenever the pool is killed, nothing that was acknowledged is lost, and no job ever runs twice at the same
+time.
 
-Each job writes down when it begins and when it ends; what the log says must agree with what the jobs say.
+Each job records when it starts and ends; the log must agree with the jobs' records.
 """
 
 from __future__ import annotations
@@ -61,16 +62,17 @@ def runs_of(marks: Path) -> dict[int, list[tuple[str, str]]]:
 
 
 def check(folder: Folder, runs: int = 1) -> None:
-    """The log is sound, every job ended once with its code, and none ran more often than it may."""
+    """Check that the log is sound, that every job ended once with its exit code, and that none ran more often than
+    allowed."""
     starts = Counter(event.proc for event in ended(folder) if isinstance(event, JobExecuting))
-    for proc, said in runs_of(folder.path / "marks").items():
-        assert [word for word, _ in said] == ["begin", "end"] * (len(said) // 2), f"job {proc} ran twice at one time"
-        assert len(said) // 2 <= runs
-        assert starts[proc] == len(said) // 2
+    for proc, marks in runs_of(folder.path / "marks").items():
+        assert [word for word, _ in marks] == ["begin", "end"] * (len(marks) // 2), f"job {proc} ran twice at one time"
+        assert len(marks) // 2 <= runs
+        assert starts[proc] == len(marks) // 2
 
 
 def ended(folder: Folder) -> list[Event]:
-    """The events of a sound log in which every job ended once, with its code, and nothing is left."""
+    """Return the events of a sound log in which every job ended once, with its exit code, and nothing remains."""
     assert verify_seal(str(folder.path / "pool.db")) == []
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     entries = list(log.read())
@@ -86,7 +88,7 @@ def ended(folder: Folder) -> list[Event]:
 
 
 @pytest.mark.parametrize("kill", range(KILLS))
-def test_a_pool_that_is_killed_goes_on_and_each_job_runs_exactly_once(folder: Folder, kill: int) -> None:
+def test_a_killed_pool_continues_and_each_job_runs_exactly_once(folder: Folder, kill: int) -> None:
     prepare(folder)
     rng = random.Random(kill)
     pool = folder.start("run", "jobs.sub", "-slots", "8", "-cpus", "8", "-memory", "1024")
@@ -97,14 +99,14 @@ def test_a_pool_that_is_killed_goes_on_and_each_job_runs_exactly_once(folder: Fo
         pool.communicate()
         time.sleep(rng.choice([0, 0.3]))
         pool = folder.start("resume", "-slots", "8", "-cpus", "8", "-memory", "1024")
-    said, _ = pool.communicate(timeout=60)
+    output, _ = pool.communicate(timeout=60)
     if pool.returncode != 0:  # everything had ended before the last kill
-        assert "There are no jobs in the queue" in said or pool.returncode == 1, said
-    assert "Traceback" not in said
+        assert "There are no jobs in the queue" in output or pool.returncode == 1, output
+    assert "Traceback" not in output
     check(folder)
 
 
-def test_a_submission_is_there_when_it_was_acknowledged_and_the_pool_is_killed_at_once(folder: Folder) -> None:
+def test_an_acknowledged_submission_survives_an_immediate_kill_of_the_pool(folder: Folder) -> None:
     prepare(folder)
     folder.write("one.sub", "executable = /bin/true\nqueue 3\n")
     with folder.served("-slots", "1") as server:
@@ -116,16 +118,16 @@ def test_a_submission_is_there_when_it_was_acknowledged_and_the_pool_is_killed_a
     assert numbers == set(answers)
 
 
-def test_ctrl_c_stops_cleanly_and_resume_goes_on(folder: Folder) -> None:
+def test_ctrl_c_stops_cleanly_and_resume_continues(folder: Folder) -> None:
     prepare(folder)
     pool = folder.start("run", "jobs.sub", "-slots", "8", "-cpus", "8", "-memory", "1024")
     folder.wait_for(lambda: len(list((folder.path / "marks").iterdir())) > 5)
     pool.send_signal(signal.SIGINT)
-    said, _ = pool.communicate(timeout=30)
+    output, _ = pool.communicate(timeout=30)
     assert pool.returncode == 130
-    assert "Traceback" not in said
-    assert "ending the running jobs" in said
-    assert re.search(r"[0-9]+ jobs are left: `poolbook resume` continues with them\.\n", said)
+    assert "Traceback" not in output
+    assert "ending the running jobs" in output
+    assert re.search(r"[0-9]+ jobs are left: `poolbook resume` continues with them\.\n", output)
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     state = fold(log.read())
     log.close()
@@ -136,9 +138,9 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(folder: Folder) -> None:
 
 def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
     with folder.served():
-        said = folder.call("serve", code=1)
-        assert "serves the log pool.db already" in said
-        assert "-log" in said
+        output = folder.call("serve", code=1)
+        assert "serves the log pool.db already" in output
+        assert "-log" in output
         folder.write("job.sub", "executable = /bin/true\nqueue\n")
         assert "`poolbook submit job.sub` gives the jobs to it" in folder.call("run", "job.sub", code=1)
 
@@ -146,9 +148,9 @@ def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
 LONG = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"
 
 
-def living(words: str) -> int:
-    """How many processes are called so."""
-    return int(subprocess.run(["pgrep", "-fc", words], capture_output=True, text=True).stdout)
+def living(arguments: str) -> int:
+    """Return the number of processes with this command line."""
+    return int(subprocess.run(["pgrep", "-fc", arguments], capture_output=True, text=True).stdout)
 
 
 def test_a_link_to_a_log_is_the_same_log(folder: Folder) -> None:
@@ -162,7 +164,7 @@ def test_a_link_to_a_log_is_the_same_log(folder: Folder) -> None:
         assert living("sleep 771") == 2
 
 
-def test_a_server_waits_for_a_short_command_to_give_the_log_back(folder: Folder) -> None:
+def test_a_server_waits_for_a_short_command_to_release_the_log(folder: Folder) -> None:
     folder.write("job.sub", LONG.format("1", 1))
     folder.call("submit", "job.sub")
     lock = WriterLock(str(folder.path / "pool.db"))
@@ -178,8 +180,8 @@ def test_a_server_waits_for_a_short_command_to_give_the_log_back(folder: Folder)
     server.stdout.close()
 
 
-def test_what_was_asked_while_the_pool_was_dead_is_done_when_it_is_back(folder: Folder) -> None:
-    """A suspended job goes on; one that had ended before it was vacated has ended, and is not run again."""
+def test_commands_given_while_the_pool_was_dead_are_done_when_it_is_back(folder: Folder) -> None:
+    """A suspended job continues; one that had ended before it was vacated has ended, and is not run again."""
     folder.write("long.sub", LONG.format("772", 1))
     folder.write("job.sh", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.05; done\ntouch gone\n")
     (folder.path / "job.sh").chmod(0o755)
@@ -221,8 +223,8 @@ def test_a_log_whose_jobs_may_run_elsewhere_is_not_served_here_unless_they_are_k
         for path in folder.path.glob("pool.db*"):
             if path.is_file():
                 (elsewhere.path / path.name).write_bytes(path.read_bytes())
-        said = elsewhere.call("serve", "-slots", "1", code=1)
-        assert "1 jobs of this log were begun at" in said and "-lost" in said
+        output = elsewhere.call("serve", "-slots", "1", code=1)
+        assert "1 jobs of this log were begun at" in output and "-lost" in output
         assert living("sleep 773") == 1
         with elsewhere.served("-slots", "1", "-lost"):
             elsewhere.wait_for(lambda: living("sleep 773") == 2)
@@ -232,22 +234,22 @@ def test_a_log_whose_jobs_may_run_elsewhere_is_not_served_here_unless_they_are_k
         assert "sound" in elsewhere.call("verify")
 
 
-def test_a_pool_that_was_removed_and_begun_again_runs_its_own_jobs(folder: Folder) -> None:
-    """Both logs begin alike: their first jobs are activated at the same position, and one of them still runs."""
-    words = ("-slots", "1", "-cpus", "1", "-memory", "1024")
+def test_a_pool_that_was_deleted_and_created_again_runs_its_own_jobs(folder: Folder) -> None:
+    """Both logs start alike: their first jobs are activated at the same position, and one of them is still running."""
+    arguments = ("-slots", "1", "-cpus", "1", "-memory", "1024")
     folder.write("job.sh", "#!/bin/sh\necho begun >> $1\nsleep $2\necho ended >> $1\nexit 3\n")
     (folder.path / "job.sh").chmod(0o755)
     for name, seconds in {"old": 774, "new": 0}.items():
         files = f"executable = job.sh\narguments = {folder.path}/{name} {seconds}\nlog = {name}.log\n"
         folder.write(f"{name}.sub", f"{files}request_memory = 16\nrequest_disk = 1 MB\nqueue\n")
-    with folder.served(*words) as server:
+    with folder.served(*arguments) as server:
         folder.call("submit", "old.sub")
         folder.wait_for((folder.path / "old").exists)
         before = {event["position"] for event in folder.json("log", "1.0") if event["what"] == "activate"}
         server.send_signal(signal.SIGKILL)
     for name in ("pool.db", "pool.db-wal", "pool.db-shm", "pool.db.head", "pool.db.views", "pool.db.sock"):
         (folder.path / name).unlink(missing_ok=True)
-    with folder.served(*words):
+    with folder.served(*arguments):
         folder.call("submit", "new.sub")
         folder.wait_for(lambda: "1.0 3" in folder.call("history", "-af:j", "ExitCode"))
         assert before == {event["position"] for event in folder.json("log", "1.0") if event["what"] == "activate"}

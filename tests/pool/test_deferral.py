@@ -1,4 +1,4 @@
-"""Golden: jobs with real processes wait for their time, and are killed with nobody: the pool's death ends no wait."""
+"""Golden: jobs with real processes wait for their deferral time. Killing the pool ends no wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ queue name, window from (
 """
 
 
-def test_a_pool_that_is_killed_while_jobs_wait_starts_each_once_or_holds_it(folder: Folder) -> None:
+def test_a_pool_killed_while_jobs_wait_starts_each_once_or_holds_it(folder: Folder) -> None:
     folder.write("jobs.sub", SUBMIT)
     with folder.served("-slots", "2") as server:
         folder.call("submit", "jobs.sub")

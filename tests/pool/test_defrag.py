@@ -1,4 +1,4 @@
-"""Golden: a served pool drains its own machine, so that a large job runs, and goes on with that when it was killed."""
+"""Golden: a served pool drains its own machine so that a large job can run, and continues this after it was killed."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ queue
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    found = Folder(tmp_path)
-    found.write("poolbook.conf", CONFIG)
-    found.write("small.sub", SMALL)
-    found.write("large.sub", LARGE)
-    return found
+    test_folder = Folder(tmp_path)
+    test_folder.write("poolbook.conf", CONFIG)
+    test_folder.write("small.sub", SMALL)
+    test_folder.write("large.sub", LARGE)
+    return test_folder
 
 
 def events(folder: Folder, kind: type) -> list[object]:
@@ -65,7 +65,7 @@ def events(folder: Folder, kind: type) -> list[object]:
         log.close()
 
 
-def test_a_large_job_gets_the_machine_from_a_small_one_although_the_pool_was_killed(folder: Folder) -> None:
+def test_a_large_job_gets_the_machine_from_a_small_one_even_if_the_pool_is_killed(folder: Folder) -> None:
     done = folder.path / "done.txt"
     try:
         with folder.served() as server:
@@ -86,7 +86,7 @@ def test_a_large_job_gets_the_machine_from_a_small_one_although_the_pool_was_kil
         folder.kill_everything()
 
 
-def test_a_program_s_pool_has_its_machines_drained() -> None:
+def test_the_pool_of_a_program_drains_its_machines() -> None:
     with Pool.open("memory:", config=CONFIG) as pool:
         pool.add_machine("m1", cpus=2, memory=1024)
         pool.submit("executable = /bin/sleep\narguments = 3000\nqueue")

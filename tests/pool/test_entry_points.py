@@ -1,5 +1,5 @@
-"""Property: whatever door a command comes by (the command line, the socket, `Pool`, `AsyncPool`), it is the same class,
-for which the pool has one rule."""
+"""Property: a command is the same class, with one rule in the pool, whether it comes from the command line, the socket,
+`Pool` or `AsyncPool`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ALICE = "alice@pool"
 JOBS = {"selection": {"clusters": [1]}}
 
 
-class Doors(NamedTuple):
-    """How a command is given: the words of the command line, the fields of a request, and the call of a method (none:
-    a program has no such method)."""
+class EntryPoints(NamedTuple):
+    """How a command is given: as a command line, as a request's fields, and as a method call (empty if there is no such
+    method)."""
 
     words: str
     fields: dict[str, Any]
@@ -38,53 +38,53 @@ class Doors(NamedTuple):
 
 
 DOORS = {
-    s.Submit: Doors(
+    s.Submit: EntryPoints(
         "submit job.sub", {"cluster": 0, "ad": {}, "count": 1, "columns": []}, "submit", ("executable = a\nqueue",)
     ),
-    s.Hold: Doors("hold 1", JOBS, "hold", (1,)),
-    s.Release: Doors("release 1", JOBS, "release", (1,)),
-    s.ReleaseSpooled: Doors("", JOBS),
-    s.Remove: Doors("rm 1", JOBS, "remove", (1,)),
-    s.RemoveNow: Doors("rm -forcex 1", JOBS),
-    s.Vacate: Doors("vacate 1", JOBS, "vacate", (1,)),
-    s.Suspend: Doors("suspend 1", JOBS, "suspend", (1,)),
-    s.Continue: Doors("continue 1", JOBS, "resume", (1,)),
-    s.RunNow: Doors("condor_now 1.0 2.0", {"job": [1, 0], "victims": [[2, 0]]}, "run_now", ("1.0", "2.0")),
-    s.Edit: Doors("prio -p 5 1", {**JOBS, "changes": {"JobPrio": "5"}}, "prio", (1,), {"value": 5}),
-    s.VacateSlot: Doors("vacate slot1@m", {"slot": "slot1@m"}, "vacate_slot", ("slot1@m",)),
-    s.SuspendClaim: Doors("suspend slot1@m", {"slot": "slot1@m"}, "suspend_slot", ("slot1@m",)),
-    s.ContinueClaim: Doors("continue slot1@m", {"slot": "slot1@m"}, "resume_slot", ("slot1@m",)),
-    s.Drain: Doors("drain m", {"machine": "m"}, "drain", ("m",)),
-    s.CancelDrain: Doors("drain -cancel m", {"machine": "m"}, "cancel_drain", ("m",)),
-    s.ShutDown: Doors("off m", {"machine": "m"}, "shut_down", ("m",)),
-    s.SetSubmitter: Doors(
+    s.Hold: EntryPoints("hold 1", JOBS, "hold", (1,)),
+    s.Release: EntryPoints("release 1", JOBS, "release", (1,)),
+    s.ReleaseSpooled: EntryPoints("", JOBS),
+    s.Remove: EntryPoints("rm 1", JOBS, "remove", (1,)),
+    s.RemoveNow: EntryPoints("rm -forcex 1", JOBS),
+    s.Vacate: EntryPoints("vacate 1", JOBS, "vacate", (1,)),
+    s.Suspend: EntryPoints("suspend 1", JOBS, "suspend", (1,)),
+    s.Continue: EntryPoints("continue 1", JOBS, "resume", (1,)),
+    s.RunNow: EntryPoints("condor_now 1.0 2.0", {"job": [1, 0], "victims": [[2, 0]]}, "run_now", ("1.0", "2.0")),
+    s.Edit: EntryPoints("prio -p 5 1", {**JOBS, "changes": {"JobPrio": "5"}}, "prio", (1,), {"value": 5}),
+    s.VacateSlot: EntryPoints("vacate slot1@m", {"slot": "slot1@m"}, "vacate_slot", ("slot1@m",)),
+    s.SuspendClaim: EntryPoints("suspend slot1@m", {"slot": "slot1@m"}, "suspend_slot", ("slot1@m",)),
+    s.ContinueClaim: EntryPoints("continue slot1@m", {"slot": "slot1@m"}, "resume_slot", ("slot1@m",)),
+    s.Drain: EntryPoints("drain m", {"machine": "m"}, "drain", ("m",)),
+    s.CancelDrain: EntryPoints("drain -cancel m", {"machine": "m"}, "cancel_drain", ("m",)),
+    s.ShutDown: EntryPoints("off m", {"machine": "m"}, "shut_down", ("m",)),
+    s.SetSubmitter: EntryPoints(
         f"userprio -setprio {ALICE} 5",
         {"submitter": ALICE, "name": "priority", "value": 5.0},
         "set_priority",
         (ALICE, 5),
     ),
-    s.ResetUsage: Doors(f"userprio -resetusage {ALICE}", {"submitters": [ALICE]}, "reset_usage", (ALICE,)),
-    s.DeleteSubmitter: Doors(f"userprio -delete {ALICE}", {"submitter": ALICE}, "delete_submitter", (ALICE,)),
+    s.ResetUsage: EntryPoints(f"userprio -resetusage {ALICE}", {"submitters": [ALICE]}, "reset_usage", (ALICE,)),
+    s.DeleteSubmitter: EntryPoints(f"userprio -delete {ALICE}", {"submitter": ALICE}, "delete_submitter", (ALICE,)),
 }
 
 
 @pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[type[s.Stimulus]]:
-    """The classes of the commands that come to be decided, refused or not."""
-    found: list[type[s.Stimulus]] = []
+    """Return the classes of the commands that are decided, refused or not."""
+    names: list[type[s.Stimulus]] = []
 
     def noted(state: Any, stimulus: s.Stimulus, *more: Any) -> Any:
         if isinstance(stimulus, s.Command):
-            found.append(type(stimulus))
+            names.append(type(stimulus))
         return decide(state, stimulus, *more)
 
     monkeypatch.setattr(log_writer, "decide", noted)
-    return found
+    return names
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], object]], None]]:
-    """A pool that this process serves, and a function that makes a client's call of it."""
+    """Return a pool that this process serves, and a function that calls it like a client."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("POOLBOOK_LOG", str(tmp_path / "pool.db"))
     (tmp_path / "job.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
@@ -104,7 +104,7 @@ def requested(kind: str, **fields: Any) -> None:
         ask("pool.db", {"kind": kind, **fields})
 
 
-def test_every_command_of_a_client_has_its_doors() -> None:
+def test_every_client_command_has_its_entry_points() -> None:
     assert {kind.__name__ for kind in DOORS} == set(COMMANDS)
 
 
@@ -121,10 +121,10 @@ def test_a_command_line_and_a_request_are_the_same_command(
             decided.clear()
 
 
-def test_a_method_of_a_pool_and_of_its_counterpart_for_asyncio_are_the_same_command(
+def test_a_pool_method_and_its_coroutine_are_the_same_command(
     decided: list[type[s.Stimulus]],
 ) -> None:
-    async def awaited(doors: Doors) -> None:
+    async def awaited(doors: EntryPoints) -> None:
         async with AsyncPool.open() as pool:
             with suppress(Refusal):
                 await getattr(pool, doors.method)(*doors.arguments, **doors.named)
@@ -143,8 +143,8 @@ def test_a_method_of_a_pool_and_of_its_counterpart_for_asyncio_are_the_same_comm
 def test_a_cycle_is_started_by_one_function(
     monkeypatch: pytest.MonkeyPatch, served: Callable[[Callable[[], object]], None]
 ) -> None:
-    found: list[str] = []
-    monkeypatch.setattr(Engine, "reschedule", lambda self, negotiator="": found.append(negotiator))
+    names: list[str] = []
+    monkeypatch.setattr(Engine, "reschedule", lambda self, negotiator="": names.append(negotiator))
 
     async def awaited() -> None:
         async with AsyncPool.open() as pool:
@@ -155,4 +155,4 @@ def test_a_cycle_is_started_by_one_function(
     with Pool.open() as pool:
         pool.negotiate(negotiator="c")
     asyncio.run(awaited())
-    assert found == ["a", "b", "c", "d"]
+    assert names == ["a", "b", "c", "d"]

@@ -1,4 +1,4 @@
-"""golden: jobs of a few lines that lead to 2^40 nodes of expressions, in a pool for all users: no other user waits."""
+"""golden: jobs of a few lines whose expressions have 2^40 nodes, in a pool for all users: no other user waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ..classad.explosions import SHAPES
 from .test_strangers import folder_of_all
-from .test_users import CONF, OTHER, OWNER, ForAll
+from .test_users import CONF, OTHER, OWNER, PoolForAll
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve a pool for all users")
 
@@ -28,10 +28,10 @@ def written(shape: str) -> str:
     return "".join(f"+{name} = {text}\n" for name, text in SHAPES[shape].items())
 
 
-def test_jobs_whose_expressions_explode_keep_no_other_user_waiting_even_after_a_restart() -> None:
-    """Without a bound, no request would be answered; commands give up after a minute, and the test with them."""
+def test_jobs_with_exploding_expressions_keep_no_other_user_waiting_even_after_a_restart() -> None:
+    """Without a limit, no request would be answered; commands give up after a minute, and so would the test."""
     with folder_of_all() as folder:
-        pool = ForAll(folder.path)
+        pool = PoolForAll(folder.path)
         pool.path.chmod(0o755)
         pool.write("pool.conf", CONF + "PERIODIC_EXPR_INTERVAL = 1\nMAX_PERIODIC_EXPR_INTERVAL = 1\n")
         with pool.served("-users", "-config", "pool.conf") as server:
@@ -69,10 +69,10 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("shape", ["contexts", pytest.param("sums of random numbers", marks=pytest.mark.soak)])
-def test_commands_and_admission_over_such_jobs_keep_no_other_user_waiting(shape: str) -> None:
-    """Without a bound, a request of the other user would not be answered within a minute."""
+def test_commands_and_submissions_with_such_jobs_keep_no_other_user_waiting(shape: str) -> None:
+    """Without a limit, a request of the other user would not be answered within a minute."""
     with folder_of_all() as folder:
-        pool = ForAll(folder.path)
+        pool = PoolForAll(folder.path)
         pool.path.chmod(0o755)
         pool.write("pool.conf", CONF + CHECKED)
         with pool.served("-users", "-config", "pool.conf"):
@@ -87,25 +87,25 @@ def test_commands_and_admission_over_such_jobs_keep_no_other_user_waiting(shape:
                     f"executable = /bin/true\n{written(shape)}{more}requirements = false\nqueue 3\n"
                 )
                 pool.says(OWNER, "submit", "job.sub")
-            mine = pool.submit(OTHER, "exit 0", "hold = true")
+            cluster = pool.submit(OTHER, "exit 0", "hold = true")
             for command in COMMANDS:
                 pool.says(OWNER, *command)
-                assert "Set attribute" in pool.says(OTHER, "qedit", f"{mine}.0", "Answered", "true")
+                assert "Set attribute" in pool.says(OTHER, "qedit", f"{cluster}.0", "Answered", "true")
             assert pool.ran(OTHER, "echo on") == ["on"]
 
 
-def test_a_table_has_the_beginning_of_an_endless_hold_reason_and_says_how_much_is_cut() -> None:
+def test_a_table_shows_the_start_of_a_huge_hold_reason_and_how_much_is_cut() -> None:
     with folder_of_all() as folder:
-        pool = ForAll(folder.path)
+        pool = PoolForAll(folder.path)
         pool.path.chmod(0o755)
         pool.write("pool.conf", CONF + "PERIODIC_EXPR_INTERVAL = 1\n")
         with pool.served("-users", "-config", "pool.conf"):
             condition = f'"{"x" * 100_000}" isnt undefined'
             cluster = pool.submit(OWNER, "sleep 100", f"periodic_hold = {condition}\nperiodic_hold_subcode = 7")
-            pool.ends(cluster)
+            pool.wait_for_end(cluster)
             reason = pool.says(None, "q", "-allusers", str(cluster), "-af", "HoldReason")
             assert len(reason) > len(condition)
-            for words in (("q", "-hold", "-allusers"), ("why", f"{cluster}.0")):
-                told = pool.says(None, *words)
-                assert "more characters)" in told
-                assert len(told) < 10_000
+            for arguments in (("q", "-hold", "-allusers"), ("why", f"{cluster}.0")):
+                output = pool.says(None, *arguments)
+                assert "more characters)" in output
+                assert len(output) < 10_000

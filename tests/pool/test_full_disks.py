@@ -1,4 +1,5 @@
-"""Golden: disks that are full beneath a pool: what waits, what is held, what is said, and that it goes on by itself."""
+"""Golden: a pool's disks are full: which jobs wait, which are held, what is reported, and that the pool continues
+unaided."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ UNTIL = "echo >> {name}.ran; while ! [ -e {name}.stop ]; do sleep 0.02; done; ex
 
 @contextmanager
 def disk(place: Path, *options: str) -> Iterator[Path]:
-    """A disk of its own in this folder."""
+    """Mount a separate disk in this directory."""
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(place)], check=True)
     try:
@@ -37,7 +38,7 @@ def fill(place: Path) -> Path:
     return filler
 
 
-def test_when_the_disk_beneath_a_pool_is_full_its_jobs_go_on_and_their_ends_are_late_not_lost(folder: Folder) -> None:
+def test_when_the_pools_disk_is_full_jobs_continue_and_their_ends_are_late_but_not_lost(folder: Folder) -> None:
     elsewhere = folder.path
     with disk(folder.path / "disk", "size=4m") as place:
         pool = Folder(place)
@@ -71,7 +72,7 @@ def _parent(stat: Path) -> str:
         return ""
 
 
-def test_a_machine_without_room_for_scratch_directories_holds_no_job_says_why_and_goes_on(folder: Folder) -> None:
+def test_a_machine_without_room_for_scratch_directories_holds_no_job_reports_why_and_continues(folder: Folder) -> None:
     with disk(folder.path / "disk", "size=200k") as place:
         folder.write("poolbook.conf", f"EXECUTE = {place}\nRUNBENCHMARKS = false\nNUM_CPUS = 1\nSTART = true\n")
         folder.write("job.sub", JOB.format(script="exit 0", count=3))

@@ -1,4 +1,4 @@
-"""Real: the history file that condor_config_val begins and a pool keeps; its rotation, and its repair."""
+"""Real: the history file that condor_config_val starts and a pool maintains; its rotation, and its repair."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .test_shell import shell
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
-    found = Folder(tmp_path)
-    yield found
-    found.kill_everything()
+    test_folder = Folder(tmp_path)
+    yield test_folder
+    test_folder.kill_everything()
 
 
 def jobs(path: Path) -> list[tuple[int, int]]:
-    """The jobs in a history file. Each banner names the place at which its record begins."""
+    """Return the jobs in a history file. Each banner gives the offset at which its record starts."""
     text, begin = path.read_bytes(), 0
     for banner in re.finditer(rb"^\*\*\* Offset = (\d+) ClusterId = .*\n", text, re.MULTILINE):
         assert int(banner[1]) == begin
@@ -36,7 +36,7 @@ def jobs(path: Path) -> list[tuple[int, int]]:
     return list(map(id_of, ads_of_file("-file", str(path), "long", "")))
 
 
-class Ended:
+class EndedPool:
     """A pool in virtual time whose jobs have ended, and its history file."""
 
     def __init__(self, folder: Path, most: int = 0, rotations: int = 2) -> None:
@@ -56,8 +56,8 @@ class Ended:
         return jobs(self.path)
 
 
-def test_jobs_that_left_since_are_appended(tmp_path: Path) -> None:
-    pool = Ended(tmp_path)
+def test_jobs_that_left_since_the_last_update_are_appended(tmp_path: Path) -> None:
+    pool = EndedPool(tmp_path)
     pool.run(3)
     first = pool.update()
     assert sorted(first) == [(1, 0), (1, 1), (1, 2)]
@@ -68,10 +68,10 @@ def test_jobs_that_left_since_are_appended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["lost", "empty", "torn ad", "torn banner", "another log's"])
-def test_what_is_lost_of_it_is_written_again(damage: str, tmp_path: Path) -> None:
-    pool = Ended(tmp_path)
+def test_lost_parts_are_written_again(damage: str, tmp_path: Path) -> None:
+    pool = EndedPool(tmp_path)
     pool.run(3)
-    whole = pool.update()
+    history_text = pool.update()
     text = pool.path.read_text()
     if damage == "lost":
         pool.path.unlink()
@@ -84,11 +84,11 @@ def test_what_is_lost_of_it_is_written_again(damage: str, tmp_path: Path) -> Non
                 "another log's": text.replace("ClusterId = 1 ", "ClusterId = 71 "),
             }[damage]
         )
-    assert pool.update() == whole
+    assert pool.update() == history_text
 
 
-def test_it_is_rotated_at_its_limit_and_older_ones_are_removed(tmp_path: Path) -> None:
-    pool = Ended(tmp_path, most=6_000, rotations=2)
+def test_the_file_is_rotated_at_its_limit_and_older_ones_are_removed(tmp_path: Path) -> None:
+    pool = EndedPool(tmp_path, most=6_000, rotations=2)
     pool.run(12)
     with views_current(str(pool.log)) as views:
         every = [id_of(ad) for ad in views.history_ads(forwards=True)]
@@ -96,24 +96,24 @@ def test_it_is_rotated_at_its_limit_and_older_ones_are_removed(tmp_path: Path) -
     rotated = sorted(tmp_path.glob("history.*"))
     assert len(rotated) == 2
     assert all(re.fullmatch(r"history\.\d{8}T\d{6}", path.name) for path in rotated)
-    kept = [job for path in rotated for job in jobs(path)] + newest
-    assert 3 <= len(kept) < 12
-    assert kept == every[-len(kept) :]
+    expected = [job for path in rotated for job in jobs(path)] + newest
+    assert 3 <= len(expected) < 12
+    assert expected == every[-len(expected) :]
     assert pool.path.stat().st_size <= 6_000
     pool.path.unlink()  # the jobs of the rotated files are not written twice
     assert pool.update() == newest
 
 
-def test_no_limit_keeps_one_file(tmp_path: Path) -> None:
-    pool = Ended(tmp_path)
+def test_without_a_limit_there_is_one_file(tmp_path: Path) -> None:
+    pool = EndedPool(tmp_path)
     pool.run(12)
     assert len(pool.update()) == 12
     assert list(tmp_path.glob("history.*")) == []
 
 
-def test_the_paths_that_condor_config_val_prints_are_there(folder: Folder) -> None:
-    said = shell(folder, "condor_config_val LOCAL_DIR LOG SPOOL EXECUTE LOCK RUN HISTORY")
-    paths = said.split()
+def test_the_paths_that_condor_config_val_prints_exist(folder: Folder) -> None:
+    output = shell(folder, "condor_config_val LOCAL_DIR LOG SPOOL EXECUTE LOCK RUN HISTORY")
+    paths = output.split()
     assert len(paths) == 7
     assert [path for path in paths if not os.path.exists(path)] == []
     assert paths[0] == str(folder.path / "pool.db.d")
@@ -121,16 +121,16 @@ def test_the_paths_that_condor_config_val_prints_are_there(folder: Folder) -> No
 
 def test_condor_history_reads_the_file_that_condor_config_val_names(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/sh\narguments = \"-c 'exit 3'\"\nlog = job.log\nqueue 2\n")
-    said = shell(
+    output = shell(
         folder,
         "H=$(condor_config_val -schedd history); test ! -s $H\n"
         "condor_submit -terse job.sub; condor_wait job.log >/dev/null\n"
-        "for _ in $(seq 100); do test $(grep -c '^[*]' $H) = 2 && break; sleep 0.1; done\n"  # the pool keeps it
+        "for _ in $(seq 100); do test $(grep -c '^[*]' $H) = 2 && break; sleep 0.1; done\n"  # the pool updates it
         "condor_history -file $H -af:j ExitCode | sort; rm $H\n"
         "condor_history -file $(condor_config_val HISTORY) 1.1 -af ExitCode\n"
         "ls $(condor_config_val SPOOL)/history",
     )
-    assert said.splitlines() == ["1.0 - 1.1", "1.0 3", "1.1 3", "3", f"{folder.path}/pool.db.d/spool/history"]
+    assert output.splitlines() == ["1.0 - 1.1", "1.0 3", "1.1 3", "3", f"{folder.path}/pool.db.d/spool/history"]
 
 
 def test_a_configuration_names_another_file(folder: Folder) -> None:
@@ -144,6 +144,6 @@ def test_a_configuration_names_another_file(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "name", ["SCHEDD_LOG", "JOB_QUEUE_LOG", "STARTD_HISTORY", "JOB_EPOCH_HISTORY", "SCHEDD_ADDRESS_FILE"]
 )
-def test_a_file_that_is_not_written_is_reported(name: str, folder: Folder) -> None:
-    said = shell(folder, f"condor_config_val {name}")
-    assert f"condor_config_val: {name}: Poolbook writes no such file (" in said
+def test_a_file_that_cannot_be_written_is_reported(name: str, folder: Folder) -> None:
+    output = shell(folder, f"condor_config_val {name}")
+    assert f"condor_config_val: {name}: Poolbook writes no such file (" in output

@@ -1,4 +1,4 @@
-"""`poolbook import` and `follow`, and what is asked of an imported log, as people type them."""
+"""`poolbook import` and `follow`, and queries of an imported log, as users type them."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ PLAIN = TRACES / "01-plain"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
-    found = Folder(tmp_path)
+    test_folder = Folder(tmp_path)
     shutil.copytree(PLAIN, tmp_path / "pool")
-    yield found
-    found.kill_everything()
+    yield test_folder
+    test_folder.kill_everything()
 
 
 def content(path: Path) -> str:
     return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
 
 
-def test_an_import_says_what_it_read_and_what_to_do_next(folder: Folder) -> None:
-    said = folder.call("import", "pool", "-log", "audit.db")
-    assert said.startswith("audit.db: ")
-    assert re.search(r"StartLog +1 file: \d+ lines", said)
-    assert said.endswith("Next: poolbook audit audit.db\n")
+def test_an_import_reports_what_it_read_and_the_next_command(folder: Folder) -> None:
+    output = folder.call("import", "pool", "-log", "audit.db")
+    assert output.startswith("audit.db: ")
+    assert re.search(r"StartLog +1 file: \d+ lines", output)
+    assert output.endswith("Next: poolbook audit audit.db\n")
     assert folder.call("audit", "audit.db").startswith("audit.db: sound\n")
     assert folder.call("import", "pool", "-log", "audit.db").startswith("audit.db: 0 events")
 
 
-def test_an_import_is_told_to_programs(folder: Folder) -> None:
-    told = folder.json("import", "pool", "-log", "audit.db")
+def test_an_import_reports_as_json(folder: Folder) -> None:
+    report = folder.json("import", "pool", "-log", "audit.db")
     lines = content(next((folder.path / "pool").glob("StartLog*"))).count("\n")
-    assert told["kinds"]["startlog"] == {
-        "files": 1, "new": 1, "lines": lines, "bytes": told["kinds"]["startlog"]["bytes"],
-        "events": told["kinds"]["startlog"]["events"], "refused": 0,
+    assert report["kinds"]["startlog"] == {
+        "files": 1, "new": 1, "lines": lines, "bytes": report["kinds"]["startlog"]["bytes"],
+        "events": report["kinds"]["startlog"]["events"], "refused": 0,
     }  # fmt: skip
-    assert told["events"] > 100
-    assert told["quarantined"] == []
+    assert report["events"] > 100
+    assert report["quarantined"] == []
 
 
-def test_what_cannot_be_read_is_shown_with_its_place(folder: Folder) -> None:
+def test_unreadable_lines_are_shown_with_their_place(folder: Folder) -> None:
     text = content(next((folder.path / "pool").glob("alice-job.log*")))
     cut = text.index("\n005 (") - 60
     folder.write("torn.log", text[:cut] + "\n" + text[text.index("\n005 (") + 1 :])
-    said = folder.call("import", "torn.log", "-log", "audit.db")
-    assert re.search(r"torn\.log:\d+: the entry was torn", said)
+    output = folder.call("import", "torn.log", "-log", "audit.db")
+    assert re.search(r"torn\.log:\d+: the entry was torn", output)
     assert len(folder.json("audit", "audit.db")["quarantined"]) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "answer"),
+    ("arguments", "code", "answer"),
     [
         (("import",), 2, "name a folder"),
         (("import", "nowhere"), 1, "there is no nowhere"),
@@ -72,16 +72,16 @@ def test_what_cannot_be_read_is_shown_with_its_place(folder: Folder) -> None:
         (("follow", "pool", "-interval", "soon"), 2, "-interval is a number of seconds, not 'soon'"),
     ],
 )
-def test_wrong_usage_is_explained(folder: Folder, words: tuple[str, ...], code: int, answer: str) -> None:
-    assert answer in folder.call(*words, "-log", "audit.db", code=code)
+def test_wrong_usage_is_explained(folder: Folder, arguments: tuple[str, ...], code: int, answer: str) -> None:
+    assert answer in folder.call(*arguments, "-log", "audit.db", code=code)
 
 
-def test_a_folder_without_anything_of_htcondors_is_refused_and_told(folder: Folder) -> None:
+def test_a_folder_without_htcondor_files_is_refused_and_reported(folder: Folder) -> None:
     (folder.path / "empty").mkdir()
     assert "It contains no HTCondor files" in folder.call("import", "empty", "-log", "audit.db", code=1)
 
 
-def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:
+def test_an_import_into_a_pools_own_log_is_refused(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.call("submit", "job.sub")
     before = (folder.path / "pool.db").read_bytes()
@@ -89,18 +89,18 @@ def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:
     assert (folder.path / "pool.db").read_bytes() == before
 
 
-def test_two_imports_into_one_log_do_not_meet(folder: Folder) -> None:
+def test_two_imports_into_one_log_do_not_run_at_the_same_time(folder: Folder) -> None:
     first = folder.start("follow", "pool", "-log", "audit.db")
     assert first.stdout is not None
     assert [first.stdout.readline().split()[0], "new events" in first.stdout.readline()] == ["Following", True]
     assert "is writing audit.db" in folder.call("import", "pool", "-log", "audit.db", code=1)
     first.send_signal(2)
-    said, _ = first.communicate(timeout=30)
-    assert "sound so far" in said
+    output, _ = first.communicate(timeout=30)
+    assert "sound so far" in output
     assert first.returncode == 0
 
 
-def test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script(folder: Folder) -> None:
+def test_an_interrupt_ends_a_follow_in_the_background_of_a_script(folder: Folder) -> None:
     following = folder.start("follow", "pool", "-log", "audit.db", ignored=[signal.SIGINT, signal.SIGQUIT])
     assert following.stdout is not None
     assert following.stdout.readline().split()[0] == "Following"
@@ -109,7 +109,7 @@ def test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_scrip
     assert following.returncode in (0, 1)
 
 
-def test_following_may_be_ended_before_anything_was_read(
+def test_follow_can_be_stopped_before_anything_was_read(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def ended(*_: object) -> None:
@@ -120,7 +120,7 @@ def test_following_may_be_ended_before_anything_was_read(
     assert "audit.db: nothing was read that could be judged" in capsys.readouterr().out
 
 
-def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:
+def test_a_violation_is_reported_while_the_pool_is_followed(folder: Folder) -> None:
     path = next((folder.path / "pool").glob("StartLog*"))
     lines = content(path).splitlines(keepends=True)
     moves = [number for number, line in enumerate(lines) if "Changing activity: Idle -> Busy" in line]
@@ -131,19 +131,19 @@ def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:
     folder.wait_for(lambda: (folder.path / "audit.db.views").exists())
     with half.open("a") as file:
         file.writelines(lines[moves[2] + 1 :])
-    told = ""
+    output = ""
     assert following.stdout is not None
-    while "violation" not in told:
-        told += following.stdout.readline()
+    while "violation" not in output:
+        output += following.stdout.readline()
     following.send_signal(2)
-    rest, _ = following.communicate(timeout=30)
-    assert re.search(r"violation: slot\d@localhost: .*StartLog:\d+\]", told)
-    assert "NOT SOUND" in rest
+    remaining_output, _ = following.communicate(timeout=30)
+    assert re.search(r"violation: slot\d@localhost: .*StartLog:\d+\]", output)
+    assert "NOT SOUND" in remaining_output
     assert following.returncode == 1
     assert "violation" in folder.call("follow", "pool", "-log", "audit.db", "-seconds", "0", code=1)
 
 
-def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_printed(folder: Folder) -> None:
+def test_slots_have_their_state_in_the_startlog_with_other_values_from_condor_status(folder: Folder) -> None:
     shutil.copytree(TRACES / "05-prio-preempt", folder.path / "busy")
     folder.call("import", "busy", "-log", "audit.db", "-zone", "UTC")
     shown = folder.call("status", "-log", "audit.db")
@@ -156,7 +156,7 @@ def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_prin
     assert folder.call("status", "-log", "sample.db").count("Claimed Busy") == 3
 
 
-def test_jobs_of_which_only_the_history_tells_are_counted(folder: Folder) -> None:
+def test_jobs_that_only_the_history_has_are_counted(folder: Folder) -> None:
     for path in filter(Path.is_file, (folder.path / "pool").glob("*")):
         if "history.ads" not in path.name:
             path.unlink()
@@ -167,7 +167,7 @@ def test_jobs_of_which_only_the_history_tells_are_counted(folder: Folder) -> Non
     )
 
 
-def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
+def test_users_questions_about_an_imported_log_are_answered(folder: Folder) -> None:
     folder.call("import", "pool", "-log", "audit.db", "-zone", "UTC")
     assert len(folder.json("history", "-log", "audit.db")) == 8
     assert folder.json("usage", "-log", "audit.db")[0]["name"] == "alice@localhost"
@@ -180,7 +180,7 @@ def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
     assert json.loads(folder.call("audit", "audit.db", "-json"))["violations"] == []
 
 
-def test_following_prints_what_happened_since_it_began(folder: Folder) -> None:
+def test_follow_prints_what_happened_since_it_started(folder: Folder) -> None:
     following = folder.start("follow", "pool", "-log", "audit.db", "-interval", "0.1")
     assert following.stdout is not None
     assert [following.stdout.readline().split()[0], "new events" in following.stdout.readline()] == ["Following", True]

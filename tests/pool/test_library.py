@@ -1,4 +1,4 @@
-"""Golden: a pool in a program of one's own, on every kind of log, in virtual time and for real."""
+"""Golden: a pool embedded in a program, on every kind of log, in virtual time and in real time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = ["memory", "sqlite", *(["postgresql"] if POSTGRES else [])]
 
 @pytest.fixture(params=KINDS)
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where the mark of a log on a server stands
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where the mark of a log on a server is
     if request.param == "memory":
         yield "memory:"
     elif request.param == "sqlite":
@@ -63,7 +63,7 @@ def story(pool: Pool) -> None:
     pool.run()
 
 
-def test_a_pool_tells_the_same_story_on_every_kind_of_log(url: str) -> None:
+def test_a_pool_has_the_same_events_on_every_kind_of_log(url: str) -> None:
     with Pool.open(url, user="alice", uid_domain="example.org", behave=lambda launch: Behaviour(60)) as pool:
         story(pool)
         history = pool.history()
@@ -77,26 +77,26 @@ def test_a_pool_tells_the_same_story_on_every_kind_of_log(url: str) -> None:
         assert pool.judge() == []
         events = list(pool.events())
     if url != "memory:":
-        with Pool.open(url) as again:
-            assert list(again.events()) == events
-            assert again.history() == history
-            assert again.now == events[-1][1].at / 1e6
+        with Pool.open(url) as reopened:
+            assert list(reopened.events()) == events
+            assert reopened.history() == history
+            assert reopened.now == events[-1][1].at / 1e6
 
 
-def test_a_pool_whose_program_was_killed_goes_on_with_what_ran(tmp_path: Path) -> None:
+def test_a_pool_whose_program_was_killed_continues_its_running_jobs(tmp_path: Path) -> None:
     path = str(tmp_path / "pool.db")
     pool = Pool.open(path, user="alice", behave=lambda launch: Behaviour(60))
     pool.add_machine("node1")
     pool.submit({"executable": "/bin/work"})
     pool.advance(10)
-    del pool  # nobody closes it
-    with Pool.open(path, user="alice", behave=lambda launch: Behaviour(60)) as again:
-        assert [job["JobStatus"] for job in again.jobs()] == [2]
-        assert again.run()
-        assert [ad["ExitCode"] for ad in again.history()] == [0]
+    del pool  # the pool is never closed
+    with Pool.open(path, user="alice", behave=lambda launch: Behaviour(60)) as reopened:
+        assert [job["JobStatus"] for job in reopened.jobs()] == [2]
+        assert reopened.run()
+        assert [ad["ExitCode"] for ad in reopened.history()] == [0]
 
 
-def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
+def test_subscribers_get_each_event_after_it_is_in_the_log() -> None:
     with Pool.open(user="alice") as pool:
         heard: list[tuple[int, str]] = []
         pool.subscribe(lambda position, event: heard.append((position, type(event).__name__)))
@@ -108,7 +108,7 @@ def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
 
 
 @together(
-    ("wrong", "error", "words"),
+    ("wrong", "error", "message"),
     [
         (lambda pool: pool.submit("executable = /bin/x\nqueue x from nowhere.txt\n"), SubmitError, "nowhere.txt"),
         (lambda pool: pool.submit({"executable": "/bin/x", "universe": "grid"}), SubmitError, "grid"),
@@ -155,11 +155,11 @@ def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
         (lambda pool: pool.events(stream="1.0"), ValueError, "its events are in its cluster's stream: use '1'"),
     ],
 )
-def test_what_is_wrong_is_said_and_changes_nothing(wrong, error: type[Exception], words: str) -> None:  # type: ignore[no-untyped-def]
+def test_an_invalid_call_raises_and_changes_nothing(wrong, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
     with Pool.open(user="alice") as pool:
         pool.add_machine("node1")
         before = len(list(pool.events()))
-        with pytest.raises(error, match=re.escape(words)):
+        with pytest.raises(error, match=re.escape(message)):
             wrong(pool)
         assert len(list(pool.events())) == before
 
@@ -171,16 +171,16 @@ def test_amounts_of_a_machine_may_have_units_as_in_a_submit_description() -> Non
         assert [(slot["Memory"], slot["Disk"]) for slot in pool.slots()] == [(4096, 1536 * 1024)] * 2
 
 
-def test_what_a_submission_is_warned_of_is_a_warning_of_pythons() -> None:
+def test_a_submission_warning_is_a_python_warning() -> None:
     with Pool.open(user="alice") as pool:
-        with pytest.warns(SubmitWarning, match=r"arguemnts.*Did you mean.*arguments") as told:
+        with pytest.warns(SubmitWarning, match=r"arguemnts.*Did you mean.*arguments") as warnings:
             pool.submit({"executable": "/bin/work", "arguemnts": "1"})
-        assert [warning.filename for warning in told] == [__file__]
+        assert [warning.filename for warning in warnings] == [__file__]
         with pytest.warns(SubmitWarning, match="arguemnts"):
             pool.submit("executable = /bin/work\narguemnts = 1\nqueue\n")
 
 
-def test_a_warning_that_is_an_error_submits_nothing() -> None:
+def test_a_warning_turned_into_an_error_submits_nothing() -> None:
     with Pool.open(user="alice") as pool, warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(SubmitWarning):
@@ -210,7 +210,7 @@ def test_a_warning_that_is_an_error_submits_nothing() -> None:
         lambda pool: pool.negotiate(),
     ],
 )
-def test_a_closed_pool_answers_nothing(late, url: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_closed_pool_refuses_every_call(late, url: str) -> None:  # type: ignore[no-untyped-def]
     pool = Pool.open(url)
     pool.history()
     pool.close()
@@ -219,7 +219,7 @@ def test_a_closed_pool_answers_nothing(late, url: str) -> None:  # type: ignore[
         late(pool)
 
 
-def test_a_pool_answers_of_an_instant_and_of_one_stream() -> None:
+def test_a_pool_answers_for_a_past_time_and_for_one_stream() -> None:
     with Pool.open(user="alice", behave=lambda launch: Behaviour(60)) as pool:
         pool.add_machine("node1")
         begin = pool.now
@@ -231,7 +231,7 @@ def test_a_pool_answers_of_an_instant_and_of_one_stream() -> None:
         assert sum(len(list(pool.events(stream=stream))) for stream in streams) == len(list(pool.events()))
 
 
-def test_lists_and_ads_within_ads_are_pythons_own() -> None:
+def test_lists_and_nested_ads_become_python_objects() -> None:
     with Pool.open(user="alice", behave=lambda launch: Behaviour(60)) as pool:
         pool.add_machine("node1")
         cluster = pool.submit({"executable": "/bin/work", "+Nested": '{ 1, [ A = "x"; B = { true } ] }'})
@@ -242,7 +242,7 @@ def test_lists_and_ads_within_ads_are_pythons_own() -> None:
         assert pool.history("Nested[0] == 1")[0]["Nested"] == job["Nested"]
 
 
-def test_values_and_expressions_are_told_apart() -> None:
+def test_values_and_expressions_are_distinguished() -> None:
     with Pool.open(user="alice") as pool:
         cluster = pool.submit({"executable": "/bin/work"}, count=2)
         pool.edit(cluster, Note='say "hi"\\n', Double=Expr("ProcId * 2"), Yes=True, Half=0.5)
@@ -266,7 +266,7 @@ def test_real_jobs_run_from_a_program(tmp_path: Path) -> None:
 
 if POSTGRES:
 
-    def test_a_log_on_a_server_has_one_writer_wherever_it_keeps_its_state(
+    def test_a_log_on_a_server_has_one_writer_whatever_its_state_directory(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As from two machines, or two users of one."""
@@ -283,7 +283,7 @@ if POSTGRES:
 
 
 def test_a_log_of_virtual_time_can_be_served_by_the_real_clock(tmp_path: Path) -> None:
-    """Its instants lie in the future; time goes on from there."""
+    """Its times are in the future; time continues from there."""
     path = str(tmp_path / "pool.db")
     with Pool.open(path, user="alice") as pool:
         pool.add_machine("node1")
@@ -361,12 +361,12 @@ def test_machines_offer_what_the_pools_configuration_says(url: str, tmp_path: Pa
         (Path("nowhere.conf"), "nowhere.conf"),
     ],
 )
-def test_a_configuration_that_cannot_be_taken_opens_no_pool(config: str | Path, says: str) -> None:
+def test_an_invalid_configuration_opens_no_pool(config: str | Path, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         Pool.open("memory:", config=config)
 
 
-def test_real_jobs_run_as_the_configuration_lets_them(tmp_path: Path) -> None:
+def test_real_jobs_run_as_the_configuration_permits(tmp_path: Path) -> None:
     with Pool.open(f"{tmp_path}/pool.db", execute=True, config="START = false\nUPDATE_INTERVAL = 1") as pool:
         pool.add_machine("here")
         pool.submit({"executable": "/bin/true", "request_memory": "16", "request_disk": "1 MB"})
@@ -380,7 +380,7 @@ def test_real_jobs_run_as_the_configuration_lets_them(tmp_path: Path) -> None:
     assert WriterLock(f"{tmp_path}/pool.db").take(), "the log is free again"
 
 
-def test_whoever_begins_a_log_may_do_everything_in_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_creator_of_a_log_may_do_everything_in_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with Pool.open("memory:") as pool:
         assert "QUEUE_SUPER_USERS" not in pool.state.settings
@@ -406,7 +406,7 @@ def test_some_jobs_of_a_cluster_may_be_on_hold_from_the_start() -> None:
         assert [job["ProcId"] for job in pool.jobs()] == [1]
 
 
-def test_what_became_of_jobs_is_returned_for_each_range_of_them() -> None:
+def test_the_results_of_commands_are_returned_for_ranges_of_jobs() -> None:
     with Pool.open(user="alice") as pool:
         pool.submit({"executable": "/bin/x"}, count=5)
         done = {"cluster": 1, "result": "done", "changes": {}}

@@ -1,4 +1,4 @@
-"""Golden: what of a job's ad reaches its processes, and what is heard of them."""
+"""Golden: which parts of a job's ad reach its processes, and what is reported about them."""
 
 from __future__ import annotations
 
@@ -50,30 +50,30 @@ from ..together import together
         ({}, "iwd", "/"),
     ],
 )
-def test_an_activation_is_what_the_ad_says(ad: dict[str, str], name: str, expected: object) -> None:
+def test_an_activation_follows_the_job_ad(ad: dict[str, str], name: str, expected: object) -> None:
     slot = {"Memory": "512", "Disk": "1024", "Cpus": "2", "DynamicSlot": "true"}
-    found = activation(Launch("7", 1, 0, "slot1_1@h", {"Cmd": '"/bin/true"', **ad}, slot, "alice"))
-    assert getattr(found, name) == expected
-    assert (found.cpus, found.memory_mb, found.disk_kb) == (2, 512, 1024)
-    assert (found.limits.memory_mb, found.limits.disk_kb) == (512, 1024)
+    launched = activation(Launch("7", 1, 0, "slot1_1@h", {"Cmd": '"/bin/true"', **ad}, slot, "alice"))
+    assert getattr(launched, name) == expected
+    assert (launched.cpus, launched.memory_mb, launched.disk_kb) == (2, 512, 1024)
+    assert (launched.limits.memory_mb, launched.limits.disk_kb) == (512, 1024)
 
 
-def test_a_static_slots_share_is_no_limit() -> None:
+def test_a_static_slots_share_is_not_a_limit() -> None:
     ad = {"Cmd": '"/bin/true"'}
-    found = activation(Launch("7", 1, 0, "slot1@h", ad, {"Memory": "512", "DynamicSlot": "false"}, "alice"))
-    assert found.limits.memory_mb is None
+    launched = activation(Launch("7", 1, 0, "slot1@h", ad, {"Memory": "512", "DynamicSlot": "false"}, "alice"))
+    assert launched.limits.memory_mb is None
 
 
-def test_of_a_job_whose_start_failed_and_that_runs_after_all_its_run_alone_is_heard_of(tmp_path: Path) -> None:
-    """A pool that has begun starts a job, and then finds out what became of all that the log says are alive."""
+def test_a_job_whose_start_failed_but_that_runs_is_reported_only_as_running(tmp_path: Path) -> None:
+    """A restarted pool starts a job, and then checks all jobs that are running according to the log."""
     world = LocalWorld(tmp_path)
     job = Launch("7", 1, 0, "slot1@h", {"Cmd": '"/bin/true"', "Iwd": '"/"'}, {"DynamicSlot": "false"}, "somebody")
     world.start([job])
     world.owners.add("somebody")
     heard = world.recover([job])
-    while not any(isinstance(one, ActivationEnded) for one in heard):
+    while not any(isinstance(report, ActivationEnded) for report in heard):
         heard += world.wait(None)
     world.acknowledge(["7"])
     world.close()
-    assert [type(one) for one in heard] == [ActivationStarted, ActivationEnded]
-    assert [(one.code, one.failed) for one in heard if isinstance(one, ActivationEnded)] == [(0, False)]
+    assert [type(report) for report in heard] == [ActivationStarted, ActivationEnded]
+    assert [(report.code, report.failed) for report in heard if isinstance(report, ActivationEnded)] == [(0, False)]

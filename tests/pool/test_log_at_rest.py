@@ -1,4 +1,4 @@
-"""Golden: a log at rest in a program of one's own, a pool's or an imported one, tells what the commands print."""
+"""Golden: in a program, an unserved log, a pool's or an imported one, gives the same answers as the commands print."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ REAL = TRACES / "05-prio-preempt"
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> str:
-    """A pool's own log: two of four jobs have ended."""
+def own_log(tmp_path: Path) -> str:
+    """Return a pool's own log: two of four jobs have ended."""
     url = str(tmp_path / "pool.db")
     with Pool.open(url, user="alice", uid_domain="example.org", behave=lambda launch: Behaviour(60)) as pool:
         pool.add_machine("node1", cpus=2, memory="4 GB")
@@ -51,7 +51,7 @@ def own(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a real pool left behind, imported."""
+    """Return an imported log of a recorded HTCondor pool."""
     url = str(tmp_path_factory.mktemp("import") / "audit.db")
     import_pool(REAL, url, zone="UTC")
     return url
@@ -59,10 +59,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """What a command prints with -json."""
+    """Return a function that returns what a command prints with -json."""
 
-    def call(*words: str) -> Any:
-        assert main([*words]) == 0
+    def call(*arguments: str) -> Any:
+        assert main([*arguments]) == 0
         return json.loads(capsys.readouterr().out)
 
     return call
@@ -72,8 +72,8 @@ def ids(ads: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(ad["ClusterId"], ad["ProcId"]) for ad in ads]
 
 
-def test_a_log_at_rest_tells_what_its_pool_told(own: str) -> None:
-    with Pool.open(own) as pool, Log.open(own) as log:
+def test_an_unserved_log_answers_as_its_pool_did(own_log: str) -> None:
+    with Pool.open(own_log) as pool, Log.open(own_log) as log:
         assert not log.imported
         assert log.position == len(list(pool.events()))
         assert list(log.events()) == list(pool.events())
@@ -94,73 +94,79 @@ def test_a_log_at_rest_tells_what_its_pool_told(own: str) -> None:
         assert [row.name for row in log.usage(by="cluster")] == ["1"]
 
 
-def test_what_names_positions_names_the_log(own: str, printed: Callable[..., Any]) -> None:
-    with Pool.open(own) as pool, Log.open(own) as log:
+def test_commands_that_name_positions_name_the_log(own_log: str, printed: Callable[..., Any]) -> None:
+    with Pool.open(own_log) as pool, Log.open(own_log) as log:
         chosen = pool.id
         assert re.fullmatch("[0-9a-f]{16}", chosen)
         assert {log.id, log.verify().id, log.audit().id} == {chosen}
-    assert printed("verify", "-json", "-log", own)["id"] == printed("audit", own, "-json")["id"] == chosen
-    for words in (["log"], ["log", "1"], ["why", "1.0"]):
-        assert {entry["log"] for entry in printed(*words, "-json", "-log", own)} == {chosen}
+    assert printed("verify", "-json", "-log", own_log)["id"] == printed("audit", own_log, "-json")["id"] == chosen
+    for arguments in (["log"], ["log", "1"], ["why", "1.0"]):
+        assert {entry["log"] for entry in printed(*arguments, "-json", "-log", own_log)} == {chosen}
 
 
-def test_verify_prints_the_id_of_the_log(own: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "-log", own]) == 0
-    with Log.open(own) as log:
-        assert capsys.readouterr().out.splitlines()[:2] == [f"{own}: sound", f"  the log's id is {log.id}"]
+def test_verify_prints_the_id_of_the_log(own_log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "-log", own_log]) == 0
+    with Log.open(own_log) as log:
+        assert capsys.readouterr().out.splitlines()[:2] == [f"{own_log}: sound", f"  the log's id is {log.id}"]
 
 
-def test_constraints_choose_among_ads(own: str) -> None:
-    with Log.open(own) as log:
+def test_constraints_select_ads(own_log: str) -> None:
+    with Log.open(own_log) as log:
         assert ids(log.history("ProcId == 1")) == [(1, 1)]
         assert len(log.jobs("JobStatus == 2")) == 2
         assert [slot["Name"] for slot in log.slots('State == "Unclaimed"')] == ["slot1@node1"]
         assert log.jobs("NoSuchAttribute > 1") == []
 
 
-def test_a_log_is_read_while_its_pool_goes_on_and_never_written(own: str) -> None:
-    before = Path(own).read_bytes()
-    with Log.open(own) as log:
+def test_a_log_is_read_while_its_pool_runs_and_never_written(own_log: str) -> None:
+    before = Path(own_log).read_bytes()
+    with Log.open(own_log) as log:
         assert log.verify().sound and log.audit().sound and log.jobs()
-        assert Path(own).read_bytes() == before
-        with Pool.open(own, behave=lambda launch: Behaviour(60)) as pool:
+        assert Path(own_log).read_bytes() == before
+        with Pool.open(own_log, behave=lambda launch: Behaviour(60)) as pool:
             pool.run()
             assert log.jobs() == []
             assert len(log.history()) == 4
             assert log.position == len(list(log.events())) == len(list(pool.events()))
 
 
-def test_a_log_that_a_server_holds_is_read(tmp_path: Path) -> None:
+def test_a_log_that_a_server_has_open_can_be_read(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
     with Pool.open(url, execute=True), Log.open(url) as log:
         assert [type(event) for _, event in log.events()][:2] == [events.PoolFounded, events.WriterBegan]
 
 
-def test_verifying_and_auditing_find_what_the_commands_find(own: str, printed: Callable[..., Any]) -> None:
-    with Log.open(own) as log:
-        found = log.verify(decisions=True)
-        told = printed("verify", "-decisions", "-json", "-log", own)
-        assert found.sound and found.decisions is not None
-        assert (found.verdict.events, found.verdict.slots) == (told["events"], told["transitions"])
-        assert found.decisions.taken == told["decisions"]["taken"] > 0
+def test_verify_and_audit_have_the_same_results_as_the_commands(own_log: str, printed: Callable[..., Any]) -> None:
+    with Log.open(own_log) as log:
+        verification = log.verify(decisions=True)
+        printed_report = printed("verify", "-decisions", "-json", "-log", own_log)
+        assert verification.sound and verification.decisions is not None
+        assert (verification.verdict.events, verification.verdict.slots) == (
+            printed_report["events"],
+            printed_report["transitions"],
+        )
+        assert verification.decisions.taken == printed_report["decisions"]["taken"] > 0
         assert log.verify().decisions is None
-        assert log.audit().transitions == printed("audit", own, "-json")["transitions"]
+        assert log.audit().transitions == printed("audit", own_log, "-json")["transitions"]
 
 
-def test_a_log_that_was_altered_is_not_sound_and_the_findings_say_where(own: str) -> None:
-    with closing(sqlite3.connect(own)) as database, database:
+def test_an_altered_log_is_not_sound_and_the_findings_name_the_place(own_log: str) -> None:
+    with closing(sqlite3.connect(own_log)) as database, database:
         database.execute("UPDATE stored_events SET state = replace(state, 'node1', 'node9') WHERE rowid = 2")
-    with Log.open(own) as log:
-        found = log.verify()
-        assert not found.sound
-        assert (found.seal[0].position, found.seal[0].text[:8]) == (4, "the seal")  # where its append ends
-        assert found.violations[0].position > 0 and found.violations[0].story
+    with Log.open(own_log) as log:
+        verification = log.verify()
+        assert not verification.sound
+        assert (verification.seal[0].position, verification.seal[0].text[:8]) == (
+            4,
+            "the seal",
+        )  # where its append ends
+        assert verification.violations[0].position > 0 and verification.violations[0].story
         audit = log.audit()
         assert not audit.sound and audit.seal
         assert audit.violations[0].line > 0
 
 
-def test_an_imported_log_tells_what_the_commands_print(real: str, printed: Callable[..., Any]) -> None:
+def test_an_imported_log_gives_the_same_answers_as_the_commands(real: str, printed: Callable[..., Any]) -> None:
     with Log.open(real) as log:
         assert log.imported
         assert sorted(ids(log.history())) == sorted(ids(printed("history", "-json", "-log", real)))
@@ -168,31 +174,36 @@ def test_an_imported_log_tells_what_the_commands_print(real: str, printed: Calla
         assert [slot["Name"] for slot in log.slots()] == [
             slot["Name"] for slot in printed("status", "-json", "-log", real)
         ]
-        people = [one for one in printed("userprio", "-json", "-all", "-log", real) if not one["IsAccountingGroup"]]
-        standing = {one.name: [one.effective, one.factor, one.slots, one.used] for one in log.submitters()}
+        people = [row for row in printed("userprio", "-json", "-all", "-log", real) if not row["IsAccountingGroup"]]
+        standing = {
+            submitter.name: [submitter.effective, submitter.factor, submitter.slots, submitter.used]
+            for submitter in log.submitters()
+        }
         names = ("Priority", "PriorityFactor", "ResourcesUsed", "WeightedAccumulatedUsage")
-        assert standing == {one["Name"]: pytest.approx([one[name] for name in names]) for one in people}
+        assert standing == {person["Name"]: pytest.approx([person[name] for name in names]) for person in people}
         assert [row._asdict() for row in sorted(log.usage(), key=lambda row: -row.slot_time)] == printed(
             "usage", "-json", "-log", real
         )
         job = f"{log.history()[0]['ClusterId']}.{log.history()[0]['ProcId']}"
-        told = printed("why", job, "-json", "-log", real)
-        assert log.why(job) == [one["text"] for one in told if one["part"] == "answer"]
-        assert log.why(job, verbose=True)[len(log.why(job)) :] == [one["full"] for one in told if one["part"] == "life"]
+        printed_report = printed("why", job, "-json", "-log", real)
+        assert log.why(job) == [part["text"] for part in printed_report if part["part"] == "answer"]
+        assert log.why(job, verbose=True)[len(log.why(job)) :] == [
+            part["full"] for part in printed_report if part["part"] == "life"
+        ]
         assert len(log.audit().sources) == len(printed("audit", real, "-json")["sources"])
         assert log.verify().imported and log.verify().sound
 
 
-def test_an_import_reads_once_and_says_what_it_read(tmp_path: Path) -> None:
+def test_an_import_reads_each_file_once_and_reports_it(tmp_path: Path) -> None:
     url = str(tmp_path / "audit.db")
-    told: list[str] = []
-    first = import_pool([REAL, str(TRACES / "01-plain")], url, progress=lambda path, *_: told.append(path))
-    assert first.events > 1000 and {"startlog", "history"} <= set(first.counts) and told
+    paths: list[str] = []
+    first = import_pool([REAL, str(TRACES / "01-plain")], url, progress=lambda path, *_: paths.append(path))
+    assert first.events > 1000 and {"startlog", "history"} <= set(first.counts) and paths
     assert import_pool([REAL], url).events == 0
 
 
-def grown(folder: Path) -> Iterator[ImportResult]:
-    """Follows an import that finds something new after its first look."""
+def followed_import(folder: Path) -> Iterator[ImportResult]:
+    """Yield the results of a followed import that finds something new after its first look."""
     stop = threading.Event()
     for result in follow_pool(folder, folder / "audit.db", interval=0.01, timeout=60, stop=stop):
         yield result
@@ -203,13 +214,13 @@ def grown(folder: Path) -> Iterator[ImportResult]:
 
 def test_an_import_is_followed_until_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
-    assert [result.events > 1000 for result in grown(tmp_path)] == [False, True]
+    assert [result.events > 1000 for result in followed_import(tmp_path)] == [False, True]
     with Log.open(tmp_path / "audit.db") as log:
         assert len(log.history()) > 5
 
 
-def test_new_events_come_as_they_are_appended(own: str) -> None:
-    with Log.open(own) as log, Pool.open(own, behave=lambda launch: Behaviour(60)) as pool:
+def test_new_events_arrive_as_they_are_appended(own_log: str) -> None:
+    with Log.open(own_log) as log, Pool.open(own_log, behave=lambda launch: Behaviour(60)) as pool:
         stop = threading.Event()
         following = log.follow(interval=0.01, timeout=60, stop=stop)
         before = log.position
@@ -225,7 +236,7 @@ def test_new_events_come_as_they_are_appended(own: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "words"),
+    ("wrong", "error", "arguments"),
     [
         (lambda log: log.why("99.0"), UnknownThingError, "no job 99.0"),
         (lambda log: log.why("nonsense"), ValueError, "'nonsense' is none of these"),
@@ -249,20 +260,22 @@ def test_new_events_come_as_they_are_appended(own: str) -> None:
         (lambda log: import_pool(REAL, log.url), LogError, "it is a pool's own log"),
     ],
 )
-def test_what_is_wrong_is_said(own: str, wrong: Callable[[Log], object], error: type[Exception], words: str) -> None:
-    with Log.open(own) as log, pytest.raises(error, match=words):
+def test_an_invalid_call_raises(
+    own_log: str, wrong: Callable[[Log], object], error: type[Exception], arguments: str
+) -> None:
+    with Log.open(own_log) as log, pytest.raises(error, match=arguments):
         wrong(log)
 
 
-def test_a_log_that_somebody_writes_is_not_imported_into(own: str) -> None:
-    lock = WriterLock(own)
+def test_a_log_that_is_being_written_is_not_imported_into(own_log: str) -> None:
+    lock = WriterLock(own_log)
     assert lock.take()
     with pytest.raises(AlreadyServed, match="is writing"):
-        import_pool(REAL, own)
+        import_pool(REAL, own_log)
     lock.give_up()
 
 
-def test_what_was_not_imported_is_not_made_up(tmp_path: Path) -> None:
+def test_missing_records_are_not_invented(tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
     (log_file,) = (TRACES / "01-plain").glob("alice-job.log*")
     shutil.copy(log_file, tmp_path / "pool")
@@ -290,8 +303,8 @@ def test_what_was_not_imported_is_not_made_up(tmp_path: Path) -> None:
         lambda log: log.imported,
     ],
 )
-def test_a_closed_log_answers_nothing(own: str, late: Callable[[Log], object]) -> None:
-    log = Log.open(own)
+def test_a_closed_log_refuses_every_call(own_log: str, late: Callable[[Log], object]) -> None:
+    log = Log.open(own_log)
     log.close()
     log.close()
     with pytest.raises(LogClosed, match=r"was closed: `Log\.open` opens it again"):

@@ -1,6 +1,7 @@
-"""Golden: an owner's policy in earnest: real jobs make way for who sits at the machine; what outlives the pool.
+"""Golden: an owner's policy with real processes: jobs make way for the user at the machine, and state survives a killed
+pool.
 
-The owner is a file: a sensor of the configuration (STARTD_CRON) publishes what stands in it.
+The owner is a file: a sensor in the configuration (STARTD_CRON) publishes its contents.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ queue
 """
 
 
-class Owned(Folder):
-    """A folder with a configuration, and an owner who comes and goes."""
+class OwnedMachine(Folder):
+    """A directory with a configuration, and an owner who comes and goes."""
 
     def prepare(self, policy: str) -> None:
         self.owner(AWAY)
@@ -78,7 +79,7 @@ class Owned(Folder):
         self.write("poolbook.conf", CONFIGURATION.format(path=self.path) + policy)
 
     def owner(self, text: str) -> None:
-        """What the sensor says from now on, never half of it."""
+        """Set what the sensor reports from now on, atomically."""
         self.write("owner.new", text).replace(".new", "")
         (self.path / "owner.new").rename(self.path / "owner")
 
@@ -93,29 +94,29 @@ class Owned(Folder):
         return fold(enumerate(self.events(), 1))
 
     def rows(self, kind: type[JobsTransitioned] | type[SlotTransitioned]) -> list[str]:
-        """The rows that were taken, of the jobs' table or of the slots'."""
+        """Return the rows of transitions, in the jobs' table or the slots'."""
         return [event.row for event in self.events() if isinstance(event, kind)]
 
     def pair(self) -> str:
-        """Where the only slot is; nothing, if there is none."""
+        """Return the state and activity of the only slot; empty if there is none."""
         return "".join(slot.state_activity for slot in self.state().slots.values())
 
     def status(self) -> str:
         return self.state().clusters[1].status_of(0)
 
     def pid(self) -> int:
-        """The process of the job's latest run; 0 before the first."""
+        """Return the process of the job's latest run; 0 before the first."""
         return next((event.pid for event in reversed(self.events()) if isinstance(event, JobExecuting)), 0)
 
     def logged(self) -> list[str]:
-        """The numbers of the events in the job's own log, those of its size left out."""
+        """Return the numbers of the events in the job's own log, without those about its size."""
         lines = (self.path / "job.log").read_text().splitlines()
         return [line[:3] for line in lines if line[3:5] == " (" and line[:3] != "006"]
 
 
 @pytest.fixture
-def owned(folder: Folder) -> Owned:
-    return Owned(folder.path)
+def owned(folder: Folder) -> OwnedMachine:
+    return OwnedMachine(folder.path)
 
 
 def stopped(pid: int) -> bool:
@@ -125,19 +126,19 @@ def stopped(pid: int) -> bool:
         return False
 
 
-def restarted(owned: Owned, until: Callable[[], bool]) -> None:
-    """A pool in which `until` came to pass, killed without a warning."""
+def restarted(owned: OwnedMachine, until: Callable[[], bool]) -> None:
+    """Return a pool that was killed without warning after `until` was true."""
     server = owned.start("serve")
     owned.wait_for(lambda: (owned.path / "pool.db.sock").exists())
     owned.call("submit", "job.sub")
     owned.wait_for(until)
     server.send_signal(signal.SIGKILL)
     server.communicate()
-    (owned.path / "pool.db.sock").unlink()  # what a dead server leaves is not to be taken for the next one's
+    (owned.path / "pool.db.sock").unlink()  # the rest of a dead server is not to be mistaken for the next one's
 
 
-def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: Owned) -> None:
-    # how long it may stay suspended, the sensor says: at first, for as long as it takes to look
+def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: OwnedMachine) -> None:
+    # the sensor says how long it may stay suspended: at first, as long as the test needs to look
     owned.prepare(DESKTOP.replace("MaxSuspendTime = 1", "MaxSuspendTime = Patience"))
     with owned.served():
         owned.call("submit", "job.sub")
@@ -161,7 +162,7 @@ def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: Owned) -> None:
     assert "sound" in owned.call("verify")
 
 
-def test_a_job_that_the_policy_holds_is_told_of_as_its_machine_has_it(owned: Owned) -> None:
+def test_a_job_that_the_policy_holds_is_reported_as_on_its_machine(owned: OwnedMachine) -> None:
     owned.prepare(
         'PREEMPT = KeyboardIdle < 10\nWANT_HOLD = true\nWANT_HOLD_REASON = "not here"\nWANT_HOLD_SUBCODE = 77\n'
     )
@@ -177,7 +178,7 @@ def test_a_job_that_the_policy_holds_is_told_of_as_its_machine_has_it(owned: Own
     assert text.count("Error from slot1@") == 2
 
 
-def test_a_job_that_is_suspended_stays_so_when_the_pool_is_killed(owned: Owned) -> None:
+def test_a_suspended_job_stays_suspended_when_the_pool_is_killed(owned: OwnedMachine) -> None:
     owned.prepare(DESKTOP.replace("MaxSuspendTime = 1", "MaxSuspendTime = 1000"))
 
     def suspended() -> bool:
@@ -188,7 +189,7 @@ def test_a_job_that_is_suspended_stays_so_when_the_pool_is_killed(owned: Owned) 
     restarted(owned, suspended)
     pid = owned.pid()
     with owned.served():
-        time.sleep(1.2)  # a round of the policy, at least
+        time.sleep(1.2)  # at least one policy evaluation
         assert stopped(pid) and owned.pair() == "Claimed/Suspended"
         owned.owner(AWAY)
         owned.wait_for(lambda: not stopped(pid))
@@ -198,7 +199,7 @@ def test_a_job_that_is_suspended_stays_so_when_the_pool_is_killed(owned: Owned) 
     assert "sound" in owned.call("verify")
 
 
-def test_a_drain_and_its_retiring_job_go_on_when_the_pool_is_killed(owned: Owned) -> None:
+def test_a_drain_and_its_retiring_job_continue_when_the_pool_is_killed(owned: OwnedMachine) -> None:
     owned.prepare("MaxJobRetirementTime = 3600\n")
 
     def retiring() -> bool:
@@ -221,7 +222,7 @@ def test_a_drain_and_its_retiring_job_go_on_when_the_pool_is_killed(owned: Owned
     assert "sound" in owned.call("verify")
 
 
-def test_a_pool_that_is_told_to_stop_tells_its_jobs_whatever_retirement_time_they_have(owned: Owned) -> None:
+def test_a_stopped_pool_signals_its_jobs_whatever_retirement_time_they_have(owned: OwnedMachine) -> None:
     owned.prepare("MaxJobRetirementTime = 3600\nMachineMaxVacateTime = 1\n")
     with owned.served():
         owned.call("submit", "job.sub")
@@ -231,7 +232,7 @@ def test_a_pool_that_is_told_to_stop_tells_its_jobs_whatever_retirement_time_the
     assert "sound" in owned.call("verify")
 
 
-def test_a_machine_leaves_and_comes_back_as_it_is_told(owned: Owned) -> None:
+def test_a_machine_leaves_and_comes_back_on_command(owned: OwnedMachine) -> None:
     owned.prepare("RunBenchmarks = LastBenchmark == 0\n")
     with owned.served() as server:
         owned.wait_for(lambda: any(isinstance(event, BenchmarksRan) for event in owned.events()))
@@ -255,7 +256,7 @@ def test_a_machine_leaves_and_comes_back_as_it_is_told(owned: Owned) -> None:
     assert "sound" in owned.call("verify")
 
 
-def test_a_run_waits_for_an_owner_who_is_at_the_keyboard(owned: Owned) -> None:
+def test_a_run_waits_for_an_owner_who_is_at_the_keyboard(owned: OwnedMachine) -> None:
     owned.prepare("START = KeyboardIdle > 100\nIS_OWNER = START =?= false\n")
     owned.owner(AT_THE_KEYBOARD)
     owned.write("short.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue\n")
@@ -263,12 +264,12 @@ def test_a_run_waits_for_an_owner_who_is_at_the_keyboard(owned: Owned) -> None:
     owned.wait_for(lambda: (owned.path / "pool.db.sock").exists() and bool(owned.state().clusters))
     owned.wait_for(lambda: owned.pair() == "Owner/Idle")
     owned.owner(AWAY)
-    said, _ = run.communicate(timeout=60)
-    assert run.returncode == 0, said
-    assert "completed" in said
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    assert "completed" in output
 
 
-def test_a_configuration_that_cannot_be_taken_is_refused_with_its_line(owned: Owned) -> None:
+def test_an_invalid_configuration_is_rejected_with_its_line(owned: OwnedMachine) -> None:
     owned.prepare("START = 1 +\n")
     line = (owned.path / "poolbook.conf").read_text().count("\n")
     assert f"poolbook.conf:{line}: START" in owned.call("serve", code=1)

@@ -1,4 +1,4 @@
-"""Golden: real jobs make way for those that the slot prefers, and are run again."""
+"""Golden: real jobs make way for jobs that the slot prefers, and are run again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from poolbook.adapters.machine.host import host_name
 from poolbook.domain.events import ClaimQueued
 
 from .real import Folder
-from .test_owner_policy import Owned
+from .test_owner_policy import OwnedMachine
 
 PREFERS = """\
 NUM_CPUS = 1
@@ -45,14 +45,14 @@ EARLY = ("-set", "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION=true")
 SLOT = f"slot1@{host_name()}"
 
 
-class Preferring(Owned):
-    """A folder whose only slot prefers important jobs."""
+class PreferringPool(OwnedMachine):
+    """A directory with a pool whose only slot prefers important jobs."""
 
     def retirement(self, seconds: int) -> None:
         self.write("poolbook.conf", PREFERS.format(retirement=seconds))
 
     def runs_patient(self) -> int:
-        """Submit the job that has to go, and wait until it runs."""
+        """Submit the job that will be preempted, and wait until it runs."""
         self.write("job.sub", PATIENT)
         self.call("submit", "job.sub")
         self.wait_for(lambda: self.pid())
@@ -67,15 +67,15 @@ class Preferring(Owned):
 
 
 @pytest.fixture
-def preferring(folder: Folder) -> Preferring:
-    return Preferring(folder.path)
+def preferring(folder: Folder) -> PreferringPool:
+    return PreferringPool(folder.path)
 
 
 def numbers(log: Path) -> list[str]:
     return [line[:3] for line in log.read_text().splitlines() if line[3:5] == " (" and line[:3] != "006"]
 
 
-def test_a_job_makes_way_for_one_that_the_slot_prefers_and_is_run_again(preferring: Preferring) -> None:
+def test_a_job_makes_way_for_one_that_the_slot_prefers_and_is_run_again(preferring: PreferringPool) -> None:
     preferring.retirement(0)
     with preferring.served():
         pid = preferring.runs_patient()
@@ -92,7 +92,7 @@ def test_a_job_makes_way_for_one_that_the_slot_prefers_and_is_run_again(preferri
     assert "sound" in preferring.call("verify")
 
 
-def test_a_job_that_retires_for_a_better_match_does_so_when_the_pool_is_killed(preferring: Preferring) -> None:
+def test_a_job_that_retires_for_a_better_match_does_so_when_the_pool_is_killed(preferring: PreferringPool) -> None:
     preferring.retirement(3600)
     server = preferring.start("serve", *EARLY)
     preferring.wait_for(lambda: (preferring.path / "pool.db.sock").exists())
@@ -101,7 +101,7 @@ def test_a_job_that_retires_for_a_better_match_does_so_when_the_pool_is_killed(p
     preferring.wait_for(preferring.waits)
     server.send_signal(signal.SIGKILL)
     server.communicate()
-    (preferring.path / "pool.db.sock").unlink()  # what a dead server leaves is not to be taken for the next one's
+    (preferring.path / "pool.db.sock").unlink()  # the rest of a dead server is not to be mistaken for the next one's
     assert preferring.pair() == "Claimed/Retiring"
     assert preferring.state().reserved == {(2, 0): SLOT}
     with preferring.served():

@@ -1,4 +1,5 @@
-"""Property and golden: processes open one log in turn, none loses it while it has it, and none waits for the dead."""
+"""Property and golden: processes open one log in turn, none loses it while it has it open, and none waits for dead
+processes."""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ time.sleep(60)
 
 @pytest.fixture(params=DURABLE)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    with place_of(request.param, tmp_path) as found:
-        yield found
+    with place_of(request.param, tmp_path) as log_place:
+        yield log_place
 
 
 def holding(url: str) -> forked.Process:
-    """A process that has the log open, and has submitted a cluster to it."""
+    """Run a process that has the log open and has submitted a cluster to it."""
     process = forked.start(["-c", HOLDING, url])
     assert process.stdout is not None and process.stdout.readline() == "1\n"
     return process
@@ -70,7 +71,7 @@ def test_an_open_pool_is_never_taken_away_and_the_error_names_its_process(place:
     finally:
         process.kill()
         process.communicate(10)
-    with Pool.open(place.url, wait=10) as pool:  # at once: a lock ends with its process
+    with Pool.open(place.url, wait=10) as pool:  # immediately: a lock ends with its process
         assert len(pool.jobs()) == 1
 
 
@@ -106,7 +107,7 @@ def test_a_command_waits_while_a_pool_is_open_and_a_pool_while_a_command_writes(
         pool.submit(WORK)
         command = forked.start([*POOLBOOK, "hold", "1", "-log", url])
         assert pool.submit(WORK) == 2 and pool.jobs("JobStatus == 5") == []
-        folder.wait_for(lambda: has_open(command.pid, Path(f"{url}.lock")))  # it stands in line
+        folder.wait_for(lambda: has_open(command.pid, Path(f"{url}.lock")))  # it is waiting for the lock
     with Pool.open(url) as pool:
         assert command.communicate(30)[0] == "All jobs in cluster 1 have been held\n"
         assert len(pool.jobs()) == 2
@@ -141,14 +142,14 @@ with multiprocessing.get_context("fork").Pool(3) as workers:
 """
 
 
-def test_workers_that_were_forked_before_the_pool_was_opened_take_turns(place: Place) -> None:
-    """As gunicorn's, each of which opens the log for each request. Their parent is a process of its own: forked from
-    the tests', they would have what other tests left there, its threads' locks for example."""
+def test_workers_forked_before_the_pool_was_opened_take_turns(place: Place) -> None:
+    """Like gunicorn's workers, each opens the log for each request. Their parent is a separate process: forked from the
+    tests' own, they would have what other tests left there, for example threads' locks."""
     done = forked.run(["-c", WORKERS, place.url])
     assert (done.stdout, done.stderr) == (" ".join(map(str, range(2, 11))) + "\n", "")
 
 
-def test_a_pool_where_no_lock_can_be_made_is_not_opened(tmp_path: Path) -> None:
+def test_a_pool_is_not_opened_where_no_lock_can_be_made(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="is missing; create it first"):
         Pool.open(tmp_path / "nowhere" / "pool.db")
     (tmp_path / "pool.db.lock").mkdir()

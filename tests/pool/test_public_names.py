@@ -1,4 +1,5 @@
-"""Golden: what `import poolbook` offers is all there, errors included, and the page on the library lists each error."""
+"""Golden: everything that `import poolbook` offers exists, errors included, and the page on the library lists each
+error."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ INSIDE = {
 
 
 def exceptions() -> Iterator[tuple[str, list[str]]]:
-    """The exceptions that are defined in the package, with their bases."""
+    """Return the exceptions that are defined in the package, with their bases."""
     for room in ("domain", "projections", "replay", "adapters"):
         for path in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -82,7 +83,7 @@ def exceptions() -> Iterator[tuple[str, list[str]]]:
 
 
 def raised_on_purpose() -> set[str]:
-    """Those of them that are exceptions, by the names of their bases."""
+    """Return those that are raised on purpose, by the names of their bases."""
     known = {name for name, kind in inspect.getmembers(builtins, inspect.isclass) if issubclass(kind, BaseException)}
     of_python = set(known)
     classes = list(exceptions())
@@ -92,11 +93,11 @@ def raised_on_purpose() -> set[str]:
 
 
 def public_errors() -> dict[str, type[BaseException]]:
-    found = ((name, getattr(poolbook, name)) for name in poolbook.__all__)
-    return {name: kind for name, kind in found if inspect.isclass(kind) and issubclass(kind, BaseException)}
+    exported = ((name, getattr(poolbook, name)) for name in poolbook.__all__)
+    return {name: kind for name, kind in exported if inspect.isclass(kind) and issubclass(kind, BaseException)}
 
 
-def test_every_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     assert set(poolbook.__all__) == {*poolbook._LATE, "__version__", "events"}
     for name, module in poolbook._LATE.items():
         kind = getattr(poolbook, name)
@@ -109,7 +110,7 @@ def test_every_name_is_there() -> None:
         poolbook.Pol  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_what_is_not_public_keeps_its_module() -> None:
+def test_names_that_are_not_public_keep_their_module() -> None:
     assert {name for name, kind in public_errors().items() if issubclass(kind, PoolbookError)} == errors._PUBLIC
     assert LogMissing.__module__ == "poolbook.domain.ports.log"
 
@@ -121,10 +122,10 @@ def test_the_calls_of_a_pool_are_typed_by_public_names() -> None:
         assert isinstance(assert_type(pool.state, poolbook.State), poolbook.State)
 
 
-def test_importing_the_package_loads_nothing_of_it() -> None:
-    words = "import sys, poolbook; print([name for name in sys.modules if name.startswith('poolbook.')])"
+def test_importing_the_package_loads_none_of_its_modules() -> None:
+    code = "import sys, poolbook; print([name for name in sys.modules if name.startswith('poolbook.')])"
     environment = {"PYTHONPATH": str(ROOT / ".path")}
-    assert subprocess.check_output([sys.executable, "-c", words], env=environment, text=True) == "[]\n"
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True) == "[]\n"
 
 
 def test_every_error_is_public_or_caught_inside() -> None:
@@ -137,9 +138,9 @@ def test_every_error_is_public_or_caught_inside() -> None:
 
 
 def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _below(one)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _below(subclass)
 
 
 def test_every_public_error_has_the_one_base() -> None:
@@ -155,15 +156,15 @@ def test_the_page_lists_every_public_error_with_its_bases() -> None:
 
 
 @pytest.mark.parametrize("kind", [Pool, Log, import_pool, follow_pool])
-def test_what_a_public_call_is_said_to_raise_is_public(kind: type) -> None:
+def test_every_error_that_a_public_call_documents_is_public(kind: type) -> None:
     members = [kind, *(getattr(kind, name) for name in dir(kind) if not name.startswith("_"))]
-    said = {name for member in members for name in re.findall(r":raises (\w+):", inspect.getdoc(member) or "")}
-    assert said
-    assert said <= {*public_errors(), "ValueError", "TypeError", "OSError"}
+    raised_names = {name for member in members for name in re.findall(r":raises (\w+):", inspect.getdoc(member) or "")}
+    assert raised_names
+    assert raised_names <= {*public_errors(), "ValueError", "TypeError", "OSError"}
 
 
 @pytest.mark.parametrize("kind", [Pool, Log])
-def test_every_public_call_is_described_and_typed(kind: type) -> None:
+def test_every_public_call_is_documented_and_typed(kind: type) -> None:
     for name in dir(kind):
         if name.startswith("_") or not callable(getattr(kind, name)):
             continue

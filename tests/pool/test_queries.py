@@ -1,4 +1,4 @@
-"""Questions about a log: `Queries` answers them for the commands, `Log` and whoever else asks."""
+"""Queries of a log: `Queries` answers them for the commands, for `Log` and for every other caller."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ ROOT = Path(poolbook.__file__).parent
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A pool's own log: one job was done, two run, one waits."""
-    found = str(tmp_path / "pool.db")
-    with Pool.open(found, settings={"NEGOTIATOR_INTERVAL": 10}) as pool:
+    """Return a pool's own log: one job ended, two are running, one is idle."""
+    url = str(tmp_path / "pool.db")
+    with Pool.open(url, settings={"NEGOTIATOR_INTERVAL": 10}) as pool:
         pool.add_machine("host", cpus=2, memory=4096)
         for seconds in (5, 500, 500, 500):
             pool.submit({"executable": "/bin/sleep", "arguments": seconds, "request_memory": 1})
         pool.advance(60)
-    return found
+    return url
 
 
 @pytest.fixture
 def imported(tmp_path: Path) -> str:
-    """An imported log of which nothing is known."""
-    found = str(tmp_path / "audit.db")
-    log = open_log(found, create=True)
+    """Return an imported log without records."""
+    url = str(tmp_path / "audit.db")
+    log = open_log(url, create=True)
     log.append([e.PoolFounded(1, "founded", "import", "h", "htcondor-25", "h", "0", {IMPORTED: "true"})])
     log.close()
-    return found
+    return url
 
 
-def test_the_ads_of_jobs_that_wait_say_why_they_were_rejected_if_asked_to(url: str) -> None:
+def test_ads_of_idle_jobs_have_the_rejection_if_requested(url: str) -> None:
     with Queries(url) as queries:
         *_, last = (event for _, event in queries.log.read() if isinstance(event, e.CycleHeld) and event.unmatched)
         names = ("LastRejMatchReason", "LastRejMatchTime", "LastRejMatchNegotiator")
-        found = {ad.eval("ClusterId"): [ad.eval(name) for name in names] for ad in queries.queue(rejections=True).ads}
-        assert found[4] == ["submitter limit exceeded", last.at // 1_000_000, queries.views.pool().name]
-        assert {tuple(map(str, found[2])), tuple(map(str, found[3]))} == {("undefined",) * 3}
+        values = {ad.eval("ClusterId"): [ad.eval(name) for name in names] for ad in queries.queue(rejections=True).ads}
+        assert values[4] == ["submitter limit exceeded", last.at // 1_000_000, queries.views.pool().name]
+        assert {tuple(map(str, values[2])), tuple(map(str, values[3]))} == {("undefined",) * 3}
 
 
-def test_one_door_answers_for_a_pools_own_log(url: str) -> None:
+def test_one_class_answers_for_a_pools_own_log(url: str) -> None:
     with Queries(url) as queries, Log.open(url) as log:
         assert not queries.imported
         assert (
@@ -72,14 +72,14 @@ def test_one_door_answers_for_a_pools_own_log(url: str) -> None:
         assert queries.verify().sound and not queries.audit().contradictions
 
 
-def test_what_a_log_does_not_have_is_said_in_words(url: str, imported: str) -> None:
-    with Queries(url) as own:
+def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str) -> None:
+    with Queries(url) as log_queries:
         with pytest.raises(NotRecorded, match="its queue is kept as it is now alone"):
-            own.queue(at=5)
+            log_queries.queue(at=5)
         with pytest.raises(LogBeginsLater):
-            own.accounting(0, at=5)
+            log_queries.accounting(0, at=5)
         with pytest.raises(ValueError, match="not by 'machine'"):
-            own.usage("machine")
+            log_queries.usage("machine")
     with Queries(imported) as other:
         assert other.imported and list(other.slots(0)) == [] == list(other.ads("Machine", 0))
         with pytest.raises(NotRecorded, match="the imported records only have slots"):
@@ -99,12 +99,12 @@ ASK_BY_THEMSELVES = {
 }
 
 
-def test_commands_ask_through_the_door() -> None:
-    """No command opens a log or its views by itself, but for those that write one."""
-    found = {
+def test_commands_use_the_query_class() -> None:
+    """No command opens a log or its views directly, except those that write one."""
+    names = {
         path.name
         for path in (ROOT / "adapters/cli").glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Name) and node.id in ("open_log", "views_current", "is_imported")
     }
-    assert found <= set(ASK_BY_THEMSELVES)
+    assert names <= set(ASK_BY_THEMSELVES)

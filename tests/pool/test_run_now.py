@@ -1,4 +1,4 @@
-"""Property: a job that was promised to run at once does so in a pool of real processes, whenever that is killed."""
+"""Property: a job that condor_now starts runs immediately in a pool of real processes, whenever that is killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ LARGE = "executable = /bin/true\nrequest_memory = 16\nrequest_cpus = 2\nqueue\n"
 
 
 @pytest.mark.parametrize("killed", ["before", "after"])
-def test_it_runs_where_the_others_ran_though_the_pool_is_killed_around_the_request(killed: str, folder: Folder) -> None:
+def test_the_job_runs_where_the_others_ran_even_if_the_pool_is_killed_around_the_request(
+    killed: str, folder: Folder
+) -> None:
     folder.write("pool.conf", CONF)
     folder.write("victims.sub", VICTIMS)
     folder.write("large.sub", LARGE)

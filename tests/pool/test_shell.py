@@ -1,4 +1,4 @@
-"""Real: HTCondor's names in a folder, and a shell in which they mean a pool that was started for it."""
+"""Real: HTCondor's names in a directory, and a shell in which they use a pool that was started for it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ COMMAND = Path(sys.executable).with_name("poolbook")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
-    found = Folder(tmp_path)
-    yield found
-    found.kill_everything()
+    test_folder = Folder(tmp_path)
+    yield test_folder
+    test_folder.kill_everything()
 
 
 def shell(folder: Folder, script: str, code: int = 0) -> str:
-    """What a shell prints that has put the tools on its path, and started a pool."""
+    """Return the output of a shell that has the tools on its path and a started pool."""
     begin = f'set -e; found="$({COMMAND} shell -log pool.db -slots 2)"; eval "$found"\n'
-    words = ["bash", "-c", begin + script]
+    command = ["bash", "-c", begin + script]
     env = {name: value for name, value in environment().items() if name != "POOLBOOK_LOG"}
-    done = subprocess.run(words, cwd=folder.path, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, cwd=folder.path, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path) -> None:
-    found = tools._linked(tmp_path / "tools", COMMAND)
-    names = {path.name for path in found.iterdir()}
+    linked = tools._linked(tmp_path / "tools", COMMAND)
+    names = {path.name for path in linked.iterdir()}
     assert names >= {
         "htcondor",
         "condor_submit",
@@ -48,14 +48,14 @@ def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path
         "condor_wait",
         "condor_config_val",
     }
-    assert all(os.readlink(found / name) == str(COMMAND) for name in names)
-    own = {*TOOLS, *UNSUPPORTED}
-    assert all(command_named(name) or name.removeprefix("condor_") in own for name in names)
-    (found / "condor_q").unlink()
-    (found / "condor_q").symlink_to("/elsewhere/poolbook")  # of an installation that was moved
-    tools._linked(found, COMMAND)
-    assert os.readlink(found / "condor_q") == str(COMMAND)
-    assert {path.name for path in found.iterdir()} == names
+    assert all(os.readlink(linked / name) == str(COMMAND) for name in names)
+    known_tools = {*TOOLS, *UNSUPPORTED}
+    assert all(command_named(name) or name.removeprefix("condor_") in known_tools for name in names)
+    (linked / "condor_q").unlink()
+    (linked / "condor_q").symlink_to("/elsewhere/poolbook")  # of an installation that was moved
+    tools._linked(linked, COMMAND)
+    assert os.readlink(linked / "condor_q") == str(COMMAND)
+    assert {path.name for path in linked.iterdir()} == names
 
 
 def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: Folder) -> None:
@@ -67,40 +67,40 @@ def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: F
         cd / && condor_q -totals | grep -c 'Total for query: 0 jobs'
         """
     assert shell(folder, script) == "1.0 - 1.0\nAll jobs done.\n1 3\n1\n"
-    assert shell(folder, "condor_history -af ClusterId") == "1\n"  # the same pool, which is there still
+    assert shell(folder, "condor_history -af ClusterId") == "1\n"  # the same pool, which is still there
     stop = ("shell", "-stop")
     assert folder.call(*stop) == ""
     assert folder.call(*stop, code=1) == "poolbook: this log is not being served\n"
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "arguments"),
     [
-        ("condor_q -nonsense", "unknown option -nonsense"),  # 2 by the name of poolbook
+        ("condor_q -nonsense", "unknown option -nonsense"),  # 2 under the name of poolbook
         ("condor_rm 99", "No pool in this folder yet."),
         ("condor_wait nosuch.log", "Couldn't open nosuch.log"),
     ],
 )
-def test_a_tool_ends_with_1_where_htcondors_does(call: str, words: str, tmp_path: Path) -> None:
+def test_a_tool_exits_with_1_where_htcondors_does(call: str, arguments: str, tmp_path: Path) -> None:
     folder = tools._linked(tmp_path / "tools", COMMAND)
     env = {**environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
 
     done = subprocess.run(["bash", "-c", call], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 1
-    assert words in done.stderr
+    assert arguments in done.stderr
 
 
-def test_a_pool_that_cannot_be_started_says_why_and_nothing_is_exported(folder: Folder) -> None:
+def test_a_pool_that_cannot_be_started_is_explained_and_nothing_is_exported(folder: Folder) -> None:
     folder.write("poolbook.conf", "NUM_SLOTS = many\n")
-    said = subprocess.run(
+    completed = subprocess.run(
         [COMMAND, "shell", "-config", "poolbook.conf"],
         cwd=folder.path,
         env=environment(),
         capture_output=True,
         text=True,
     )
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "NUM_SLOTS" in said.stderr
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert "NUM_SLOTS" in completed.stderr
 
 
 def test_without_the_command_there_is_no_folder_of_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Property: a server that lets nobody in, or does not answer, ends a command in words."""
+"""Property: if a server accepts no one or does not answer, a command ends with a message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poolbook.domain.ports.log import LogError
 
 @pytest.fixture
 def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """A server that has the log and lets nobody in."""
+    """Return the socket of a server that has the log and accepts no one."""
     monkeypatch.setattr(pool_client, "PATIENCE", 0.2)
     place = log_paths(str(tmp_path / "pool.db"))
     with place.lock.open("w") as lock, closing(socket.socket(socket.AF_UNIX)) as listener:
@@ -28,14 +28,14 @@ def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket
         yield listener
 
 
-def test_a_server_that_does_not_answer_is_told_of_with_what_may_have_happened(
+def test_a_server_that_does_not_answer_is_reported_with_possible_causes(
     tmp_path: Path, listener: socket.socket
 ) -> None:
     with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
         ask(str(tmp_path / "pool.db"), {"kind": "Reschedule"})
 
 
-def test_a_server_whose_door_is_full_is_waited_for_and_then_told_of(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_server_with_a_full_backlog_is_waited_for_and_then_reported(tmp_path: Path, listener: socket.socket) -> None:
     waiting = []
     with suppress(BlockingIOError):
         while True:

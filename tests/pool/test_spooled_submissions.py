@@ -1,4 +1,4 @@
-"""Golden: submit -spool brings a job's files into the spool, and condor_transfer_data fetches what it has made."""
+"""Golden: submit -spool copies a job's files to the spool, and condor_transfer_data fetches its outputs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def submit(folder: Folder, more: str = "") -> None:
     folder.call("submit", "-spool", "job.sub")
 
 
-def test_files_go_to_the_spool_at_submission_and_come_from_there_when_they_are_fetched(folder: Folder) -> None:
+def test_files_go_to_the_spool_at_submission_and_come_back_when_fetched(folder: Folder) -> None:
     submit(folder, 'transfer_output_files = b\ntransfer_output_remaps = "b = new"')
     names = ("JobStatus", "HoldReasonCode", "LastHoldReasonCode", "Cmd", "Out", "TransferInput")
-    found = folder.call("q", "1.0", "-af:t", *names).strip().split("\t")
-    assert found == [
+    values = folder.call("q", "1.0", "-af:t", *names).strip().split("\t")
+    assert values == [
         "1", "undefined", "16", "job.sh", "_condor_stdout", "a,b",
     ]  # fmt: skip
     assert "Data files spooled" in folder.call("q", "1.0", "-af", "ReleaseReason")
@@ -58,7 +58,7 @@ def test_files_go_to_the_spool_at_submission_and_come_from_there_when_they_are_f
     assert "sound" in folder.call("verify")
 
 
-def test_without_names_what_is_new_or_was_changed_is_fetched(folder: Folder) -> None:
+def test_without_a_list_new_and_changed_files_are_fetched(folder: Folder) -> None:
     submit(folder)
     with folder.served():
         folder.wait_for(lambda: folder.call("q", "-af", "JobStatus").split() == ["4", "4"])
@@ -70,8 +70,8 @@ def test_without_names_what_is_new_or_was_changed_is_fetched(folder: Folder) -> 
 
 def test_a_missing_input_leaves_the_jobs_held_and_hold_contradicts_it(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\ntransfer_input_files = missing\nlog = job.log\nqueue")
-    said = folder.call("submit", "-spool", "job.sub", code=1)
-    assert "missing" in said and "ERROR: Failed to spool job files." in said
+    output = folder.call("submit", "-spool", "job.sub", code=1)
+    assert "missing" in output and "ERROR: Failed to spool job files." in output
     assert ad(folder, "JobStatus", "HoldReasonCode", "HoldReason") == ["5", "16", "Spooling input data files"]
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue")
     assert "Cannot set hold to 'true' when using -remote or -spool" in folder.call(

@@ -1,4 +1,4 @@
-"""Golden: what the starter reads of a machine's configuration and of a job's ad, with real jobs."""
+"""Golden: which parts of a machine's configuration and of a job's ad the starter uses, with real jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def until(pool: Pool, holds: Callable[[], object]) -> None:
 
 
 def ran(tmp_path: Path, config: str, script: str, **commands: str) -> str:
-    """What a job wrote to its standard output, under a configuration."""
+    """Return what a job wrote to its standard output, under a configuration."""
     with Pool.open(f"{tmp_path}/pool.db", execute=True, config=PLAIN + config) as pool:
         pool.add_machine("here", cpus=2)
         pool.submit(shell(script, output="out", **commands), folder=tmp_path)
@@ -44,10 +44,10 @@ def ran(tmp_path: Path, config: str, script: str, **commands: str) -> str:
     return (tmp_path / "out").read_text()
 
 
-def test_a_pool_goes_on_to_the_cycle_that_is_due_when_its_benchmarks_end(
+def test_a_pool_holds_the_cycle_that_is_due_when_its_benchmarks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first cycle is rested from as long as it took, and a benchmark may end within that."""
+    """The pause after the first cycle is as long as the cycle, and a benchmark may end within it."""
     monkeypatch.setattr(benchmarks, "command", lambda: (["/bin/echo", "3000", "20000"], dict(os.environ)))
     assert ran(tmp_path, "", "echo hello") == "hello\n"
 
@@ -56,7 +56,7 @@ def test_a_pool_goes_on_to_the_cycle_that_is_due_when_its_benchmarks_end(
 
 
 @pytest.mark.parametrize(
-    ("commands", "act", "told"),
+    ("commands", "act", "message"),
     [
         ({}, Pool.hold, "TERM"),
         ({"kill_sig": "SIGINT"}, Pool.remove, "INT"),
@@ -65,15 +65,15 @@ def test_a_pool_goes_on_to_the_cycle_that_is_due_when_its_benchmarks_end(
         ({"kill_sig": "SIGINT", "hold_kill_sig": "SIGUSR1", "remove_kill_sig": "SIGUSR2"}, Pool.vacate, "INT"),
     ],
 )
-def test_a_job_hears_its_own_signal_when_it_is_held_removed_or_vacated(
-    tmp_path: Path, commands: dict[str, str], act: Callable[..., object], told: str
+def test_a_job_gets_its_own_signal_when_it_is_held_removed_or_vacated(
+    tmp_path: Path, commands: dict[str, str], act: Callable[..., object], message: str
 ) -> None:
     with Pool.open(f"{tmp_path}/pool.db", execute=True) as pool:
         pool.add_machine("here")
         cluster = pool.submit(shell(TRAPS + WAITS, **commands), folder=tmp_path)
         until(pool, (tmp_path / "ready").exists)
         act(pool, cluster)
-        until(pool, lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == f"{told}\n")
+        until(pool, lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == f"{message}\n")
         pool.remove(cluster)
         until(pool, lambda: not pool.state.activations)
 
@@ -101,14 +101,14 @@ def test_the_increment_is_an_expression_in_the_jobs_ad(tmp_path: Path, written: 
     assert starter.nice({"RequestMemory": "16"}) == nice
 
 
-def test_jobs_and_their_children_are_as_nice_as_the_configuration_says(tmp_path: Path) -> None:
+def test_jobs_and_their_children_have_the_configured_niceness(tmp_path: Path) -> None:
     assert ran(tmp_path, "JOB_RENICE_INCREMENT = 7", "nice; sh -c nice").split() == [str(os.nice(0) + 7)] * 2
 
 
 # EXECUTE
 
 
-def test_jobs_have_their_directories_below_execute_where_nobody_else_looks_in(tmp_path: Path) -> None:
+def test_jobs_have_their_directories_below_execute_where_no_one_else_can_look(tmp_path: Path) -> None:
     fast, slow = tmp_path / "fast", tmp_path / "slow"
     for place in (fast, slow):
         place.mkdir(mode=0o777)
@@ -117,24 +117,24 @@ def test_jobs_have_their_directories_below_execute_where_nobody_else_looks_in(tm
         "SLOT2_START = TARGET.Fast =?= true\nSLOT1_START = TARGET.Fast =!= true\nSTART = true\n"
     )
     where = "echo $_CONDOR_SCRATCH_DIR $TMPDIR; stat -c %a $_CONDOR_SCRATCH_DIR/../.."
-    for mine, commands in ((slow, {}), (fast, {"+Fast": "true"})):
-        scratch, temporary, mode = ran(tmp_path / mine.name, config, where, **commands).split()
-        assert scratch == temporary and Path(scratch).parts[: len(mine.parts)] == mine.parts
+    for slow_cluster, commands in ((slow, {}), (fast, {"+Fast": "true"})):
+        scratch, temporary, mode = ran(tmp_path / slow_cluster.name, config, where, **commands).split()
+        assert scratch == temporary and Path(scratch).parts[: len(slow_cluster.parts)] == slow_cluster.parts
         assert mode == "700"
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "text"),
     [
         ("nowhere", "nowhere: No such file or directory: jobs run below it; create it, or name another"),
         ("file", "file: Not a directory"),
     ],
 )
-def test_a_directory_that_cannot_be_used_is_told_before_any_job_is_started(
-    tmp_path: Path, name: str, words: str
+def test_a_directory_that_cannot_be_used_is_reported_before_any_job_is_started(
+    tmp_path: Path, name: str, text: str
 ) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=rf"EXECUTE = {tmp_path}/{words}"):
+    with pytest.raises(ConfigError, match=rf"EXECUTE = {tmp_path}/{text}"):
         Pool.open(f"{tmp_path}/pool.db", execute=True, config=f"EXECUTE = {tmp_path}/{name}")
     with Pool.open(f"{tmp_path}/pool.db", execute=True, config=PLAIN) as pool:
         pool.add_machine("here")
@@ -142,12 +142,12 @@ def test_a_directory_that_cannot_be_used_is_told_before_any_job_is_started(
             pool.reconfigure("here", "SLOT1_EXECUTE = slot1")
 
 
-def test_a_directory_that_somebody_else_made_is_not_used(tmp_path: Path) -> None:
+def test_a_directory_that_another_user_made_is_not_used(tmp_path: Path) -> None:
     execute, folder = tmp_path / "execute", tmp_path / "pool.db.d"
     execute.mkdir()
     config = read(f"EXECUTE = {execute}")
-    own = Path(Starter.configured(config, folder).directory(1))
-    own.rmdir()
-    own.symlink_to(tmp_path)
+    scratch = Path(Starter.configured(config, folder).directory(1))
+    scratch.rmdir()
+    scratch.symlink_to(tmp_path)
     with pytest.raises(ConfigError, match="is not a private directory of this user"):
         Starter.configured(config, folder)

@@ -1,7 +1,7 @@
-"""Table: who may do what: every command that changes something, typed by the pool's user and by another one, on a log
-that is served and on one that lies still, in a folder in which both may write. The other one is a user of the system's.
+"""Table: who may do what. Every command that changes something is typed by the pool's user and by another system user,
+on a served log and on an unserved one, in a directory that both may write.
 
-Golden: whose jobs are run, whom the sockets talk to, and what lies in which folder.
+Golden: whose jobs are run, which users the sockets talk to, and which files are in which directory.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NAME = "nobody"
 SUBMIT = "executable = /bin/true\ntransfer_executable = false\nrequest_memory = 16\nrequest_disk = 1 MB\n{}queue\n"
 
 
-class Shared(Folder):
-    """A folder in which everybody may write, and what the system would keep them from is not in the way."""
+class SharedFolder(Folder):
+    """A directory that everyone may write, so that the system's permissions prevent nothing."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -47,19 +47,19 @@ class Shared(Folder):
             if not stat.S_ISDIR(entry.stat().st_mode):
                 entry.chmod(0o666)
 
-    def call_as(self, user: int | None, *words: str) -> str:
-        """Run a command as this user (None: the pool's), and return what it says."""
+    def call_as(self, user: int | None, *arguments: str) -> str:
+        """Run a command as this user (None: the pool's), and return its output."""
         self.open_up()
         env = {**environment(), "HOME": str(self.path), "XDG_STATE_HOME": str(self.path / f"state-{user}")}
-        said = self.said_to(user, *words, cwd=self.path, env=env)
+        said_to = self.said_to(user, *arguments, cwd=self.path, env=env)
         self.open_up()
-        return said
+        return said_to
 
-    def said_to(self, user: int | None, *words: str, cwd: Path, env: dict[str, str]) -> str:
-        """Run a command as this user, somewhere, and return what it says."""
+    def said_to(self, user: int | None, *arguments: str, cwd: Path, env: dict[str, str]) -> str:
+        """Run a command as this user, somewhere, and return its output."""
         session = self._sessions.setdefault(user, forked.Session(user))
-        done = session.run([*POOLBOOK, *words], cwd=cwd, env=env, timeout=PATIENCE)
-        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
+        done = session.run([*POOLBOOK, *arguments], cwd=cwd, env=env, timeout=PATIENCE)
+        assert "Traceback" not in done.stderr, f"{arguments}: {done.stderr}"
         return done.stdout + done.stderr
 
     def kill_everything(self) -> None:
@@ -80,24 +80,25 @@ class Shared(Folder):
 
 
 @contextmanager
-def folder_of_all(*below: str) -> Iterator[Shared]:
-    """A folder, or one of that name in it; whichever session of pytest begins closes pytest's own to other users."""
+def folder_of_all(*below: str) -> Iterator[SharedFolder]:
+    """Return a directory, new or of that name. Any session of pytest closes pytest's own to other users when it
+    starts."""
     home = Path(tempfile.mkdtemp())
     home.chmod(0o755)
     path = home.joinpath("shared", *below)
     path.mkdir(parents=True)
-    found = Shared(path)
-    found.write("job.sub", SUBMIT.format(""))
-    found.write("held.sub", SUBMIT.format("hold = true\n"))
-    yield found
-    found.kill_everything()
+    shared = SharedFolder(path)
+    shared.write("job.sub", SUBMIT.format(""))
+    shared.write("held.sub", SUBMIT.format("hold = true\n"))
+    yield shared
+    shared.kill_everything()
     shutil.rmtree(home)
 
 
 @pytest.fixture
-def shared() -> Iterator[Shared]:
-    with folder_of_all() as found:
-        yield found
+def shared() -> Iterator[SharedFolder]:
+    with folder_of_all() as shared_folder:
+        yield shared_folder
 
 
 HOST = host_name()
@@ -107,7 +108,7 @@ ROOT = "only root, who runs this pool, may do that"
 STILL = "the pool is not running. Start it with"
 SENT = "Sent "
 
-# What is typed; what it says to another user, on a served log and on one that lies still; then, to the pool's.
+# What is typed; its output for another user, on a served log and on an unserved one; then for the pool's user.
 TABLE: list[tuple[str, str, str, str, str]] = [
     # command                      other: served   still             own: served      still
     ("submit held.sub", "submitted to", "submitted to", "submitted to", "submitted to"),
@@ -139,7 +140,7 @@ TABLE: list[tuple[str, str, str, str, str]] = [
 ]
 """``rm -all`` is about the jobs of whoever types it: the other user has one, too."""
 
-# The same as requests, as a client that lies would send them: each claims to be the pool's user, or nobody.
+# The same as requests of a client that lies: each claims to be from the pool's user, or from no one.
 ALL = {"everything": True}
 LIES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "Hold", "selection": ALL}, "denied"),
@@ -170,29 +171,30 @@ OF_SERVERS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def jobs(pool: Shared) -> str:
+def jobs(pool: SharedFolder) -> str:
     return pool.call("q", "-constraint", 'Owner == "root"', "-af", "ClusterId", "JobStatus", "JobPrio", "Cmd")
 
 
-def tried(pool: Shared, served: bool) -> None:
-    """Everything in the table, typed by the stranger, changes nothing of the user's; typed by the user, it works."""
+def tried(pool: SharedFolder, served: bool) -> None:
+    """Check that no command in the table changes anything of the user's when the stranger types it, and that all work
+    for the user."""
     before = jobs(pool)
     for command, *says in TABLE:
-        assert says[0 if served else 1] in (said := pool.call_as(STRANGER, *command.split())), (command, said)
+        assert says[0 if served else 1] in (output := pool.call_as(STRANGER, *command.split())), (command, output)
     assert jobs(pool) == before
     for command, *says in TABLE:
-        assert says[2 if served else 3] in (said := pool.call_as(None, *command.split())), (command, said)
+        assert says[2 if served else 3] in (output := pool.call_as(None, *command.split())), (command, output)
     assert jobs(pool) == ""
     assert "sound" in pool.call("verify")
 
 
-def test_on_a_log_that_lies_still_another_user_submits_and_changes_only_what_is_theirs(shared: Shared) -> None:
+def test_on_an_unserved_log_another_user_submits_and_changes_only_their_own_jobs(shared: SharedFolder) -> None:
     for _ in range(2):
         shared.call_as(None, "submit", "held.sub")
     tried(shared, served=False)
 
 
-def test_on_a_served_log_another_user_changes_nothing(shared: Shared) -> None:
+def test_on_a_served_log_another_user_changes_nothing(shared: SharedFolder) -> None:
     for _ in range(2):
         shared.call_as(None, "submit", "held.sub")
     with shared.served():
@@ -200,10 +202,10 @@ def test_on_a_served_log_another_user_changes_nothing(shared: Shared) -> None:
 
 
 def refused(answer: dict[str, Any]) -> str:
-    """What was refused: as a whole, or for each job."""
+    """Return what was refused: the whole request, or each job."""
     if "refusal" in answer:
         return str(answer["refusal"]).replace("permission denied", "denied")
-    return " ".join({str(one.get("result")) for one in answer["answer"]})
+    return " ".join({str(entry.get("result")) for entry in answer["answer"]})
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o755, 0o710, 0o701, 0o700])
@@ -216,7 +218,7 @@ def test_a_folder_of_ours_that_others_could_enter_is_closed_to_them(tmp_path: Pa
 
 
 @pytest.mark.parametrize("claimed", ["root", "condor", ""])
-def test_a_server_asks_the_system_who_asks_and_not_the_request(shared: Shared, claimed: str) -> None:
+def test_a_server_asks_the_system_and_not_the_request_who_the_client_is(shared: SharedFolder, claimed: str) -> None:
     shared.call_as(None, "submit", "held.sub")
     shared.write("runs.sub", SUBMIT.replace("/bin/true", "/bin/sleep").format("arguments = 1000\n"))
     shared.call_as(None, "submit", "runs.sub")
@@ -229,9 +231,9 @@ def test_a_server_asks_the_system_who_asks_and_not_the_request(shared: Shared, c
         assert jobs(shared) == before
 
 
-def test_a_server_reads_a_submit_file_for_its_own_user_and_none_for_another(shared: Shared) -> None:
-    """What the file names would be read with the server's rights: another user's own process reads it, with that
-    user's. The other one claims to see the disk as the server does, with its groups and umask."""
+def test_a_server_reads_a_submit_file_for_its_own_user_and_for_no_other(shared: SharedFolder) -> None:
+    """The server would read the files that it names with its own rights. So another user's process reads the file, with
+    that user's rights. The other one claims to see the disk as the server does, with its groups and umask."""
     shared.write("secret", "of-the-pools-user\n")
     text = f"{SUBMIT.format('hold = true' + chr(10))[:-1]} arguments from secret\n"
     with shared.served():
@@ -239,8 +241,8 @@ def test_a_server_reads_a_submit_file_for_its_own_user_and_none_for_another(shar
 
         def ask(number: int, as_stranger: bool) -> dict[str, Any]:
             folder = str(shared.path)
-            given = SubmitDescription(f"description-{number}", text, "job.sub", folder, {}, (), None, {})
-            request = {**given.as_request(), "user": ""}
+            submission = SubmitDescription(f"description-{number}", text, "job.sub", folder, {}, (), None, {})
+            request = {**submission.as_request(), "user": ""}
             if as_stranger:
                 code = (
                     "import socket, sys; c = socket.socket(socket.AF_UNIX); c.connect('pool.db.sock');"
@@ -254,13 +256,13 @@ def test_a_server_reads_a_submit_file_for_its_own_user_and_none_for_another(shar
                 return dict(json.loads(client.makefile().readline()))
 
         (shared.path / "pool.db.sock").chmod(0o666)
-        own, other = ask(1, as_stranger=False), ask(2, as_stranger=True)
-        assert own["answer"]["cluster"] == 1, own
+        own_answer, other = ask(1, as_stranger=False), ask(2, as_stranger=True)
+        assert own_answer["answer"]["cluster"] == 1, own_answer
         assert other["answer"].keys() == {"terms"}, other
         assert shared.call("q", "-allusers", "-af", "Owner", "Args") == f"{user_name()} of-the-pools-user\n"
 
 
-# A writer of a log that lies still, which claims to be somebody.
+# A writer of an unserved log that claims to be another user.
 WRITER = """
 import json, sys
 from poolbook.adapters.runtime.pool_client import ask
@@ -272,8 +274,8 @@ except RequestRefused as refused:
 """
 
 
-def test_so_does_whoever_writes_a_log_that_lies_still(shared: Shared) -> None:
-    with shared.served():  # from now on the log knows the machine
+def test_a_direct_writer_of_an_unserved_log_changes_only_their_own_jobs(shared: SharedFolder) -> None:
+    with shared.served():  # from now on the log has the machine
         shared.call_as(None, "submit", "held.sub")
     before = jobs(shared)
     for number, (request, then) in enumerate(LIES):
@@ -287,8 +289,8 @@ def test_so_does_whoever_writes_a_log_that_lies_still(shared: Shared) -> None:
 SCRIPT = "executable = /bin/sh\ntransfer_executable = false\narguments = \"-c 'id -u >> ran.{}'\"\nqueue\n"
 
 
-def both_submit(shared: Shared) -> None:
-    """A job of each user's lies in the log, and a held one."""
+def both_submit(shared: SharedFolder) -> None:
+    """Submit a job of each user to the log, and a held one."""
     for name in ("theirs", "ours"):
         shared.write(f"{name}.sub", SCRIPT.format(name))
     shared.call_as(None, "submit", "held.sub")
@@ -296,7 +298,7 @@ def both_submit(shared: Shared) -> None:
     shared.call_as(None, "submit", "ours.sub")
 
 
-def test_where_root_serves_a_job_that_lies_in_the_log_runs_with_its_owners_rights(shared: Shared) -> None:
+def test_a_job_in_a_log_that_root_serves_runs_with_its_owners_rights(shared: SharedFolder) -> None:
     both_submit(shared)
     shared.path.parent.chmod(0o755)
     with shared.served():
@@ -307,14 +309,14 @@ def test_where_root_serves_a_job_that_lies_in_the_log_runs_with_its_owners_right
 
 
 @contextmanager
-def served_by_another(shared: Shared) -> Iterator[None]:
-    """The other user serves the pool."""
+def served_by_another(shared: SharedFolder) -> Iterator[None]:
+    """Serve the pool as the other user."""
     shared.open_up()
     for path in [shared.path, *shared.path.iterdir()]:
         os.chown(path, STRANGER, STRANGER)
     env = {**environment(), "HOME": str(shared.path), "XDG_STATE_HOME": str(shared.path / "state")}
-    words = [*POOLBOOK, "serve", "-cpus", "2"]
-    server = forked.start(words, cwd=shared.path, env=env, stderr=forked.STDOUT, user=STRANGER)
+    arguments = [*POOLBOOK, "serve", "-cpus", "2"]
+    server = forked.start(arguments, cwd=shared.path, env=env, stderr=forked.STDOUT, user=STRANGER)
     try:
         shared.wait_for((shared.path / "pool.db.sock").exists)
         yield
@@ -323,20 +325,20 @@ def served_by_another(shared: Shared) -> Iterator[None]:
         server.wait(PATIENCE)
 
 
-def test_where_another_user_serves_a_job_of_ours_is_held_and_not_run_with_their_rights(shared: Shared) -> None:
+def test_a_job_in_a_log_that_another_user_serves_is_held_and_not_run_with_their_rights(shared: SharedFolder) -> None:
     both_submit(shared)
     with served_by_another(shared):
         for _ in range(2):
             shared.wait_for(lambda: shared.call("q", "3", "-af", "JobStatus", "HoldReasonCode") == "5 23\n")
-            said = shared.call("why", "3.0")
-            assert f"this pool runs its jobs as {NAME}, and this is a job of root" in said, said
+            output = shared.call("why", "3.0")
+            assert f"this pool runs its jobs as {NAME}, and this is a job of root" in output, output
             assert "Job 3.0 released" in shared.call_as(None, "release", "3.0")
         assert f"runs its jobs as {NAME}, and takes jobs of no other user" in shared.call_as(None, "submit", "held.sub")
     assert not (shared.path / "ran.ours").exists()
 
 
-@pytest.mark.parametrize("request_", SUBMISSIONS, ids=lambda one: one["kind"])
-def test_a_users_pool_takes_no_jobs_over_its_socket(shared: Shared, request_: dict[str, Any]) -> None:
+@pytest.mark.parametrize("request_", SUBMISSIONS, ids=lambda process: process["kind"])
+def test_a_users_pool_takes_no_jobs_over_its_socket(shared: SharedFolder, request_: dict[str, Any]) -> None:
     with served_by_another(shared), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(shared.path / "pool.db.sock"))
         client.sendall(json.dumps({"id": "lie", "user": NAME, **request_}).encode() + b"\n")
@@ -345,13 +347,15 @@ def test_a_users_pool_takes_no_jobs_over_its_socket(shared: Shared, request_: di
 
 
 @pytest.mark.skipif(not POSTGRES, reason="POOLBOOK_TEST_POSTGRES has no URL")
-def test_a_job_of_another_user_in_a_shared_schema_runs_with_its_owners_rights(tmp_path: Path, shared: Shared) -> None:
-    """Both submit to one schema of a server of PostgreSQL, and one of them goes on with it."""
+def test_a_job_of_another_user_in_a_shared_schema_runs_with_its_owners_rights(
+    tmp_path: Path, shared: SharedFolder
+) -> None:
+    """Both submit to one schema of a PostgreSQL server, and one of them continues."""
     for name in ("theirs", "ours"):
         shared.write(f"{name}.sub", SCRIPT.format(name))
 
-    def says(user: int | None, *words: str) -> str:
-        return shared.call_as(user, *words, "-log", place.url)
+    def says(user: int | None, *arguments: str) -> str:
+        return shared.call_as(user, *arguments, "-log", place.url)
 
     def job(number: int) -> str:
         return says(None, "q", "-allusers", str(number), "-af", "JobStatus", "HoldReasonCode").strip()
@@ -360,7 +364,7 @@ def test_a_job_of_another_user_in_a_shared_schema_runs_with_its_owners_rights(tm
         assert "submitted to cluster 1" in says(None, "submit", "ours.sub")
         assert "submitted to cluster 2" in says(STRANGER, "submit", "theirs.sub")
         assert f"{DENIED}hold" in says(STRANGER, "hold", "1.0")
-        shared.write("pool.conf", f"EXECUTE = {shared.path}\n")  # a place to which both may go
+        shared.write("pool.conf", f"EXECUTE = {shared.path}\n")  # a place that both may enter
         says(None, "resume", "-config", "pool.conf")
         assert (job(1), job(2)) == ("", "")
         assert (shared.path / "ran.ours").read_text() == "0\n"
@@ -368,7 +372,7 @@ def test_a_job_of_another_user_in_a_shared_schema_runs_with_its_owners_rights(tm
         assert "sound" in says(None, "verify")
 
 
-def test_a_job_cannot_say_whose_it_is(shared: Shared) -> None:
+def test_a_job_cannot_choose_its_owner(shared: SharedFolder) -> None:
     shared.write("a.sub", 'executable = /bin/true\nhold = true\n+owner = "root"\n+User = "root@x"\nqueue\n')
     shared.write("b.sub", 'executable = /bin/true\nhold = true\nMY.OWNER = "$(x)"\nqueue x in (root toor)\n')
     shared.call_as(None, "submit", "held.sub")
@@ -378,9 +382,9 @@ def test_a_job_cannot_say_whose_it_is(shared: Shared) -> None:
     assert (owner, user.partition("@")[0]) == (NAME, NAME)
 
 
-# Sockets and folders
+# Sockets and directories
 
-# A server of somebody else's, which says yes to everything, and notes what it was told.
+# A server of another user, which accepts everything and records what it receives.
 IMPOSTOR = """
 import os, socket, sys
 folder = os.open(sys.argv[1], os.O_RDONLY)
@@ -400,13 +404,13 @@ while True:
 
 
 @pytest.mark.parametrize("length", [20, 200])
-def test_a_client_tells_nothing_to_a_server_of_somebody_else(length: int) -> None:
-    """Whatever the length of the log's path: there is no other place for the socket."""
+def test_a_client_sends_nothing_to_another_users_server(length: int) -> None:
+    """This holds for any length of the log's path: there is no other place for the socket."""
     with folder_of_all("x" * length) as shared:
-        _tells_nothing(shared, shared.path)
+        _sends_nothing(shared, shared.path)
 
 
-def _tells_nothing(shared: Shared, home: Path) -> None:
+def _sends_nothing(shared: SharedFolder, home: Path) -> None:
     shared.call_as(None, "submit", "held.sub")
     with open(home / "pool.db.lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -414,8 +418,11 @@ def _tells_nothing(shared: Shared, home: Path) -> None:
         assert impostor.stdout is not None
         assert impostor.stdout.readline() == "listens\n"
         for command in ("submit held.sub", "hold 1.0", "reschedule", "rm -all"):
-            said = shared.call_as(None, *command.split())
-            assert "is served by the user with number 65534, who is not to be trusted with it" in said, (command, said)
+            output = shared.call_as(None, *command.split())
+            assert "is served by the user with number 65534, who is not to be trusted with it" in output, (
+                command,
+                output,
+            )
         impostor.kill()
         impostor.wait()
     assert not (home / "told").exists()
@@ -431,7 +438,7 @@ def test_a_path_longer_than_a_sockets_address_needs_no_other_place() -> None:
         assert not (shared.path / "pool.db.sock").exists()
 
 
-def test_the_supervisor_takes_orders_of_no_other_user(shared: Shared) -> None:
+def test_the_supervisor_takes_orders_from_no_other_user(shared: SharedFolder) -> None:
     with shared.served():
         shared.call("submit", "job.sub")
         shared.wait_for(lambda: shared.call("history", "-af", "ExitCode") == "0\n")
@@ -442,15 +449,15 @@ def test_the_supervisor_takes_orders_of_no_other_user(shared: Shared) -> None:
             "import socket, sys; c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]);"
             "c.sendall(sys.argv[2].encode() + b'\\n'); print(c.recv(99))"
         )
-        words = ["-c", code, str(shared.path / "pool.db.d" / "socket"), json.dumps(order)]
-        done = forked.run(words, user=STRANGER)
+        arguments = ["-c", code, str(shared.path / "pool.db.d" / "socket"), json.dumps(order)]
+        done = forked.run(arguments, user=STRANGER)
         assert done.stdout == "b''\n" or "ConnectionResetError" in done.stderr or "BrokenPipeError" in done.stderr
         assert not (shared.path / "pool.db.d" / "claims" / "x").exists()
         shared.call("submit", "job.sub")
         shared.wait_for(lambda: shared.call("history", "-af", "ExitCode") == "0\n0\n")  # and its pool was not replaced
 
 
-def test_a_handle_takes_nobody_elses_supervisor(shared: Shared) -> None:
+def test_a_handle_uses_no_other_users_supervisor(shared: SharedFolder) -> None:
     folder = shared.path / "pool.db.d"
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
@@ -464,7 +471,7 @@ def test_a_handle_takes_nobody_elses_supervisor(shared: Shared) -> None:
     assert not (folder / "told").exists()
 
 
-def test_what_a_pool_puts_into_its_folder_nobody_else_may_see(shared: Shared) -> None:
+def test_files_in_a_pools_folder_are_visible_to_no_one_else(shared: SharedFolder) -> None:
     server = forked.start(
         [*POOLBOOK, "serve"], cwd=shared.path, env=environment(), stderr=forked.STDOUT, start_new_session=True, umask=0
     )
@@ -475,7 +482,7 @@ def test_what_a_pool_puts_into_its_folder_nobody_else_may_see(shared: Shared) ->
 
 
 @pytest.mark.parametrize("kind", ["a folder", "a link", "a file"])
-def test_a_folder_that_is_not_ours_is_not_used(shared: Shared, kind: str) -> None:
+def test_a_folder_of_another_user_is_not_used(shared: SharedFolder, kind: str) -> None:
     folder = shared.path / "pool.db.d"
     if kind == "a link":
         folder.symlink_to("/tmp")
@@ -484,17 +491,17 @@ def test_a_folder_that_is_not_ours_is_not_used(shared: Shared, kind: str) -> Non
     else:
         folder.mkdir()
         os.chown(folder, STRANGER, STRANGER)
-    said = shared.call("serve", code=1)
-    assert f"{folder} cannot be used: " in said
-    assert "Traceback" not in said
-    assert kind != "a folder" or "it must be your own; take it away, or use another log" in said
+    output = shared.call("serve", code=1)
+    assert f"{folder} cannot be used: " in output
+    assert "Traceback" not in output
+    assert kind != "a folder" or "it must be your own; take it away, or use another log" in output
 
 
-def test_a_socket_that_cannot_be_made_is_said_in_words(shared: Shared) -> None:
+def test_a_socket_that_cannot_be_made_is_reported(shared: SharedFolder) -> None:
     (shared.path / "pool.db.sock").mkdir()
-    said = shared.call("serve", code=1)
-    assert "pool.db.sock cannot be listened at: " in said
-    assert "Traceback" not in said
+    output = shared.call("serve", code=1)
+    assert "pool.db.sock cannot be listened at: " in output
+    assert "Traceback" not in output
 
 
 def test_the_output_of_another_users_job_cannot_be_printed_and_the_reason_is_reported() -> None:
@@ -506,7 +513,7 @@ def test_the_output_of_another_users_job_cannot_be_printed_and_the_reason_is_rep
             shared.call_as(None, "submit", "runs.sub")
             shared.wait_for(lambda: shared.call("q", "-af", "JobStatus") == "2\n")
             shared.wait_for(lambda: list(shared.path.rglob("_condor_stdout")))
-            said = shared.call_as(STRANGER, "condor_tail", "1.0")
-            assert said.startswith("Failed to peek at file from starter: Cannot open file "), said
-            assert "Permission denied" in said
+            output = shared.call_as(STRANGER, "condor_tail", "1.0")
+            assert output.startswith("Failed to peek at file from starter: Cannot open file "), output
+            assert "Permission denied" in output
             shared.call_as(None, "rm", "-all")

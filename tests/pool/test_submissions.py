@@ -1,4 +1,4 @@
-"""Submit files that a server reads for its clients: the same jobs and the same words as where the client reads them."""
+"""Submit files that a server reads for its clients: the same jobs and messages as if the client read them."""
 
 from __future__ import annotations
 
@@ -47,21 +47,23 @@ REFUSED = {
 OF_THE_MOMENT = {"QDate", "EnteredCurrentStatus", "GlobalJobId", "ServerTime"}
 
 
-def call(folder: Folder, *words: str, more: Mapping[str, str] | None = None, **options: Any) -> tuple[int, str, str]:
-    """The exit code of a command, and what it prints."""
-    given = environment() | {"DINNER": "soup"} | dict(more or {})
-    done = forked.run([*POOLBOOK, *words], cwd=folder.path, env=given, **options)
+def call(
+    folder: Folder, *arguments: str, more: Mapping[str, str] | None = None, **options: Any
+) -> tuple[int, str, str]:
+    """Return the exit code of a command, and its output."""
+    environment_variables = environment() | {"DINNER": "soup"} | dict(more or {})
+    done = forked.run([*POOLBOOK, *arguments], cwd=folder.path, env=environment_variables, **options)
     return done.returncode, done.stdout, done.stderr.replace(_hint(done.stderr), "")
 
 
 def _hint(text: str) -> str:
-    """The line that tells of a pool that is not running."""
+    """Remove the line about a pool that is not running."""
     return next((line + "\n" for line in text.splitlines() if line.startswith("The pool is not running")), "")
 
 
 @pytest.fixture
 def filled(folder: Folder) -> Folder:
-    """A folder with the files that the submit files name."""
+    """Return a directory with the files that the submit files name."""
     folder.write("items.txt", "a\nb c\n")
     for name in ("inner", "whole"):
         (folder.path / name).mkdir()
@@ -75,24 +77,25 @@ def filled(folder: Folder) -> Folder:
 
 
 def submitted(folder: Folder, *more: str, **options: Any) -> list[tuple[int, str, str]]:
-    """What is answered to each submit file."""
-    said = [
-        call(folder, "submit", f"accepted{number}.sub", *words, *more, **options)
-        for number, (_, words) in enumerate(ACCEPTED.values())
+    """Return the answer to each submit file."""
+    outputs = [
+        call(folder, "submit", f"accepted{number}.sub", *arguments, *more, **options)
+        for number, (_, arguments) in enumerate(ACCEPTED.values())
     ]
-    said += [call(folder, "submit", f"refused{number}.sub", *more, **options) for number in range(len(REFUSED))]
-    return said
+    outputs += [call(folder, "submit", f"refused{number}.sub", *more, **options) for number in range(len(REFUSED))]
+    return outputs
 
 
 def ads(folder: Folder) -> list[dict[str, Any]]:
-    """The ads of the jobs in the queue, but for their cluster, whose numbers have gaps where files were refused."""
-    found = json.loads(call(folder, "q", "-json")[1])
-    return [{name: value for name, value in ad.items() if name not in OF_THE_MOMENT} for ad in found]
+    """Return the ads of the jobs in the queue without their cluster, whose numbers have gaps where files were
+    rejected."""
+    report = json.loads(call(folder, "q", "-json")[1])
+    return [{name: value for name, value in ad.items() if name not in OF_THE_MOMENT} for ad in report]
 
 
 @contextmanager
 def log(folder: Folder, name: str) -> Iterator[None]:
-    """Another log in the same folder."""
+    """Return another log in the same directory."""
     for path in folder.path.glob("pool.db*"):
         path.rename(path.with_name(f"{name}-{path.name}"))
     yield
@@ -112,21 +115,21 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
             calls["other groups"] = {"groups": [4, 24]}
         for options in calls.values():  # the client reads them: it would make other files, or see others
             call(filled, "rm", "-all")
-            assert [said[0] for said in submitted(filled, "-terse", **options)] == [said[0] for said in still]
+            assert [line[0] for line in submitted(filled, "-terse", **options)] == [line[0] for line in still]
             for again, ad in zip(ads(filled), at_rest, strict=True):
                 assert again == {**ad, "ClusterId": again["ClusterId"]}
 
 
-def test_a_user_with_a_configuration_of_their_own_is_told_the_same_by_a_server(filled: Folder) -> None:
+def test_a_user_with_their_own_configuration_gets_the_same_messages_from_a_server(filled: Folder) -> None:
     (filled.path / "own").mkdir()
     filled.write("own/more.conf", "JOB_DEFAULT_REQUESTDISK = 77\n")
     filled.write("own/pool.conf", "JOB_DEFAULT_REQUESTCPUS = 2\ninclude : own/more.conf\n")
     filled.write("own/wrong.conf", "JOB_DEFAULT_REQUESTCPUS = 2\nelif\n")
     wrong = {"POOLBOOK_CONFIG": "own/wrong.conf"}
-    own = {"POOLBOOK_CONFIG": "own/pool.conf", "_CONDOR_JOB_DEFAULT_REQUESTGPUS": "1"}
+    own_configuration = {"POOLBOOK_CONFIG": "own/pool.conf", "_CONDOR_JOB_DEFAULT_REQUESTGPUS": "1"}
 
     def said() -> list[object]:
-        words = [call(filled, "submit", "accepted0.sub", more=more) for more in (own, wrong)]
+        words = [call(filled, "submit", "accepted0.sub", more=more) for more in (own_configuration, wrong)]
         return [*words, ads(filled)]
 
     still = said()
@@ -135,7 +138,7 @@ def test_a_user_with_a_configuration_of_their_own_is_told_the_same_by_a_server(f
         assert said() == still
 
 
-def test_what_only_the_client_can_read_is_read_by_it(filled: Folder) -> None:
+def test_a_file_that_only_the_client_can_read_is_read_by_the_client(filled: Folder) -> None:
     filled.write("items.sub", HELD + "arguments = $(item)\nqueue item from /dev/stdin\n")
     filled.write("long.sub", HELD + "#" * LONGEST_DESCRIPTION + "\nqueue\n")
     filled.write("many.txt", "word\n" * (LONGEST_DESCRIPTION // 5 + 1))
@@ -154,51 +157,51 @@ def description(folder: Path, text: str) -> SubmitDescription:
     return SubmitDescription("the-id", text, "job.sub", str(folder), {}, [], None, {})
 
 
-def test_a_submit_file_that_is_handed_over_again_gets_the_first_answer(folder: Folder) -> None:
+def test_a_submit_file_that_is_sent_again_gets_the_first_answer(folder: Folder) -> None:
     request = description(folder.path, HELD + "queue 2\n").as_request()
     with folder.served(), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(folder.path / "pool.db.sock"))
         stream = connection.makefile("rwb")
 
-        def asked(**other: object) -> Any:
+        def ask(**other: object) -> Any:
             stream.write(json.dumps({**request, **other}).encode() + b"\n")
             stream.flush()
             return json.loads(stream.readline())
 
-        first = asked()
+        first = ask()
         assert first == {"answer": {"cluster": 1, "count": 2, "warnings": []}}
-        assert asked() == first
-        assert asked(text="nonsense") == first
-        assert asked(id="another", view=["elsewhere"])["answer"]["terms"]["cluster"] == 2
-        assert "malformed" in asked(id="another", text=7)["refusal"]
-        assert asked(id="another", text="queue\n")["refusal"].startswith("line 1: No 'executable'")
+        assert ask() == first
+        assert ask(text="nonsense") == first
+        assert ask(id="another", view=["elsewhere"])["answer"]["terms"]["cluster"] == 2
+        assert "malformed" in ask(id="another", text=7)["refusal"]
+        assert ask(id="another", text="queue\n")["refusal"].startswith("line 1: No 'executable'")
         stream.close()
         assert len(folder.json("q")) == 2
 
 
-def test_a_submission_to_a_log_at_rest_returns_what_was_parsed(folder: Folder) -> None:
+def test_a_submission_to_an_unserved_log_returns_the_parsed_jobs(folder: Folder) -> None:
     url = str(folder.path / "pool.db")
     done = submit(url, description(folder.path, HELD + "queue 2\n"))
     assert (done.cluster, done.jobs, done.parsed.count) == (1, 2, 2)
-    again = submit(url, description(folder.path, HELD + "queue 5\n"))
-    assert (again.cluster, again.jobs) == (1, 2)  # the id was answered before
+    resubmitted = submit(url, description(folder.path, HELD + "queue 5\n"))
+    assert (resubmitted.cluster, resubmitted.jobs) == (1, 2)  # the id was answered before
     assert not is_served(url)
 
 
-def test_only_so_many_submit_files_are_read_at_once(tmp_path: Path) -> None:
+def test_the_number_of_submit_files_read_at_the_same_time_is_limited(tmp_path: Path) -> None:
     reader = DescriptionReader(lambda: None)
     terms = SubmitTerms(1, {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here"})
-    said = description(tmp_path, HELD + "queue\n")
-    begun = [reader.begin(None, said, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
+    text = description(tmp_path, HELD + "queue\n")
+    begun = [reader.begin(None, text, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
     assert begun == [True] * slow_requests.MOST_AT_ONCE + [False] * 2
-    found: list[FinishedReading] = []
-    while len(found) < slow_requests.MOST_AT_ONCE:
-        found += reader.finished()
-    assert all(done.found is not None and done.found.request.count == 1 for done in found)
-    assert reader.begin(None, said, terms)
+    lines: list[FinishedReading] = []
+    while len(lines) < slow_requests.MOST_AT_ONCE:
+        lines += reader.finished()
+    assert all(done.found is not None and done.found.request.count == 1 for done in lines)
+    assert reader.begin(None, text, terms)
 
 
-def test_two_processes_see_the_disk_alike_if_their_folder_umask_and_groups_are_the_same(tmp_path: Path) -> None:
+def test_two_processes_see_the_same_disk_if_their_folder_umask_and_groups_are_equal(tmp_path: Path) -> None:
     assert view_of_disk(str(tmp_path)) == view_of_disk(f"{tmp_path}/.") != view_of_disk(str(tmp_path.parent))
     assert view_of_disk(f"{tmp_path}/nothing") != view_of_disk(f"{tmp_path}/nothing")
     before = view_of_disk(str(tmp_path))
@@ -210,7 +213,7 @@ def test_two_processes_see_the_disk_alike_if_their_folder_umask_and_groups_are_t
 
 
 @pytest.mark.parametrize("configured", [False, True])
-def test_handing_a_submit_file_over_loads_nothing_that_reads_it(folder: Folder, configured: bool) -> None:
+def test_sending_a_submit_file_to_a_server_loads_no_parser(folder: Folder, configured: bool) -> None:
     folder.write("job.sub", HELD + "arguments = $(Process)\nqueue 2\n")
     if configured:
         folder.write("poolbook.conf", "RUNBENCHMARKS = false\nJOB_DEFAULT_REQUESTCPUS = 2\n")
@@ -221,11 +224,15 @@ def test_handing_a_submit_file_over_loads_nothing_that_reads_it(folder: Folder, 
         "print(done, [name for name in slow if name in sys.modules])"
     )
     with folder.served():
-        for words in (["submit", "job.sub"], ["hold", "1"], ["rm", "1.1"]):
-            said = subprocess.run(
-                [sys.executable, "-c", code, *words], cwd=folder.path, env=environment(), capture_output=True, text=True
+        for arguments in (["submit", "job.sub"], ["hold", "1"], ["rm", "1.1"]):
+            completed = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                cwd=folder.path,
+                env=environment(),
+                capture_output=True,
+                text=True,
             )
-            assert said.stdout.splitlines()[-1].partition(" ")[2] == "[]", said.stderr
+            assert completed.stdout.splitlines()[-1].partition(" ")[2] == "[]", completed.stderr
         assert call(folder, "q", "-af", "ProcId", "RequestCpus")[1] == f"0 {1 + configured}\n"
 
 
@@ -243,15 +250,15 @@ def test_a_command_on_an_unserved_log_loads_neither_numpy_nor_the_engine(folder:
         "import sys; from poolbook.adapters.cli.main import main; done = main(sys.argv[1:]);"
         "print(done, *(name for name in sys.modules))"
     )
-    for words in (["submit", "job.sub"], ["release", "1"], ["rm", "1.1"]):
-        said = subprocess.run(
-            [sys.executable, "-c", code, *words], cwd=folder.path, env=environment(), capture_output=True, text=True
+    for arguments in (["submit", "job.sub"], ["release", "1"], ["rm", "1.1"]):
+        completed = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=folder.path, env=environment(), capture_output=True, text=True
         )
-        done, *loaded = said.stdout.splitlines()[-1].split()
-        assert (done, SPARED & set(loaded)) == ("0", set()), (words, said.stderr)
+        done, *loaded = completed.stdout.splitlines()[-1].split()
+        assert (done, SPARED & set(loaded)) == ("0", set()), (arguments, completed.stderr)
 
 
-def test_listing_the_slots_of_a_served_pool_loads_nothing_that_reads_a_log(folder: Folder) -> None:
+def test_listing_the_slots_of_a_served_pool_loads_no_log_reader(folder: Folder) -> None:
     folder.write("poolbook.conf", "RUNBENCHMARKS = false\n")  # their news would change the views
     code = (
         "import sys; from poolbook.adapters.cli.main import main; done = main(sys.argv[1:]);"
@@ -259,9 +266,9 @@ def test_listing_the_slots_of_a_served_pool_loads_nothing_that_reads_a_log(folde
         "print(done, [name for name in slow if name in sys.modules])"
     )
     with folder.served():
-        folder.wait_for(lambda: folder.call("status", "-af", "LoadAvg").strip())  # the last news of its start
+        folder.wait_for(lambda: folder.call("status", "-af", "LoadAvg").strip())  # the last event of its start
         folder.call("status")
-        said = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", code, "status"], cwd=folder.path, env=environment(), capture_output=True, text=True
         )
-    assert said.stdout.splitlines()[-1] == "0 []", said.stderr
+    assert completed.stdout.splitlines()[-1] == "0 []", completed.stderr

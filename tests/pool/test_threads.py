@@ -71,8 +71,8 @@ def opened(place: Place, **options: Any) -> Pool:
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    with place_of(request.param, tmp_path) as found:
-        yield found
+    with place_of(request.param, tmp_path) as log_place:
+        yield log_place
 
 
 @pytest.fixture(autouse=True)
@@ -91,19 +91,19 @@ def call(pool: Pool, name: str) -> int | None:
 
 
 def together(work: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Call all of `work` at once, each in its own thread, and return the results."""
+    """Call all of `work` at the same time, each in its own thread, and return the results."""
     start = threading.Barrier(len(work))
 
-    def begin(one: Callable[[], Any]) -> Any:
+    def begin(call: Callable[[], Any]) -> Any:
         start.wait(10)
-        return one()
+        return call()
 
     with ThreadPoolExecutor(len(work)) as threads:
-        return [done.result(60) for done in [threads.submit(begin, one) for one in work]]
+        return [done.result(60) for done in [threads.submit(begin, call) for call in work]]
 
 
 def check(pool: Pool, place: Place, acknowledged: Sequence[int | None]) -> None:
-    """What must hold whatever the callers did, and in whatever order."""
+    """Check what must hold whatever the callers did, and in any order."""
     clusters = [cluster for cluster in acknowledged if cluster is not None]
     submitted = Counter(event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted))
     assert submitted == Counter(clusters), "each acknowledged submission is in the log exactly once, and no other"
@@ -159,16 +159,16 @@ def test_calls_of_tasks_happen_one_after_the_other_and_a_cancelled_one_wholly_or
             check(pool, place, submitted)
 
 
-def test_a_decided_append_is_rejected_when_the_head_has_moved_whatever_moved_it(place: Place) -> None:
+def test_a_decided_append_is_rejected_if_the_head_has_moved_for_any_reason(place: Place) -> None:
     with opened(place) as pool:
         pool.submit(WORK)
         store = pool._engine.log
         event = next(event for _, event in pool.events())
 
-        def move(by: Callable[[Store], object]) -> Callable[[], None]:
+        def move(make_event: Callable[[Store], object]) -> Callable[[], None]:
             def moved() -> None:
                 other = open_log(place.url, create=False, mark=None)
-                by(other)
+                make_event(other)
                 other.close()
 
             return moved
@@ -190,7 +190,9 @@ def test_a_decided_append_is_rejected_when_the_head_has_moved_whatever_moved_it(
             pool._engine.load()
 
 
-def test_a_second_pool_waits_for_its_turn_and_then_says_who_has_the_log(place: Place, tmp_path: Path) -> None:
+def test_a_second_pool_waits_for_its_turn_and_then_names_the_process_that_has_the_log(
+    place: Place, tmp_path: Path
+) -> None:
     urls = [place.url]
     if place.kind == "sqlite":
         (tmp_path / "link.db").symlink_to(place.url)
@@ -201,22 +203,24 @@ def test_a_second_pool_waits_for_its_turn_and_then_says_who_has_the_log(place: P
             Pool.open(url, wait=0)
     pool.submit(WORK)
     threading.Timer(0.1, pool.close).start()
-    with Pool.open(urls[-1]) as again:
-        assert len(again.jobs()) == 1
+    with Pool.open(urls[-1]) as reopened:
+        assert len(reopened.jobs()) == 1
 
 
-def test_a_pool_that_nobody_closed_does_not_keep_the_log_from_its_program(place: Place) -> None:
+def test_a_pool_that_was_never_closed_does_not_keep_the_log_from_its_program(place: Place) -> None:
     def open_and_leave() -> None:
         pool = opened(place)
-        pool.subscribe(lambda position, event: print(pool.now))  # a circle, which only the garbage collector frees
+        pool.subscribe(
+            lambda position, event: print(pool.now)
+        )  # a cycle of references, which only the garbage collector frees
 
     open_and_leave()
     opened(place, wait=5).close()
 
 
-def test_pools_in_memory_without_a_name_are_separate() -> None:
-    with Pool.open("memory:") as one, Pool.open("memory:") as two:
-        assert one.submit(WORK) == two.submit(WORK) == 1
+def test_unnamed_pools_in_memory_are_separate() -> None:
+    with Pool.open("memory:") as pool, Pool.open("memory:") as two:
+        assert pool.submit(WORK) == two.submit(WORK) == 1
 
 
 SEVERAL_POOLS = """
@@ -245,7 +249,7 @@ assert len(found) == 6 and all(found[0] == one for one in found.values())
 
 
 def test_pools_in_several_threads_do_not_disturb_one_another() -> None:
-    """What they share: tables, decoders and classes that are made when they are first used, in a new process."""
+    """They share tables, decoders and classes that a new process creates when they are first used."""
     path = str(Path(__file__).parent.parent.parent / ".path")
     done = subprocess.run(
         [sys.executable, "-c", SEVERAL_POOLS], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
@@ -255,10 +259,10 @@ def test_pools_in_several_threads_do_not_disturb_one_another() -> None:
 
 def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
     clusters: list[int] = []
-    asked: list[int] = []
+    requested: list[int] = []
 
     def behave(launch: Launch) -> Behaviour:
-        asked.append(launch.cluster)
+        requested.append(launch.cluster)
         if (launch.cluster, launch.proc) == (1, 0):
             clusters.append(pool.submit(WORK))
             pool.remove("1.1")
@@ -278,7 +282,7 @@ def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
         pool.add_machine("n1", cpus=4, memory=4096)
         clusters.append(pool.submit(WORK, count=2))
         assert pool.run()
-        assert sorted(clusters) == [1, 2, 3] and asked[0] == 1
+        assert sorted(clusters) == [1, 2, 3] and requested[0] == 1
         assert heard == sorted(heard) and len(heard) == len(set(heard))
         check(pool, place, clusters)
         assert len(pool.history()) == 4
@@ -300,9 +304,7 @@ def test_after_an_error_in_behave_the_job_is_asked_about_again() -> None:
 
 
 @pytest.mark.parametrize("at", ["decision", "behave"])
-def test_a_pool_that_was_interrupted_by_the_keyboard_continues(
-    at: str, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pool_interrupted_by_the_keyboard_continues(at: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupts = [at]
 
     def behave(launch: Launch) -> Behaviour:
@@ -330,7 +332,7 @@ def test_a_pool_that_was_interrupted_by_the_keyboard_continues(
 
 
 def test_a_signal_handler_cannot_call_a_pool_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[BaseException] = []
+    reported: list[BaseException] = []
     with Pool.open(user="alice") as pool:
         store = pool._engine.log
         append = store.append
@@ -339,7 +341,7 @@ def test_a_signal_handler_cannot_call_a_pool_in_the_middle_of_a_call(monkeypatch
             try:
                 pool.submit(WORK)
             except RuntimeError as error:
-                said.append(error)
+                reported.append(error)
 
         def interrupted(*arguments: Any) -> int:
             signal.raise_signal(signal.SIGUSR1)
@@ -352,7 +354,7 @@ def test_a_signal_handler_cannot_call_a_pool_in_the_middle_of_a_call(monkeypatch
             assert pool.submit(WORK) == 2
         finally:
             signal.signal(signal.SIGUSR1, old)
-        assert len(said) == 1 and "set a flag in the handler" in str(said[0])
+        assert len(reported) == 1 and "set a flag in the handler" in str(reported[0])
         assert len(pool.jobs()) == 2 and pool.judge() == []
 
 
@@ -362,13 +364,13 @@ def test_an_iterator_may_be_used_in_another_thread_while_others_change_the_pool(
         pool.submit(WORK, count=4)
         before = pool.state.position
         events = pool.events()
-        mine = next(events)
+        own_event = next(events)
 
         def change() -> int:
             return pool.submit(WORK)
 
-        seen, cluster = together([lambda: list(events), change])
-        assert [position for position, _ in [mine, *seen]] == list(range(1, before + 1)) and cluster == 2
+        positions, cluster = together([lambda: list(events), change])
+        assert [position for position, _ in [own_event, *positions]] == list(range(1, before + 1)) and cluster == 2
 
 
 def test_close_waits_for_calls_in_progress_and_later_ones_fail(place: Place) -> None:
@@ -390,12 +392,12 @@ def test_close_waits_for_calls_in_progress_and_later_ones_fail(place: Place) -> 
         pool.close()
 
     together([submit, submit, close, close])
-    with opened(place) as again:
-        check(again, place, sorted(acknowledged))
+    with opened(place) as reopened:
+        check(reopened, place, sorted(acknowledged))
 
 
 def test_others_are_served_while_time_passes(tmp_path: Path) -> None:
-    """In virtual time between two instants, in real time at once."""
+    """In virtual time between two steps, in real time immediately."""
     with Pool.open(tmp_path / "pool.db", execute=True) as pool:
         pool.add_machine("here", cpus=1, memory=512)
         waiting = threading.Thread(target=lambda: pool.advance(3600), daemon=True)
@@ -443,7 +445,9 @@ def test_a_forked_process_cannot_use_the_pool_and_does_not_keep_its_log(tmp_path
             forked = stack.enter_context(child(use_both))
             assert forked.read() == b"closed"
             assert pool.submit(WORK) == 2
-        opened(Place("sqlite", url, None), wait=1).close()  # although the child, which inherited all, still lives
+        opened(
+            Place("sqlite", url, None), wait=1
+        ).close()  # although the child, which inherited everything, is still alive
         assert Path(f"/proc/{forked.pid}").exists()
 
 
@@ -458,8 +462,8 @@ def test_an_asynchronous_pool_serves_several_event_loops_and_closes_once(place: 
     async def submit() -> list[int]:
         return list(await asyncio.gather(*(pool.submit(WORK) for _ in range(5))))
 
-    found = together([lambda: asyncio.run(submit()), lambda: asyncio.run(submit())])
-    assert sorted(found[0] + found[1]) == list(range(1, 11))
+    clusters = together([lambda: asyncio.run(submit()), lambda: asyncio.run(submit())])
+    assert sorted(clusters[0] + clusters[1]) == list(range(1, 11))
 
     async def close() -> None:
         closing = asyncio.create_task(pool.close())

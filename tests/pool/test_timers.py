@@ -1,5 +1,5 @@
-"""Property: what a pool has noted for later is done once, at its time, although the pool is killed in between: it may
-be dead at that time, or have begun again before it."""
+"""Property: a pool's timers fire once, at their time, even if the pool is killed in between: it may be dead at that
+time, or restarted before it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def events(folder: Folder, name: str) -> list[str]:
 
 
 def killed_and_back(folder: Folder, seconds: int) -> tuple[int, int] | None:
-    """Have a pool killed before so many seconds have passed, and begin again after them; return the two times at which
-    something is due, while it is dead and later. None if the machine was too slow for that."""
+    """Kill a pool before this many seconds have passed, and start it again afterwards. Return the two times at which
+    something is due, while it is dead and later; None if the machine was too slow."""
     dead = int(time.time()) + seconds
     back = dead + seconds
     folder.write("jobs.sub", SUBMIT.format(dead=dead, back=back))
@@ -89,12 +89,12 @@ def killed_and_back(folder: Folder, seconds: int) -> tuple[int, int] | None:
 
 
 def ran(folder: Folder) -> list[str]:
-    """What the jobs have written down, each when it began."""
+    """Return the start times that the jobs recorded."""
     path = folder.path / "ran"
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_what_is_due_after_a_pool_was_killed_is_done_once_and_not_before_its_time(folder: Folder) -> None:
+def test_timers_due_while_a_pool_was_killed_fire_once_and_not_before_their_time(folder: Folder) -> None:
     for seconds in (4, 12, 36):
         place = Folder(folder.path / f"{seconds}")
         place.path.mkdir()

@@ -1,5 +1,5 @@
-"""Golden, real: condor_tail, condor_ssh_to_job and condor_who on a job at work, and condor_run and condor_qsub, which
-submit, print what HTCondor's printed of the same job."""
+"""Golden, real: condor_tail, condor_ssh_to_job and condor_who on a running job, and condor_run and condor_qsub, which
+submit, print what HTCondor's printed for the same job."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ queue
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
-    """A folder whose pool runs job 1.0."""
-    found = Folder(tmp_path_factory.mktemp("work"))
-    (found.path / "j.sh").write_text(JOB)
-    (found.path / "j.sh").chmod(0o700)
-    found.write("j.sub", SUBMIT)
-    found.write("q.sh", "echo hi from qsub\n")
-    with found.served("-cpus", "2"):
-        found.call("submit", "j.sub")
-        found.wait_for((found.path / "written").exists)
-        yield found
-        found.call("rm", "-all")
-    found.kill_everything()
+    """Return a directory whose pool runs job 1.0."""
+    test_folder = Folder(tmp_path_factory.mktemp("work"))
+    (test_folder.path / "j.sh").write_text(JOB)
+    (test_folder.path / "j.sh").chmod(0o700)
+    test_folder.write("j.sub", SUBMIT)
+    test_folder.write("q.sh", "echo hi from qsub\n")
+    with test_folder.served("-cpus", "2"):
+        test_folder.call("submit", "j.sub")
+        test_folder.wait_for((test_folder.path / "written").exists)
+        yield test_folder
+        test_folder.call("rm", "-all")
+    test_folder.kill_everything()
 
 
-def called(folder: Folder, tool: str, *words: str) -> tuple[str, int]:
-    """What a tool prints, and its exit code."""
-    done = forked.run([*POOLBOOK, f"condor_{tool}", *words], cwd=folder.path, env=environment(), timeout=PATIENCE)
+def called(folder: Folder, tool: str, *arguments: str) -> tuple[str, int]:
+    """Return the output and exit code of a tool."""
+    done = forked.run([*POOLBOOK, f"condor_{tool}", *arguments], cwd=folder.path, env=environment(), timeout=PATIENCE)
     return done.stdout + done.stderr, done.returncode
 
 
@@ -59,7 +59,7 @@ def test_the_end_of_a_jobs_files_is_printed(name: str, folder: Folder) -> None:
     assert called(folder, "tail", *real.argv) == (real.out + real.err, real.exit_code)
 
 
-def test_a_file_beside_the_output_is_printed_although_the_real_one_loses_count(folder: Folder) -> None:
+def test_a_file_other_than_the_output_is_printed_although_htcondor_loses_count(folder: Folder) -> None:
     real = capture("tail_file")
     out, code = called(folder, "tail", *real.argv)
     assert out.split() == real.out.split()[:4] + out.split()[4:]
@@ -67,7 +67,7 @@ def test_a_file_beside_the_output_is_printed_although_the_real_one_loses_count(f
     assert len(out) <= 1024
 
 
-def test_output_that_goes_nowhere_cannot_be_printed(folder: Folder) -> None:
+def test_discarded_output_cannot_be_printed(folder: Folder) -> None:
     folder.write("null.sub", "executable = /bin/sleep\narguments = 300\noutput = /dev/null\nqueue\n")
     job = re.findall(r"\d+", folder.call("submit", "-terse", "null.sub"))[0]
     folder.wait_for(lambda: folder.call("q", job, "-af", "JobStatus") == "2\n")
@@ -78,14 +78,14 @@ def test_output_that_goes_nowhere_cannot_be_printed(folder: Folder) -> None:
     folder.call("rm", job)
 
 
-def test_a_shell_stands_in_the_jobs_directory_with_its_environment(folder: Folder) -> None:
+def test_a_shell_runs_in_the_jobs_directory_with_its_environment(folder: Folder) -> None:
     out, code = called(folder, "ssh_to_job", "1.0", "pwd; echo $_CONDOR_SLOT $_CONDOR_SCRATCH_DIR; exit 3")
-    place, told = out.splitlines()
-    slot, scratch = told.split()
+    place, line = out.splitlines()
+    slot, scratch = line.split()
     assert (place, slot, code) == (scratch, "slot1_1", 3)
 
 
-def test_an_interactive_shell_greets_as_the_real_one(folder: Folder) -> None:
+def test_an_interactive_shell_has_htcondors_greeting(folder: Folder) -> None:
     out, code = called(folder, "ssh_to_job", "-shells", "nosuchshell,true", "1")
     assert re.match(r"Welcome to slot1_1@\S+!\nYour condor job is running with pid\(s\) \d+\.\n", out)
     assert code == 0
@@ -103,7 +103,7 @@ def test_the_table_has_the_processes_and_directories(folder: Folder) -> None:
     heads, row = out.splitlines()[2:4]
     _, _, slot, job, runtime, _, directory = row.split()
     assert (slot, job, directory, code) == ("1_1", "1.0", str(folder.path), capture("who").exit_code)
-    for real in (capture("who"), capture("who_now")):  # the columns stand where they do there, for words as long
+    for real in (capture("who"), capture("who_now")):  # the columns are where they are there, for values of that length
         lines = real.out.splitlines()
         texts = [lines[2][m.start() :].split()[0] for m in re.finditer(r"\S+", lines[2])]
         assert heads.split() == texts
@@ -140,7 +140,7 @@ def test_a_script_that_waits_for_another_is_released_when_that_has_ended(folder:
     folder.wait_for(lambda: output.exists() and output.read_text() == "the second\n")
 
 
-def test_a_missing_script_is_told_and_submitted_as_by_the_real_one(folder: Folder) -> None:
+def test_a_missing_script_is_reported_and_submitted_as_by_htcondor(folder: Folder) -> None:
     real = capture("qsub_noscript")
     out, code = called(folder, "qsub", *real.argv)
     last = real.err.partition("/usr/bin/condor_qsub: line 453: ")[2]
@@ -149,7 +149,7 @@ def test_a_missing_script_is_told_and_submitted_as_by_the_real_one(folder: Folde
     assert code == real.exit_code
 
 
-def test_nothing_is_left_to_fetch(folder: Folder) -> None:
+def test_nothing_remains_to_be_fetched(folder: Folder) -> None:
     assert capture("transfer_data_job").out == capture("transfer_data_all").out == "Fetching data files...\n"
     for name in ("transfer_data_job", "transfer_data_all"):
         assert called(folder, "transfer_data", *capture(name).argv) == (capture(name).out, 0)
@@ -159,8 +159,8 @@ def test_a_file_is_followed_until_its_job_ends(folder: Folder) -> None:
     folder.write("talks.sh", "echo one; sleep 1; echo two\n")
     folder.write("talks.sub", "executable = /bin/sh\narguments = talks.sh\noutput = talks.out\nqueue\n")
     job = re.findall(r"\d+", folder.call("submit", "-terse", "talks.sub"))[0]
-    words = [*POOLBOOK, "condor_tail", "-f", job]
-    done = forked.run(words, cwd=folder.path, env=environment(), timeout=PATIENCE)
+    arguments = [*POOLBOOK, "condor_tail", "-f", job]
+    done = forked.run(arguments, cwd=folder.path, env=environment(), timeout=PATIENCE)
     assert (done.stdout, done.returncode) == ("one\ntwo\n", 0)
 
 
@@ -169,11 +169,11 @@ def test_an_interactive_job_gives_its_user_a_shell_in_its_directory(folder: Fold
     done = forked.run(
         [*POOLBOOK, "condor_submit", "-interactive"], cwd=folder.path, env=environment(), timeout=PATIENCE, typed=typed
     )
-    said = done.stdout + done.stderr
-    number = re.search(r"submitted to cluster (\d+)\.", said)
-    assert done.returncode == 3 and number, said
-    assert "Welcome to slot1" in said and "/scratch\n" in said and ".condor_ssh_to_job_1\n" in said
-    assert re.search(r"^slot1_\d+ 7200$", done.stdout, re.MULTILINE) and "condor_watch_q" not in said
+    output = done.stdout + done.stderr
+    number = re.search(r"submitted to cluster (\d+)\.", output)
+    assert done.returncode == 3 and number, output
+    assert "Welcome to slot1" in output and "/scratch\n" in output and ".condor_ssh_to_job_1\n" in output
+    assert re.search(r"^slot1_\d+ 7200$", done.stdout, re.MULTILINE) and "condor_watch_q" not in output
     ad = folder.json("q", number[1], "-long")[0]
     assert (ad["InteractiveJob"], ad["Cmd"], ad["JobDescription"]) == (True, "/bin/sh", "interactive job")
     folder.call("rm", number[1])

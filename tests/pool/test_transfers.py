@@ -1,5 +1,5 @@
-"""Golden: jobs whose files are transferred, in a pool at work: what becomes of them when it is killed or a disk is
-full, and what their ads and logs say. The transfers themselves: tests/execution/test_transfers.py."""
+"""Golden: jobs with file transfer in a running pool: their results when the pool is killed or a disk is full, and their
+ads and logs. The transfers themselves: tests/execution/test_transfers.py."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def submit(folder: Folder, script: str, more: str = "") -> None:
 
 
 def ad(folder: Folder, *names: str) -> list[str]:
-    """What the job's ad says, in the queue or behind it."""
-    words = ("-af:t", *names)
-    return (folder.call("q", *words) or folder.call("history", *words)).strip().split("\t")
+    """Return the job's ad, from the queue or the history."""
+    arguments = ("-af:t", *names)
+    return (folder.call("q", *arguments) or folder.call("history", *arguments)).strip().split("\t")
 
 
 def ended(folder: Folder) -> bool:
     return folder.call("history", "-af", "ClusterId") == "1\n"
 
 
-def test_files_move_with_every_run_and_what_moved_is_summed_up(folder: Folder) -> None:
+def test_files_move_with_every_run_and_the_sizes_are_summed_up(folder: Folder) -> None:
     folder.write("a", "alpha\n")
     with folder.served():
         submit(folder, "cat a > b; sleep 60", "transfer_input_files = a\non_exit_remove = NumJobStarts > 1")
@@ -64,7 +64,7 @@ def test_files_move_with_every_run_and_what_moved_is_summed_up(folder: Folder) -
 
 @pytest.mark.parametrize("whom", ["pool", "supervisor"])
 @pytest.mark.parametrize("moment", ["Started transferring output", "001 ("])
-def test_a_kill_during_a_transfer_leaves_no_file_half_and_the_job_ends_right(
+def test_a_kill_during_a_transfer_leaves_no_partial_file_and_the_job_ends_correctly(
     folder: Folder, whom: str, moment: str
 ) -> None:
     with folder.served() as pool:
@@ -88,14 +88,14 @@ def test_a_kill_during_a_transfer_leaves_no_file_half_and_the_job_ends_right(
 
 
 @pytest.mark.parametrize(
-    ("full", "way", "code", "words"),
+    ("full", "way", "code", "arguments"),
     [
         ("execute", "input", "13", "Transfer input files failure at execution point slot1_1@"),
         ("submit", "output", "12", "Transfer output files failure at access point "),
     ],
 )
-def test_a_full_disk_at_either_end_holds_the_job_and_leaves_nothing_half(
-    folder: Folder, full: str, way: str, code: str, words: str
+def test_a_full_disk_at_either_end_holds_the_job_and_leaves_no_partial_file(
+    folder: Folder, full: str, way: str, code: str, arguments: str
 ) -> None:
     with disk(folder.path / "disk", "size=1m") as place:
         (folder.path / "big").write_bytes(b"x" * 600_000)
@@ -108,7 +108,7 @@ def test_a_full_disk_at_either_end_holds_the_job_and_leaves_nothing_half(
             submit(folder, "true", more)
             folder.wait_for(lambda: ad(folder, "JobStatus") == ["5"])
             assert ad(folder, "HoldReasonCode", "HoldReasonSubCode") == [code, "28"]
-            assert words in ad(folder, "HoldReason")[0]
+            assert arguments in ad(folder, "HoldReason")[0]
             assert {path.name for path in place.iterdir()} - {"filler"} <= {
                 path.name for path in place.glob("poolbook-*")
             }
@@ -118,7 +118,7 @@ def test_a_full_disk_at_either_end_holds_the_job_and_leaves_nothing_half(
         assert way == "input" or (place / "big").stat().st_size == 600_000
 
 
-def test_a_job_that_is_removed_while_its_outputs_go_leaves_nothing_half(folder: Folder) -> None:
+def test_a_job_removed_during_its_output_transfer_leaves_no_partial_file(folder: Folder) -> None:
     with folder.served():
         submit(folder, MANY.format(count=1500))
         folder.wait_for(lambda: "Started transferring output" in (folder.path / "job.log").read_text())
@@ -153,7 +153,7 @@ IN_PLACE_OF_STDOUT = (
 
 
 def test_a_job_may_remove_or_replace_its_own_standard_output(folder: Folder) -> None:
-    """As in HTCondor 25.14, it is Completed, and has the output that stands in the scratch directory at its end."""
+    """As in HTCondor 25.14, it is Completed, and its output is the file that is in the scratch directory at its end."""
     text = ["executable = /bin/sh", "transfer_executable = false", "request_memory = 16", "should_transfer_files = YES"]
     for number, (script, _, _) in enumerate(IN_PLACE_OF_STDOUT):
         for kind in ("brought", "streamed"):

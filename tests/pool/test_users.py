@@ -1,6 +1,5 @@
-"""Golden: a pool that root serves for all users: as whom jobs really run, what they find and leave, and what another
-user cannot do. The users are the system's; one pool serves all cases.
-"""
+"""Golden: a pool that root serves for all users: the accounts of real jobs, their environment and files, and what
+another user cannot do. The users are the system's; one pool serves all cases."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from poolbook.adapters.machine.spool import Spool
 
 from .. import forked
 from .real import PATIENCE, POOLBOOK, environment
-from .test_strangers import Shared, folder_of_all
+from .test_strangers import SharedFolder, folder_of_all
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve a pool for all users")
 
@@ -28,8 +27,8 @@ CONF = "UPDATE_INTERVAL = 1\nNUM_SLOTS = 2\nNUM_SLOTS_TYPE_1 = 2\nSLOT_TYPE_1 = 
 HEAD = "request_memory = 16\nrequest_disk = 1 MB\n"
 
 
-class ForAll(Shared):
-    """A served pool, and a directory of each user's in which only that user may write."""
+class PoolForAll(SharedFolder):
+    """A served pool, and a directory of each user that only that user may write."""
 
     def home(self, user: pwd.struct_passwd) -> Path:
         home = self.path / user.pw_name
@@ -38,12 +37,12 @@ class ForAll(Shared):
             os.chown(home, user.pw_uid, user.pw_gid)
         return home
 
-    def says(self, user: pwd.struct_passwd | None, *words: str) -> str:
-        """What a command says that a user types, in the user's own directory."""
+    def says(self, user: pwd.struct_passwd | None, *arguments: str) -> str:
+        """Return the output of a command that a user types in the user's own directory."""
         home = self.path if user is None else self.home(user)
         env = {**environment(), "POOLBOOK_LOG": str(self.path / "pool.db"), "HOME": str(home)}
         env |= {"XDG_CACHE_HOME": str(home / ".cache"), "XDG_STATE_HOME": str(home / ".state")}
-        return self.said_to(None if user is None else user.pw_uid, *words, cwd=home, env=env)
+        return self.said_to(None if user is None else user.pw_uid, *arguments, cwd=home, env=env)
 
     def submit(self, user: pwd.struct_passwd, script: str, more: str = "") -> int:
         """Submit a shell script as a user; return the cluster."""
@@ -54,13 +53,13 @@ class ForAll(Shared):
         (home / f"{name}.sub").write_text(
             f"executable = {name}.sh\noutput = {name}.out\nerror = {name}.err\nlog = {name}.log\n{HEAD}{more}\nqueue\n"
         )
-        said = self.says(user, "submit", f"{name}.sub")
-        assert "submitted to cluster" in said, said
+        output = self.says(user, "submit", f"{name}.sub")
+        assert "submitted to cluster" in output, output
         self.name = name
-        return int(said.split("cluster ")[1].split(".")[0])
+        return int(output.split("cluster ")[1].split(".")[0])
 
-    def ends(self, cluster: int) -> str:
-        """Wait until a job has left the queue or is held; return what it is then."""
+    def wait_for_end(self, cluster: int) -> str:
+        """Wait until a job has left the queue or is held; return its status then."""
 
         def state() -> str:
             return self.says(None, "q", "-allusers", str(cluster), "-af", "JobStatus", "HoldReasonCode").strip()
@@ -73,9 +72,9 @@ class ForAll(Shared):
         assert "Sent" in self.says(None, "reconfig")
 
     def ran(self, user: pwd.struct_passwd, script: str, more: str = "") -> list[str]:
-        """Run a job to its end; return what it printed."""
+        """Run a job until it ends; return what it printed."""
         cluster = self.submit(user, script, more)
-        state, name = self.ends(cluster), self.name
+        state, name = self.wait_for_end(cluster), self.name
         home = self.home(user)
         assert state == "", (state, self.says(None, "why", f"{cluster}.0"))
         assert (home / f"{name}.err").read_text() == ""
@@ -83,10 +82,10 @@ class ForAll(Shared):
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ForAll]:
+def pool() -> Iterator[PoolForAll]:
     with folder_of_all() as folder:
         folder.path.chmod(0o755)
-        served = ForAll(folder.path)
+        served = PoolForAll(folder.path)
         served.path.chmod(0o755)
         served.write("pool.conf", CONF)
         with served.served("-users", "-config", "pool.conf"):
@@ -96,7 +95,7 @@ def pool() -> Iterator[ForAll]:
 NOT = "STARTER_ALLOW_RUNAS_OWNER = false\n"
 SLOT_USERS = f"{NOT}SLOT1_USER = {SLOTS.pw_name}\nSLOT2_USER = {SLOTS.pw_name}\n"
 
-# The configuration, what the job asks for, and as whom it runs.
+# The configuration, what the job requests, and its account.
 WHOM = [
     ("", "", OWNER),
     ("", "run_as_owner = false", NOBODY),
@@ -108,20 +107,20 @@ TELLS = """id -u; id -g; id -G; umask; ulimit -c; echo "$HOME"; stat -c '%u %a' 
 cat .job.ad >/dev/null 2>&1 && echo inside; echo made > made; exit 0"""
 
 
-def test_jobs_run_as_the_configuration_says_and_their_files_are_the_owners(pool: ForAll) -> None:
+def test_jobs_run_in_the_configured_account_and_their_files_belong_to_the_owner(pool: PoolForAll) -> None:
     for text, more, user in WHOM:
         pool.configure(text)
         for transfer in ("NO", "YES") if "local" not in more else ("NO",):
             home = pool.home(OWNER)
             home.chmod(0o777 if transfer == "NO" else 0o755)
             case = (text, more, transfer)
-            said = pool.ran(OWNER, TELLS, f"{more}\nshould_transfer_files = {transfer}")
+            lines = pool.ran(OWNER, TELLS, f"{more}\nshould_transfer_files = {transfer}")
             groups = " ".join(map(str, os.getgrouplist(user.pw_name, user.pw_gid)))
-            found = [str(user.pw_uid), str(user.pw_gid), groups, "0022", "0", user.pw_dir]
+            expected = [str(user.pw_uid), str(user.pw_gid), groups, "0022", "0", user.pw_dir]
             scratch = [f"{user.pw_uid} 700", f"{user.pw_uid} 644"]
-            assert said[:8] == [*found, *scratch], case
-            assert (said[8:] == ["inside"]) == (transfer == "YES"), case
-            # What is transferred is written by the owner, what the job opens by whom it runs as.
+            assert lines[:8] == [*expected, *scratch], case
+            assert (lines[8:] == ["inside"]) == (transfer == "YES"), case
+            # The owner writes transferred files; the account that the job runs in writes the files that the job opens.
             writer = OWNER if transfer == "YES" else user
             for name in ("made", f"{pool.name}.out"):
                 assert (home / name).stat().st_uid == writer.pw_uid, (case, name)
@@ -131,12 +130,12 @@ def test_jobs_run_as_the_configuration_says_and_their_files_are_the_owners(pool:
     assert "sound" in pool.says(None, "verify")
 
 
-@pytest.mark.parametrize(("asked", "blocks"), [("4096", "8"), ("-1", "unlimited"), ("0", "0")])
-def test_a_core_file_may_become_as_large_as_the_job_asks(pool: ForAll, asked: str, blocks: str) -> None:
-    assert pool.ran(OWNER, "ulimit -Sc; ulimit -Hc", f"core_size = {asked}") == [blocks, blocks]
+@pytest.mark.parametrize(("variable", "blocks"), [("4096", "8"), ("-1", "unlimited"), ("0", "0")])
+def test_a_core_file_may_become_as_large_as_the_job_requests(pool: PoolForAll, variable: str, blocks: str) -> None:
+    assert pool.ran(OWNER, "ulimit -Sc; ulimit -Hc", f"core_size = {variable}") == [blocks, blocks]
 
 
-def test_a_dedicated_account_is_left_without_processes(pool: ForAll) -> None:
+def test_no_processes_remain_in_a_dedicated_account(pool: PoolForAll) -> None:
     lurker = forked.start(["-c", "import time; print('lurks', flush=True); time.sleep(1000)"], user=SLOTS.pw_uid)
     assert lurker.stdout is not None
     assert lurker.stdout.readline() == "lurks\n"
@@ -149,8 +148,8 @@ def test_a_dedicated_account_is_left_without_processes(pool: ForAll) -> None:
     pool.configure("")
 
 
-# What a job of one user's names, which is another's or root's, and the hold code: the output, input, directory and
-# program are opened with the owner's rights, and so is what is transferred. {secret} may be read by root alone.
+# What a job of one user names that belongs to another or to root, and the hold code: the output, input, directory and
+# program are opened with the owner's rights, and so are transferred files. Only root may read {secret}.
 TRICKS = [
     ("output = {secret}", "", "5 7"),
     ("output = link", "ln -s {secret} link", "5 7"),
@@ -168,7 +167,7 @@ TRICKS = [
 
 
 @pytest.fixture(scope="module")
-def traps(pool: ForAll) -> dict[str, str]:
+def traps(pool: PoolForAll) -> dict[str, str]:
     closed = pool.path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "run").write_text("#!/bin/sh\n")
@@ -179,7 +178,7 @@ def traps(pool: ForAll) -> dict[str, str]:
     return {"secret": str(secret), "others": str(pool.home(OTHER)), "closed": str(closed)}
 
 
-def test_what_a_job_names_is_opened_with_its_owners_rights(pool: ForAll, traps: dict[str, str]) -> None:
+def test_files_that_a_job_names_are_opened_with_its_owners_rights(pool: PoolForAll, traps: dict[str, str]) -> None:
     home = pool.home(OWNER)
     clusters = []
     for number, (lines, before, code) in enumerate(TRICKS):
@@ -193,9 +192,9 @@ def test_what_a_job_names_is_opened_with_its_owners_rights(pool: ForAll, traps: 
         (folder / "job.sub").write_text(
             f"{sub}log = {folder}/log\ninitialdir = {folder}\n{lines.format(**traps)}\nqueue\n"
         )
-        said = pool.says(OWNER, "submit", str(folder / "job.sub"))
-        assert "submitted to cluster" in said, (lines, said)
-        clusters.append((int(said.split("cluster ")[1].split(".")[0]), lines, code))
+        output = pool.says(OWNER, "submit", str(folder / "job.sub"))
+        assert "submitted to cluster" in output, (lines, output)
+        clusters.append((int(output.split("cluster ")[1].split(".")[0]), lines, code))
     refused = (
         f"executable = /bin/true\ninitialdir = {traps['closed']}\nqueue\n",
         f"No such directory: {traps['closed']}",
@@ -203,7 +202,7 @@ def test_what_a_job_names_is_opened_with_its_owners_rights(pool: ForAll, traps: 
     (home / "closed.sub").write_text(refused[0])
     assert refused[1] in pool.says(OWNER, "submit", str(home / "closed.sub"))
     for cluster, lines, code in clusters:
-        assert pool.ends(cluster) == code, (lines, pool.says(None, "why", f"{cluster}.0"))
+        assert pool.wait_for_end(cluster) == code, (lines, pool.says(None, "why", f"{cluster}.0"))
         reason = pool.says(None, "q", "-allusers", str(cluster), "-af", "HoldReason")
         assert "ermission denied" in reason, (lines, reason)
     assert Path(traps["secret"]).read_text() == "root's"
@@ -212,19 +211,19 @@ def test_what_a_job_names_is_opened_with_its_owners_rights(pool: ForAll, traps: 
     pool.says(OWNER, "rm", "-all")
 
 
-def test_a_job_log_that_leads_elsewhere_is_not_written(pool: ForAll, traps: dict[str, str]) -> None:
-    """The link is put there after the submission: condor_submit itself holds a job whose log cannot be written."""
+def test_a_job_log_that_links_elsewhere_is_not_written(pool: PoolForAll, traps: dict[str, str]) -> None:
+    """The link is created after the submission: condor_submit itself holds a job whose log cannot be written."""
     home = pool.home(OWNER)
     cluster = pool.submit(OWNER, "true", "hold = true")
     log = home / f"{pool.name}.log"
     log.unlink()
     log.symlink_to(traps["secret"])
     assert "released" in pool.says(OWNER, "release", str(cluster))
-    assert pool.ends(cluster) == ""
+    assert pool.wait_for_end(cluster) == ""
     assert Path(traps["secret"]).read_text() == "root's"
 
 
-def test_a_job_touches_neither_the_pools_files_nor_another_jobs(pool: ForAll) -> None:
+def test_a_job_touches_neither_the_pools_files_nor_another_jobs(pool: PoolForAll) -> None:
     waits = pool.submit(OTHER, "echo $_CONDOR_SCRATCH_DIR > where; cp where $_CONDOR_SCRATCH_DIR/mine; sleep 1000")
     pool.wait_for((pool.home(OTHER) / "where").exists)
     place = (pool.home(OTHER) / "where").read_text().strip()
@@ -237,21 +236,23 @@ def test_a_job_touches_neither_the_pools_files_nor_another_jobs(pool: ForAll) ->
     )
     cluster = pool.submit(OWNER, f"({script}) 2>/dev/null; true")
     name = pool.name
-    assert pool.ends(cluster) == ""
-    said = (pool.home(OWNER) / f"{name}.out").read_text()
-    assert place not in said.replace(f"rm -rf {place}", "").split("\0")[0]
+    assert pool.wait_for_end(cluster) == ""
+    text = (pool.home(OWNER) / f"{name}.out").read_text()
+    assert place not in text.replace(f"rm -rf {place}", "").split("\0")[0]
     assert pid != "" and pool.says(None, "q", "-allusers", str(waits), "-af", "JobStatus") == "2\n"
     assert Path(f"{place}/mine").exists()
-    for words in ("rm", "hold", "vacate", "suspend"):
-        assert "ermission denied" in (told := pool.says(OWNER, words, f"{waits}.0")), told
-    told = pool.says(OWNER, "qedit", f"{waits}.0", "Environment", '"LD_PRELOAD=/tmp/x"')
-    assert "Failed to set attribute" in told, told
+    for command in ("rm", "hold", "vacate", "suspend"):
+        assert "ermission denied" in (output := pool.says(OWNER, command, f"{waits}.0")), output
+    output = pool.says(OWNER, "qedit", f"{waits}.0", "Environment", '"LD_PRELOAD=/tmp/x"')
+    assert "Failed to set attribute" in output, output
     assert "marked for removal" in pool.says(OTHER, "rm", f"{waits}.0")
     assert "sound" in pool.says(None, "verify")
 
 
-def test_links_in_a_scratch_directory_are_neither_followed_nor_given_away(pool: ForAll, traps: dict[str, str]) -> None:
-    """The job runs as nobody, so that its scratch directory changes hands twice."""
+def test_links_in_a_scratch_directory_are_neither_followed_nor_given_away(
+    pool: PoolForAll, traps: dict[str, str]
+) -> None:
+    """The job runs in the account nobody, so its scratch directory changes owners twice."""
     secret = Path(traps["secret"])
     readable = pool.path / "readable"
     readable.write_text("root's")
@@ -261,14 +262,14 @@ def test_links_in_a_scratch_directory_are_neither_followed_nor_given_away(pool: 
         f"ln -s {secret} s; ln {readable} hard; ln -s {pool.path} up; mkdir d; ln -s {secret} d/s; echo x > d/x; true",
         "should_transfer_files = YES\nrun_as_owner = false\ntransfer_output_files = d",
     )
-    assert pool.ends(cluster) == ""
+    assert pool.wait_for_end(cluster) == ""
     after = readable.stat()
     assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
     assert os.listdir(pool.home(OWNER) / "d") == ["x"]
     pool.wait_for(lambda: not os.listdir(pool.path / "pool.db.execute"))
 
 
-def test_what_an_evicted_job_has_made_is_kept_for_its_owner_alone(pool: ForAll) -> None:
+def test_the_files_of_an_evicted_job_are_stored_for_its_owner_alone(pool: PoolForAll) -> None:
     pool.configure(SLOT_USERS)
     home = pool.home(OWNER)
     script = "trap 'exit 9' TERM; test -e made && cat made && exit 0; id -u > made; sleep 60 & wait"
@@ -282,18 +283,18 @@ def test_what_an_evicted_job_has_made_is_kept_for_its_owner_alone(pool: ForAll) 
     pool.wait_for(lambda: (place / "made").exists())
     assert {path.stat().st_uid for path in (place, place / "made")} == {OWNER.pw_uid}
     assert stat.S_IMODE(place.parent.parent.parent.stat().st_mode) == 0o700
-    assert pool.ends(cluster) == ""
+    assert pool.wait_for_end(cluster) == ""
     assert (home / f"{name}.out").read_text() == f"{SLOTS.pw_uid}\n"
     pool.wait_for(lambda: not place.exists())
     pool.configure("")
 
 
-def test_nobody_but_root_looks_into_what_the_pool_keeps(pool: ForAll) -> None:
+def test_only_root_can_read_the_pools_files(pool: PoolForAll) -> None:
     modes = {
         "pool.db": 0o644, "pool.db.lock": 0o644, "pool.db.sock": 0o666, "pool.db.d": 0o700, "pool.db.execute": 0o711,
     }  # fmt: skip
-    found = {name: stat.S_IMODE((pool.path / name).lstat().st_mode) for name in modes}
-    assert found == modes
+    modes_found = {name: stat.S_IMODE((pool.path / name).lstat().st_mode) for name in modes}
+    assert modes_found == modes
 
 
 def test_roots_own_pool_runs_its_jobs_as_slot_users_if_they_may_not_run_as_root() -> None:
@@ -316,10 +317,10 @@ def test_roots_own_pool_runs_its_jobs_as_slot_users_if_they_may_not_run_as_root(
         folder.wait_for(lambda: not os.listdir(folder.path / "pool.db.execute"))
 
 
-def test_root_has_no_jobs_there(pool: ForAll) -> None:
+def test_root_has_no_jobs_there(pool: PoolForAll) -> None:
     pool.write("root.sub", f"executable = /bin/true\n{HEAD}queue\n")
-    said = pool.says(None, "submit", "root.sub")
-    assert "The given user is not allowed to own jobs" in said
+    output = pool.says(None, "submit", "root.sub")
+    assert "The given user is not allowed to own jobs" in output
 
 
 def test_another_user_may_not_serve_all() -> None:
@@ -327,21 +328,22 @@ def test_another_user_may_not_serve_all() -> None:
         assert "-users: only root can run each user's jobs as that user" in folder.call_as(65534, "serve", "-users")
 
 
-def test_a_place_that_others_may_write_serves_none_of_them() -> None:
+def test_a_place_that_others_may_write_serves_no_users() -> None:
     with folder_of_all() as folder:
-        said = folder.call("serve", "-users", code=1)
-        assert "cannot serve all users: others may write" in said
+        output = folder.call("serve", "-users", code=1)
+        assert "cannot serve all users: others may write" in output
 
 
-def test_a_place_that_others_cannot_come_to_serves_none_of_them(tmp_path: Path) -> None:
+def test_a_place_that_others_cannot_enter_serves_no_users(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     done = forked.run([*POOLBOOK, "serve", "-users"], cwd=closed, env=environment(), timeout=PATIENCE)
     assert "cannot serve all users: others cannot enter" in done.stderr
 
 
-def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: ForAll) -> None:
-    """Its successor ends the job's processes, removes the scratch directory of the user, and starts the job again."""
+def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: PoolForAll) -> None:
+    """The next supervisor ends the job's processes, removes the scratch directory of the user, and starts the job
+    again."""
     script = "echo $_CONDOR_SCRATCH_DIR >> places; mkdir -m 0 $_CONDOR_SCRATCH_DIR/d; test -s again || exec sleep 1000"
     cluster = pool.submit(OWNER, script)
     places = pool.home(OWNER) / "places"
@@ -350,13 +352,13 @@ def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: Fo
     pool.wait_for(lambda: Path(f"{first}/d").exists())
     (pool.home(OWNER) / "again").write_text("yes")
     os.kill(int((pool.path / "pool.db.d" / "lock").read_text()), signal.SIGKILL)
-    assert pool.ends(cluster) == ""
+    assert pool.wait_for_end(cluster) == ""
     _, second = places.read_text().split()
     pool.wait_for(lambda: not Path(first).parent.exists() and not Path(second).parent.exists())
     assert "sound" in pool.says(None, "verify")
 
 
-def test_a_user_s_spool_is_removed_with_the_user_s_rights_whatever_link_leads_to_it(pool: ForAll) -> None:
+def test_a_users_spool_is_removed_with_the_users_rights_whatever_link_leads_to_it(pool: PoolForAll) -> None:
     spool = Spool(pool.path / "other.d")
     paths = {
         user.pw_name: Path(spool.path(0, 0, UnixAccount(user.pw_name, user.pw_uid, user.pw_gid)))
@@ -368,10 +370,10 @@ def test_a_user_s_spool_is_removed_with_the_user_s_rights_whatever_link_leads_to
         (path / "kept").touch()
         for each in (path, *path.parents[:2], path / "kept"):
             os.chown(each, user.pw_uid, user.pw_gid)
-    mine, others = paths["games"], paths["news"]
-    own = mine.parents[2]
-    spool.remove(str(mine))
-    assert list(own.iterdir()) == []
-    (own / "1").symlink_to(others.parents[1])
-    spool.remove(str(mine))
+    own_folder, others = paths["games"], paths["news"]
+    parent = own_folder.parents[2]
+    spool.remove(str(own_folder))
+    assert list(parent.iterdir()) == []
+    (parent / "1").symlink_to(others.parents[1])
+    spool.remove(str(own_folder))
     assert (others / "kept").exists()

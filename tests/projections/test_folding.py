@@ -41,7 +41,9 @@ selections = st.one_of(
 Step = Callable[[Pool], object]
 steps: st.SearchStrategy[Step] = st.one_of(
     st.builds(
-        lambda count, owner, own: lambda pool: pool.submit(count, owner, [f'"{20 + i}"' for i in range(count)] * own),
+        lambda count, owner, own_value: (
+            lambda pool: pool.submit(count, owner, [f'"{20 + i}"' for i in range(count)] * own_value)
+        ),
         st.integers(1, 6),
         st.sampled_from(["alice", "bob"]),
         st.booleans(),
@@ -85,11 +87,11 @@ def is_the_books(views: Views, state: State) -> None:
     assert books.keys() == state.submitters.keys()
     pool = views.pool()
     fields = [field for field in SubmitterRow._fields[1:] if field != "factor"]
-    for name, one in state.submitters.items():
+    for name, submitter in state.submitters.items():
         assert [getattr(books[name], field) for field in ("name", *fields)] == [
-            getattr(one, field) for field in ("name", *fields)
+            getattr(submitter, field) for field in ("name", *fields)
         ]
-        assert books[name].factor == (one.factor or initial(name, terms(one.appeared_under or {})))
+        assert books[name].factor == (submitter.factor or initial(name, terms(submitter.appeared_under or {})))
     assert (pool.settings, pool.accounted, views.at) == (state.settings, state.priorities_updated_at, state.at)
 
 
@@ -98,11 +100,13 @@ def is_the_policys_view(views: Views, state: State) -> None:
     context = Context(now=state.at // SECOND)
     published = PublishedSlots(state, Caches(), state.at, context)
     for ad, slot in zip(views.slot_ads(state.at // SECOND), state.slots.values(), strict=True):
-        seen = snapshot_ad(PolicyEvaluation(state, slot, nothing, state.at, context, Caches()).snapshot(), whole=True)
+        slot_ad = snapshot_ad(
+            PolicyEvaluation(state, slot, nothing, state.at, context, Caches()).snapshot(), whole=True
+        )
         assert ad == published.ad(slot)
         for name in OF_THE_LOG:
-            mine, theirs = ad.eval(name), seen.eval(name)
-            assert (name, type(mine), mine) == (name, type(theirs), theirs)
+            view_value, slot_value = ad.eval(name), slot_ad.eval(name)
+            assert (name, type(view_value), view_value) == (name, type(slot_value), slot_value)
 
 
 OF_THE_LOG = (
@@ -114,9 +118,11 @@ OF_THE_LOG = (
 
 def no_job_is_lost(views: Views) -> None:
     """Check that each job that was submitted is in the queue or in the history, and in one of them only."""
-    there = [(ad.eval("ClusterId"), ad.eval("ProcId")) for found in (views.ads(), views.history_ads()) for ad in found]
+    job_ids = [
+        (ad.eval("ClusterId"), ad.eval("ProcId")) for view_ads in (views.ads(), views.history_ads()) for ad in view_ads
+    ]
     rows = views.connection.execute('SELECT cluster, "count" FROM clusters').fetchall()
-    assert sorted(there) == sorted((cluster, proc) for cluster, count in rows for proc in range(count))
+    assert sorted(job_ids) == sorted((cluster, proc) for cluster, count in rows for proc in range(count))
     assert {ad.eval("JobStatus") for ad in views.history_ads()} <= {3, 4}
 
 

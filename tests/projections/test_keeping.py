@@ -70,7 +70,7 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
     with closing(open_log(url, create=True)) as log:
         log.append([event for _, event in busy_pool().events[:110]])
     expected = {upto: truth(url, upto) for upto in range(0, 110, BATCH)}
-    whole = truth(url)
+    truth_found = truth(url)
     total = statements(url, str(tmp_path / "other.views"))
     assert total > 90
     positions = set()
@@ -81,12 +81,12 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
             if tables.execute("PRAGMA user_version").fetchone()[0]:
                 position = read_checkpoint(tables).position
                 positions.add(position)
-                assert dump(tables, but="tracking") == expected.get(position, whole)
+                assert dump(tables, but="tracking") == expected.get(position, truth_found)
             else:
                 assert tables.execute("SELECT name FROM sqlite_master").fetchall() == []
         statements(url, path)
         with closing(open_tables(path)) as tables:
-            assert dump(tables, but="tracking") == whole
+            assert dump(tables, but="tracking") == truth_found
     assert positions >= {30, 60, 90}
 
 
@@ -98,7 +98,7 @@ def test_several_processes_may_bring_the_same_views_forward(url: str) -> None:
 
     with ExitStack() as stack:
         children = [stack.enter_context(child(catch_up_here)) for _ in range(4)]
-        assert [one.wait() for one in children] == [0, 0, 0, 0]
+        assert [child.wait() for child in children] == [0, 0, 0, 0]
     assert held(url) == truth(url)
 
 
@@ -328,8 +328,8 @@ def test_a_damaged_cell_is_told_with_the_way_out(
     table, column = cell.split(".")
     with closing(sqlite3.connect(f"{url}.views")) as tables, tables:
         assert tables.execute(f"UPDATE {table} SET {column}={value}").rowcount > 0
-    said = r"the views \S+ cannot be used .*; `poolbook views` rebuilds them"
-    with pytest.raises(LogUnavailable, match=said), Queries(url) as queries:
+    message = r"the views \S+ cannot be used .*; `poolbook views` rebuilds them"
+    with pytest.raises(LogUnavailable, match=message), Queries(url) as queries:
         question(queries)
 
 
@@ -381,8 +381,8 @@ def test_views_stand_beside_their_log(url: str, path: str | None) -> None:
 
 def test_views_of_a_log_on_a_server_stand_beside_its_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    here, other = (views_path(f"postgresql://user@host/pool?schema={name}") for name in ("a", "b"))
-    assert here is not None and here.startswith(str(tmp_path)) and here.endswith(".views") and here != other
+    path, other = (views_path(f"postgresql://user@host/pool?schema={name}") for name in ("a", "b"))
+    assert path is not None and path.startswith(str(tmp_path)) and path.endswith(".views") and path != other
 
 
 def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None:

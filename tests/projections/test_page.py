@@ -48,5 +48,5 @@ def test_a_view_names_every_status_of_a_job() -> None:
         connection.execute("INSERT INTO clusters VALUES (1, 'alice', 'alice', '', 0, 9, '{}')")
         for number in HTCONDOR_25.job_status_numbers.values():
             connection.execute("INSERT INTO jobs VALUES (1, ?, ?, ?, '', '{}')", (number, number, number))
-        found = dict(connection.execute("SELECT status, first FROM queue"))
-        assert found == HTCONDOR_25.job_status_numbers
+        first_by_status = dict(connection.execute("SELECT status, first FROM queue"))
+        assert first_by_status == HTCONDOR_25.job_status_numbers

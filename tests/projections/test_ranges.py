@@ -234,7 +234,7 @@ def test_many_ranges_are_changed_by_columns_as_they_are_one_by_one(happens: list
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(queue_fold, "MANY_RANGES", fewest)
             tables = folded(events, sizes)
-        rows = [tables.execute(f"SELECT * FROM {name} ORDER BY {by}") for name, by in (("jobs", 2), ("history", 1))]
+        rows = [tables.execute(f"SELECT * FROM {name} ORDER BY {key}") for name, key in (("jobs", 2), ("history", 1))]
         found.append([each.fetchall() for each in rows])
     assert found[0] == found[1]
 

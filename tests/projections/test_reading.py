@@ -35,16 +35,16 @@ ATTRIBUTES = (
 
 
 def submitted(cluster: int, owner: str, ad: dict[str, str], count: int = 3, **columns: list[str]) -> e.Event:
-    whole = {"Owner": f'"{owner}"', "QDate": "50"} | ad
-    return e.ClusterSubmitted(*WHY, cluster, f"{owner}@x", whole, count, pack(columns), "Idle")
+    attributes = {"Owner": f'"{owner}"', "QDate": "50"} | ad
+    return e.ClusterSubmitted(*WHY, cluster, f"{owner}@x", attributes, count, pack(columns), "Idle")
 
 
 def views(*events: e.Event) -> Views:
     return Views(folded(list(enumerate(events, 1))))
 
 
-def ids(found: Sequence[tuple[str, ...]]) -> list[str]:
-    return [".".join(row) for row in found]
+def ids(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return [".".join(row) for row in rows]
 
 
 # -- ads and texts
@@ -89,32 +89,32 @@ def test_texts_are_what_the_ads_show(dialect: str) -> None:
 def test_an_attribute_is_shown_as_autoformat_shows_it(text: str, shows: str) -> None:
     ad = {"Value": text, "Base": "7", "Indirect": "Deeper", "Deeper": "ProcId"}
     founded = e.PoolFounded(*WHY, "p", "manual", "x", "0.1", {})
-    found = views(founded, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
+    job_views = views(founded, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
     context = Context(now=1234)
-    texts = [row[0] for row in found.columns(["value"], context=context)]
+    texts = [row[0] for row in job_views.columns(["value"], context=context)]
     assert texts == (shows.split(" ") if len(shows.split(" ")) == 3 else [shows] * 3)
-    assert texts == [value_text(ad.eval("Value", None, context)) for ad in found.ads()]
+    assert texts == [value_text(ad.eval("Value", None, context)) for ad in job_views.ads()]
 
 
 def test_the_later_text_of_an_attribute_counts_and_an_empty_one_takes_it_away() -> None:
-    found = views(
+    job_views = views(
         submitted(1, "alice", {"A": "1", "B": "1", "C": "1"}, B=["2", "2", ""], D=["7", "8", "9"]),
         e.JobsEdited(*WHY, 1, ((1, 1),), {"c": "3", "d": "", "b": "4"}),
     )
     names = ["A", "B", "C", "D"]
-    assert list(found.columns(names)) == [
+    assert list(job_views.columns(names)) == [
         ("1", "2", "1", "7"),
         ("1", "4", "3", "undefined"),
         ("1", "undefined", "1", "9"),
     ]
-    assert [[name for name in names if name in ad] for ad in found.ads()] == [names, names[:3], ["A", "C", "D"]]
+    assert [[name for name in names if name in ad] for ad in job_views.ads()] == [names, names[:3], ["A", "C", "D"]]
 
 
 def test_texts_that_differ_from_job_to_job_are_found_in_any_chunk() -> None:
     count = 2 * CHUNK + 3
-    found = views(submitted(1, "alice", {}, count, Args=[f'"{proc}"' for proc in range(count)]))
-    assert list(found.columns(["Args", "ProcId"])) == [(str(proc), str(proc)) for proc in range(count)]
-    last = found.job(1, count - 1)
+    job_views = views(submitted(1, "alice", {}, count, Args=[f'"{proc}"' for proc in range(count)]))
+    assert list(job_views.columns(["Args", "ProcId"])) == [(str(proc), str(proc)) for proc in range(count)]
+    last = job_views.job(1, count - 1)
     assert last is not None and last.eval("Args") == str(count - 1)
 
 
@@ -166,14 +166,14 @@ ONES, TWOS = ["1.0", "1.1", "1.2"], ["2.0", "2.1", "2.2", "2.3", "2.4"]
     ],
 )
 def test_jobs_are_selected_by_id_and_owner(selection: JobSelection, selected: list[str]) -> None:
-    found = three_clusters()
-    assert ids(list(found.columns(["ClusterId", "ProcId"], selection))) == selected
-    assert [f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" for ad in found.ads(selection)] == selected
+    job_views = three_clusters()
+    assert ids(list(job_views.columns(["ClusterId", "ProcId"], selection))) == selected
+    assert [f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" for ad in job_views.ads(selection)] == selected
 
 
 def test_thousands_of_ids_may_be_asked_for() -> None:
-    found = views(submitted(1, "alice", {}, 10_000))
-    assert len(list(found.ads(SelectedJobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
+    job_views = views(submitted(1, "alice", {}, 10_000))
+    assert len(list(job_views.ads(SelectedJobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
 
 
 def test_a_job_that_is_not_in_the_queue_is_none() -> None:
@@ -193,8 +193,8 @@ def test_counts_are_those_of_the_ads(dialect: str) -> None:
 
 
 def test_a_batch_without_a_name_has_none() -> None:
-    found = views(submitted(1, "alice", {"JobBatchName": '"night \\"shift\\""'}), submitted(2, "bob", {}))
-    assert [row.batch for row in found.batches()] == ['night "shift"', None]
+    job_views = views(submitted(1, "alice", {"JobBatchName": '"night \\"shift\\""'}), submitted(2, "bob", {}))
+    assert [row.batch for row in job_views.batches()] == ['night "shift"', None]
 
 
 # -- the history
@@ -227,8 +227,8 @@ NEWEST_FIRST = [8, 7, 4, 2, 1, 0, 6]
 def test_the_history_is_read_in_the_order_of_the_ends(
     selection: SelectedJobs, limit: int | None, forwards: bool, procs: list[int]
 ) -> None:
-    found = ended().history_ads(selection, limit, forwards)
-    assert [ad.eval("ProcId") for ad in found] == procs
+    history = ended().history_ads(selection, limit, forwards)
+    assert [ad.eval("ProcId") for ad in history] == procs
 
 
 def test_the_ads_of_the_history_tell_how_jobs_ended() -> None:
@@ -236,8 +236,8 @@ def test_the_ads_of_the_history_tell_how_jobs_ended() -> None:
     pool.submit(1)
     pool.run(40)
     (ad,) = views_of(pool).history_ads()
-    told = ("JobStatus", "ExitCode", "LastRemoteHost", "RemoteWallClockTime", "NumJobStarts", "CompletionDate")
-    assert [ad.eval(name) for name in told] == [4, 0, "slot1_1@h", 30.0, 1, 1_800_000_030]
+    names = ("JobStatus", "ExitCode", "LastRemoteHost", "RemoteWallClockTime", "NumJobStarts", "CompletionDate")
+    assert [ad.eval(name) for name in names] == [4, 0, "slot1_1@h", 30.0, 1, 1_800_000_030]
     assert "RemoteHost" not in ad
 
 
@@ -249,11 +249,11 @@ def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
     pool.submit(1, RequestCpus="2")
     pool.run(10)
     parent, child = views_of(pool).slot_ads(NOW)
-    told = ("Name", "State", "Activity", "NumDynamicSlots", "ChildState", "ChildCpus", "RemoteUser", "JobId")
-    assert [value_text(parent.eval(name)) for name in told] == [
+    names = ("Name", "State", "Activity", "NumDynamicSlots", "ChildState", "ChildCpus", "RemoteUser", "JobId")
+    assert [value_text(parent.eval(name)) for name in names] == [
         "slot1@h", "Unclaimed", "Idle", "1", '{ "Claimed" }', "{ 2 }", "undefined", "undefined",
     ]  # fmt: skip
-    assert [value_text(child.eval(name)) for name in told] == [
+    assert [value_text(child.eval(name)) for name in names] == [
         "slot1_1@h", "Claimed", "Busy", "undefined", "undefined", "undefined", "alice@example.org", "1.0",
     ]  # fmt: skip
     assert child.eval("EnteredCurrentActivity") == child.eval("EnteredCurrentState") == 1_800_000_000
@@ -261,12 +261,12 @@ def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
 
 def test_slots_ads_tell_the_time_of_day() -> None:
     (ad,) = views_of(Pool()).slot_ads(NOW, ZoneInfo("Asia/Kolkata"))  # a Friday, 13:30
-    told = ("MyCurrentTime", "ClockMin", "ClockDay", "LastBenchmark")
-    assert [ad.eval(name) for name in told] == [1_800_000_000, 810, 5, 0]
+    names = ("MyCurrentTime", "ClockMin", "ClockDay", "LastBenchmark")
+    assert [ad.eval(name) for name in names] == [1_800_000_000, 810, 5, 0]
 
 
 def test_slots_ads_tell_what_slots_see_of_each_other() -> None:
-    def told(*happens: e.Event) -> list[dict[str, object]]:
+    def statuses_after(*happens: e.Event) -> list[dict[str, object]]:
         log = [
             e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
             e.MachineJoined(*WHY, "h", {}, {"STARTD_SLOT_ATTRS": "State, Color"}),
@@ -278,11 +278,11 @@ def test_slots_ads_tell_what_slots_see_of_each_other() -> None:
         ]
         return [{name: ad.eval(name) for name in ad if name.startswith("slot")} for ad in views(*log).slot_ads(7)]
 
-    seen = {"slot1_State": "Owner", "slot2_State": "Owner", "slot2_Color": "red"}
-    assert told() == [seen, seen, {}]
-    seen = {"slot1_Activity": "Idle", "slot2_Activity": "Idle"}
-    assert told(e.MachineConfigured(*WHY, "h", {"STARTD_SLOT_ATTRS": "Activity"})) == [seen, seen, {}]
-    assert told(e.MachineConfigured(*WHY, "h", {"STARTD_SLOT_ATTRS": ""})) == [{}, {}, {}]
+    values = {"slot1_State": "Owner", "slot2_State": "Owner", "slot2_Color": "red"}
+    assert statuses_after() == [values, values, {}]
+    values = {"slot1_Activity": "Idle", "slot2_Activity": "Idle"}
+    assert statuses_after(e.MachineConfigured(*WHY, "h", {"STARTD_SLOT_ATTRS": "Activity"})) == [values, values, {}]
+    assert statuses_after(e.MachineConfigured(*WHY, "h", {"STARTD_SLOT_ATTRS": ""})) == [{}, {}, {}]
 
 
 EXPRESSIONS = ("Requirements", "Start")
@@ -293,13 +293,13 @@ SHOWN = (
 
 
 def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() -> None:
-    own = {"Start": "true", "Requirements": "Start && WithinResourceLimits", "PREEMPT": "KeyboardIdle < 60"}
+    attributes = {"Start": "true", "Requirements": "Start && WithinResourceLimits", "PREEMPT": "KeyboardIdle < 60"}
 
-    def told(*happens: e.Event) -> list[str]:
+    def policy_after(*happens: e.Event) -> list[str]:
         log = [
             e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
             e.MachineJoined(*WHY, "h", {}),
-            e.SlotCreated(*WHY, "slot1@h", "h", "static", "", own),
+            e.SlotCreated(*WHY, "slot1@h", "h", "static", "", attributes),
             *happens,
         ]
         (ad,) = views(*log).slot_ads(7)
@@ -308,33 +308,46 @@ def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() 
             f"{name} = {unparse(ad[name]) if name in EXPRESSIONS else ad.eval(name)}" for name in SHOWN if name in ad
         ]
 
-    made = e.ClaimMade(*WHY, "slot1@h", "c1", "bob@h", 1000, 2.5, "ap.h", "7.0", {}, 60)
+    claim_event = e.ClaimMade(*WHY, "slot1@h", "c1", "bob@h", 1000, 2.5, "ap.h", "7.0", {}, 60)
     waits = e.ClaimQueued(*WHY, "slot1@h", "c2", "eve@h", 3.0, "ap.h", "8.0", {})
     drain = e.DrainBegan(*WHY, "h", 1, "Graceful", "new disks", "", "JobPrio > 1")
     requirements = "Requirements = Start && WithinResourceLimits"
     held = ["ClientMachine = ap.h", "CurrentRank = 2.5"]
     free = "CurrentRank = 0.0"
-    assert told() == [requirements, "Start = true", free]
-    assert told(made) == [requirements, "Start = true", *held]
-    assert told(made, waits) == ["Requirements = false", *held, "PreemptingUser = eve@h"]
-    assert told(made, waits, e.ClaimWithdrawn(*WHY, "slot1@h", "c2")) == [requirements, "Start = true", *held]
-    assert told(made, e.ClaimActivated(*WHY, "slot1@h", "c1", "7.0", {}, 0))[-2:] == ["JobStart = 7", "JobId = 7.0"]
-    assert told(drain) == [requirements, "Start = JobPrio > 1", free, "Draining = True", "DrainReason = new disks"]
+    assert policy_after() == [requirements, "Start = true", free]
+    assert policy_after(claim_event) == [requirements, "Start = true", *held]
+    assert policy_after(claim_event, waits) == ["Requirements = false", *held, "PreemptingUser = eve@h"]
+    assert policy_after(claim_event, waits, e.ClaimWithdrawn(*WHY, "slot1@h", "c2")) == [
+        requirements,
+        "Start = true",
+        *held,
+    ]
+    assert policy_after(claim_event, e.ClaimActivated(*WHY, "slot1@h", "c1", "7.0", {}, 0))[-2:] == [
+        "JobStart = 7",
+        "JobId = 7.0",
+    ]
+    assert policy_after(drain) == [
+        requirements,
+        "Start = JobPrio > 1",
+        free,
+        "Draining = True",
+        "DrainReason = new disks",
+    ]
     cancelled = e.DrainTransitioned(*WHY, "h", 1, "cancel", "Graceful", "Open")
-    assert told(drain, cancelled) == [requirements, "Start = true", free, "LastDrainStopTime = 7"]
-    assert told(e.ShutdownBegan(*WHY, "h", "Fast")) == ["Requirements = false", free]
+    assert policy_after(drain, cancelled) == [requirements, "Start = true", free, "LastDrainStopTime = 7"]
+    assert policy_after(e.ShutdownBegan(*WHY, "h", "Fast")) == ["Requirements = false", free]
     runs = [
         e.BenchmarksRan(*WHY, "h", "slot1@h", mips, 1000, (published, 1000))
         for mips, published in ((100, 100), (200, 125))
     ]
-    assert told(*runs)[-1] == "Mips = 125"
+    assert policy_after(*runs)[-1] == "Mips = 125"
 
 
 def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
     def born(name: str) -> e.Event:
         return e.SlotCreated(*WHY, name, "h", "static", "", {"A": "1", "B": "1"})
 
-    found = views(
+    slot_views = views(
         e.MachineJoined(*WHY, "h", {"Arch": '"X86_64"'}),
         e.MachineJoined(*WHY, "gone", {}),
         *[born(name) for name in ("z", "a", "m")],
@@ -343,10 +356,10 @@ def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
         born("a"),
         e.MachineLeft(*WHY, "gone"),
     )
-    assert [slot.name for slot in found.slots()] == ["z", "m", "a"]
+    assert [slot.name for slot in slot_views.slots()] == ["z", "m", "a"]
     first = Slot("z", "h", "static", "", SlotAd({"A": "2", "C": "3"}), "Owner/Idle", 7_000_000, 7_000_000, version=6)
-    assert found.slots()[0] == evolve(first, counted=7_000_000)
-    assert found.machines() == {"h": {"Arch": '"X86_64"'}}
+    assert slot_views.slots()[0] == evolve(first, counted=7_000_000)
+    assert slot_views.machines() == {"h": {"Arch": '"X86_64"'}}
 
 
 # -- why jobs wait
@@ -376,7 +389,7 @@ def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e
 
 
 @pytest.mark.parametrize(
-    ("happens", "told"),
+    ("happens", "messages"),
     [
         ([cycle(refusals=("1.0",))], ["1.0"]),
         ([cycle(refusals=("1.0",)), cycle(refusals=("1.2", "1.0"))], ["1.0", "1.2"]),
@@ -385,10 +398,10 @@ def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e
         ([cycle(refusals=("7.0", "1.9"))], []),
     ],
 )
-def test_a_match_takes_back_what_was_said(happens: list[e.Event], told: list[str]) -> None:
-    found = views(submitted(1, "alice", {}), *happens).refusals()
-    assert [row.job for row in found] == told
-    assert all(row[1:8] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1, "") for row in found)
+def test_a_match_takes_back_what_was_said(happens: list[e.Event], messages: list[str]) -> None:
+    refusals = views(submitted(1, "alice", {}), *happens).refusals()
+    assert [row.job for row in refusals] == messages
+    assert all(row[1:8] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1, "") for row in refusals)
 
 
 def test_what_else_stood_in_the_way_is_told() -> None:

@@ -88,13 +88,13 @@ class PolicyPool:
         columns: Mapping[str, Sequence[str]] | None = None,
         **ad: str,
     ) -> StimulusResult:
-        wanted = {name: text for name, text in {**JOB, **ad}.items() if text}
-        return self.handle(s.Submit(self.id(), user, 0, wanted, count, pack(columns or {})))
+        attributes = {name: text for name, text in {**JOB, **ad}.items() if text}
+        return self.handle(s.Submit(self.id(), user, 0, attributes, count, pack(columns or {})))
 
     def ads(self, cluster: int = 0) -> list[dict[str, str]]:
         """The ads of a cluster's jobs; of the last one unless it is named."""
-        found = self.engine.state.clusters[cluster or max(self.engine.state.clusters)]
-        return [found.attributes(proc) for proc in found.procs()]
+        cluster_record = self.engine.state.clusters[cluster or max(self.engine.state.clusters)]
+        return [cluster_record.attributes(proc) for proc in cluster_record.procs()]
 
     def ad(self, cluster: int = 0) -> dict[str, str]:
         return self.ads(cluster)[0]
@@ -106,6 +106,6 @@ class PolicyPool:
         return self.handle(s.Edit(self.id(), user, chosen, dict(changes), **how))
 
     def machine(self, **ad: str) -> None:
-        own = {"Start": "true", "Requirements": "Start", "Cpus": "4", "Memory": "4096", "Disk": "100000", **ad}
-        plan = s.SlotPlan("slot1@h", "partitionable", own)
+        attributes = {"Start": "true", "Requirements": "Start", "Cpus": "4", "Memory": "4096", "Disk": "100000", **ad}
+        plan = s.SlotPlan("slot1@h", "partitionable", attributes)
         self.handle(s.AddMachine(self.id(), "h", {"Machine": quoted("h")}, (plan,)))

@@ -48,15 +48,22 @@ def test_a_scheduler_job_asks_what_a_local_job_asks_but_for_deferral() -> None:
     ads = [submit(f"universe = {universe}\ncron_minute = 5\nqueue").ad for universe in ("scheduler", "local")]
     assert [ad["JobUniverse"] for ad in ads] == ["7", "12"]
     assert ["TARGET.HasJobDeferral" in ad["Requirements"] for ad in ads] == [True, False]
-    own = [{name: text for name, text in ad.items() if name not in ("JobUniverse", "Requirements")} for ad in ads]
-    assert own[0] == own[1]
+    own_attributes = [
+        {name: text for name, text in ad.items() if name not in ("JobUniverse", "Requirements")} for ad in ads
+    ]
+    assert own_attributes[0] == own_attributes[1]
 
 
 def begun(pool: PolicyPool) -> list[str]:
     """The jobs that run, once the access point has begun what it may."""
     pool.handle(s.ClaimMatches(pool.id()))
     clusters = pool.engine.state.clusters.values()
-    return [f"{one.id}.{proc}" for one in clusters for proc in one.procs() if one.status_of(proc) == "Running"]
+    return [
+        f"{cluster.id}.{proc}"
+        for cluster in clusters
+        for proc in cluster.procs()
+        if cluster.status_of(proc) == "Running"
+    ]
 
 
 @together(
@@ -131,8 +138,8 @@ def test_why_tells_what_a_job_waits_for_that_the_access_point_does_not_begin() -
     with Pool.open("memory:", config="START_SCHEDULER_UNIVERSE = false", user="alice") as pool:
         pool.submit({"executable": "/bin/sleep", "universe": "scheduler"})
         pool.advance(10)
-        words = "The access point runs it itself, once START_SCHEDULER_UNIVERSE is true for the job, and the job's"
-        assert any(line.startswith(words) for line in pool.why("1.0"))
+        message = "The access point runs it itself, once START_SCHEDULER_UNIVERSE is true for the job, and the job's"
+        assert any(line.startswith(message) for line in pool.why("1.0"))
 
 
 def test_what_let_a_job_begin_is_in_the_log_with_what_it_read() -> None:
@@ -145,7 +152,7 @@ def test_what_let_a_job_begin_is_in_the_log_with_what_it_read() -> None:
     assert (note.name, note.value) == ("START_LOCAL_UNIVERSE", "true")
     assert note.read == {"TARGET.Quick": "true", "MY.TotalLocalJobsRunning": "0"}
     assert examine(pool.log.read()).violations == []
-    full = [one.full for one in why_job(pool.log.read(), 1, 0).life]
+    full = [sentence.full for sentence in why_job(pool.log.read(), 1, 0).life]
     assert any("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1 was true" in text for text in full)
 
 
@@ -154,8 +161,11 @@ def test_a_job_that_began_by_another_expression_than_the_pool_s_is_found() -> No
     pool.submit(JobUniverse=LOCAL)
     begun(pool)
     edited = [
-        (place, replace(one, expression="TotalLocalJobsRunning < 2") if isinstance(one, EvaluationRecorded) else one)
-        for place, one in pool.log.read()
+        (
+            place,
+            replace(event, expression="TotalLocalJobsRunning < 2") if isinstance(event, EvaluationRecorded) else event,
+        )
+        for place, event in pool.log.read()
     ]
-    (found,) = examine(edited).violations
-    assert "START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 2, but START_LOCAL_UNIVERSE is" in found.words
+    (violation,) = examine(edited).violations
+    assert "START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 2, but START_LOCAL_UNIVERSE is" in violation.words

@@ -98,9 +98,9 @@ class AnyPolicy(RuleBasedStateMachine):
     def remove(self, job: str) -> None:
         self.pool.act("remove", job)
 
-    @rule(job=JOBS, wanted=st.sampled_from(["true", "3", "undefined"]))
-    def edit(self, job: str, wanted: str) -> None:
-        self.pool.edit(job, Wanted=wanted)
+    @rule(job=JOBS, requested=st.sampled_from(["true", "3", "undefined"]))
+    def edit(self, job: str, requested: str) -> None:
+        self.pool.edit(job, Wanted=requested)
 
     @rule(name=st.sampled_from([LIMIT, MAX_IDLE]), number=LIMITS)
     def change_a_limit(self, name: str, number: str) -> None:
@@ -116,8 +116,8 @@ class AnyPolicy(RuleBasedStateMachine):
     def submit_more(self, count: int) -> None:
         most = self.pool.state.settings.get("MAX_JOBS_PER_OWNER")
         answer = self.pool.submit(count, PeriodicRemove="time() - QDate > 600", QDate="1800000000")
-        there = sum(cluster.live for cluster in self.pool.state.clusters.values())
-        assert most is None or answer.refusal or there <= int(most)
+        live = sum(cluster.live for cluster in self.pool.state.clusters.values())
+        assert most is None or answer.refusal or live <= int(most)
 
     @rule()
     def stop_and_begin_anew(self) -> None:
@@ -145,21 +145,21 @@ class AnyPolicy(RuleBasedStateMachine):
             elif isinstance(event, e.JobSignalled) and event.cause in BY_CAUSE:
                 assert (event.cluster, event.proc) not in gone
         clusters = self.pool.state.clusters
-        there = {(number, proc) for number, cluster in clusters.items() for proc in cluster.procs()}
-        assert there | gone == self._made()
-        assert not there & gone
+        procs = {(number, proc) for number, cluster in clusters.items() for proc in cluster.procs()}
+        assert procs | gone == self._made()
+        assert not procs & gone
 
     def _made(self) -> set[tuple[int, int]]:
         """The jobs that ever were in the queue."""
-        made: set[tuple[int, int]] = set()
+        new_jobs: set[tuple[int, int]] = set()
         for event in self.pool.events():
             if isinstance(event, e.ClusterSubmitted) and not event.factory:
-                made |= {(event.cluster, proc) for proc in range(event.count)}
+                new_jobs |= {(event.cluster, proc) for proc in range(event.count)}
             elif isinstance(event, e.JobsMaterialized):
                 new = {(event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1)}
-                assert not new & made
-                made |= new
-        return made
+                assert not new & new_jobs
+                new_jobs |= new
+        return new_jobs
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:
@@ -168,7 +168,7 @@ class AnyPolicy(RuleBasedStateMachine):
         state = self.pool.state
         factory = state.clusters.get(FACTORY)
         assert factory is None or factory.live <= self.most
-        on_slots = [one for one in state.activations.values() if one.cluster != LOCAL]
+        on_slots = [activation for activation in state.activations.values() if activation.cluster != LOCAL]
         assert len(on_slots) <= int(state.settings.get("MAX_JOBS_RUNNING", "2"))
         local = state.clusters.get(LOCAL)
         running = 0 if local is None else sum(local.status_of(proc) in RUNS for proc in local.procs())

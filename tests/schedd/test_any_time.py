@@ -56,25 +56,25 @@ class Mortal(TestPool):
 def test_no_job_begins_before_its_time_or_twice(jobs: list[str], commands: list[tuple[str, str]]) -> None:
     pool = Mortal(behave=lambda launch: Behaviour(4))
     pool.machine(cpus=2)
-    given = {"DeferralWindow": "0", "DeferralPrepTime": "15", "ScheddInterval": "5", "Requirements": WHEN_DUE}
+    attributes = {"DeferralWindow": "0", "DeferralPrepTime": "15", "ScheddInterval": "5", "Requirements": WHEN_DUE}
     for name in jobs:
         count = 3 if name == "made" else 1
-        pool.handle(s.Submit(pool.id(), "alice", 0, {**JOB, **given, **JOBS[name]}, count, ()))
-    for what, whom in commands:
-        if what == "advance":
+        pool.handle(s.Submit(pool.id(), "alice", 0, {**JOB, **attributes, **JOBS[name]}, count, ()))
+    for command, whom in commands:
+        if command == "advance":
             pool.advance(int(whom))
-        elif what == "die":
+        elif command == "die":
             pool.die(int(whom))
-        elif what == "edit":
+        elif command == "edit":
             name, _, text = whom.partition("=")
             pool.handle(s.Edit(pool.id(), "alice", s.Selection(clusters=(1, 2)), {name: text}))
         else:
-            pool.act(what, whom)
+            pool.act(command, whom)
     pool.advance(130)
     assert [str(each.words) for each in examine(pool.log.read()).violations] == []
     assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
     waiting: dict[tuple[int, int], int] = {}
-    left: Counter[tuple[int, int]] = Counter()
+    leavings: Counter[tuple[int, int]] = Counter()
     for event in pool.events():
         match event:
             case JobActivated():
@@ -88,5 +88,5 @@ def test_no_job_begins_before_its_time_or_twice(jobs: list[str], commands: list[
             case JobExited():
                 del waiting[event.cluster, event.proc]
             case JobsTransitioned(target="Left"):
-                left.update((event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1))
-    assert set(left.values()) <= {1}
+                leavings.update((event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1))
+    assert set(leavings.values()) <= {1}

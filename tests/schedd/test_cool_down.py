@@ -44,8 +44,8 @@ def test_a_vacated_job_gets_no_slot_in_its_cool_down(expression: str, rests: int
     pool = pool_of(expression)
     pool.act("vacate", "1.0")
     pool.advance(100)
-    _, again = began(pool)
-    assert again == (11 + rests if rests else 10)
+    _, second_run = began(pool)
+    assert second_run == (11 + rests if rests else 10)
     ad = pool.state.clusters[1].attributes(0)
     assert (ad.get("NumJobCoolDowns"), ad.get("JobCoolDownExpiration")) == (
         ("1", str(1_800_000_010 + rests)) if rests else (None, None)
@@ -121,25 +121,25 @@ def test_why_tells_until_when_it_cools_down() -> None:
     pool.act("vacate", "1.0")
     pool.advance(40)
     life = [one.full for one in why_job(pool.log.read(), 1, 0).life]
-    (said,) = [text for text in life if "cools down" in text]
-    assert "it waits again, and cools down until 2027-01-15 08:00:31" in said
-    assert "SYSTEM_ON_VACATE_COOL_DOWN = ifThenElse(VacateReasonCode == 1022,20,0) was 20" in said
+    (sentence,) = [text for text in life if "cools down" in text]
+    assert "it waits again, and cools down until 2027-01-15 08:00:31" in sentence
+    assert "SYSTEM_ON_VACATE_COOL_DOWN = ifThenElse(VacateReasonCode == 1022,20,0) was 20" in sentence
     assert "Job 1.0 had cooled down." in life
 
 
-@together(("universe", "again"), [("12", 41), ("7", 10)])
-def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(universe: str, again: int) -> None:
+@together(("universe", "second_run"), [("12", 41), ("7", 10)])
+def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(universe: str, second_run: int) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(600), settings={"SYSTEM_ON_VACATE_COOL_DOWN": "30"})
     pool.submit(1, JobUniverse=universe)
     pool.advance(10)
     pool.act("vacate", "1.0")
     pool.advance(100)
-    assert began(pool) == [0, again]
+    assert began(pool) == [0, second_run]
     assert not examine(pool.log.read()).violations
 
 
 @together(
-    ("code", "settings", "ad", "again", "counted"),
+    ("code", "settings", "ad", "second_run", "counted"),
     [
         (4, {}, {}, 311, "1"),
         (4, {"SCHEDULER_UNIVERSE_COOL_DOWN_DURATION": "20"}, {}, 31, "1"),
@@ -150,14 +150,14 @@ def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(unive
     ],
 )
 def test_a_job_of_the_scheduler_universe_that_failed_and_waits_again_cools_down(
-    code: int, settings: dict[str, str], ad: dict[str, str], again: int, counted: str | None
+    code: int, settings: dict[str, str], ad: dict[str, str], second_run: int, counted: str | None
 ) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(10, code=code), settings=settings)
     pool.submit(1, **{"JobUniverse": "7", "OnExitRemove": "NumJobStarts > 1", **ad})
     pool.advance(15)
     assert pool.state.clusters[1].attributes(0).get("NumJobCoolDowns") == counted
     pool.advance(400)
-    assert began(pool) == [0, again]
+    assert began(pool) == [0, second_run]
     assert (pool.state.clusters, pool.state.cooling) == ({}, {})
     assert not examine(pool.log.read()).violations
 

@@ -65,13 +65,13 @@ def test_a_schedule_comes_to_the_time_or_to_the_reason_that_a_real_pool_came_to(
 ) -> None:
     texts = tuple(unquoted(fields[each]) if fields[each].startswith('"') else None for each in NAMES)
     try:
-        found = str(crontab(texts).next_run(int(submitted), offset(NEW_YORK), slips_days=True))
+        next_run = str(crontab(texts).next_run(int(submitted), offset(NEW_YORK), slips_days=True))
     except InvalidCronTab as error:
         assert str(error) == REASONS_OF_OUR_OWN.get(
             name, unquoted(came).removeprefix("Invalid cron schedule parameters: ")
         )
         return
-    assert found == came
+    assert next_run == came
 
 
 # What the manual says
@@ -141,15 +141,15 @@ def test_a_field_names_the_values_that_the_manual_lists(fields: dict[str, str], 
 def test_a_schedule_comes_to_these_times_one_after_the_other(
     fields: dict[str, str], since: str, times: list[str]
 ) -> None:
-    found = runs(of(**fields), since)
-    assert [next(found) for _ in times] == times
+    run_times = runs(of(**fields), since)
+    assert [next(run_times) for _ in times] == times
 
 
 # Limits and wrong values
 
 
 @together(
-    ("fields", "words"),
+    ("fields", "message"),
     [
         ({"minute": "fish"}, "Invalid parameter value 'fish' for CronMinute"),
         ({"day_of_week": "Mon"}, "Invalid parameter value 'Mon' for CronDayOfWeek"),
@@ -162,10 +162,10 @@ def test_a_schedule_comes_to_these_times_one_after_the_other(
         ({"minute": "30/7", "hour": "4-0"}, "Invalid cron attribute: 30/7Invalid cron attribute: 4-0"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_the_words_of_the_real_schedd(fields: dict[str, str], words: str) -> None:
+def test_what_makes_no_sense_is_refused_in_the_words_of_the_real_schedd(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidCronTab) as error:
         of(**fields)
-    assert str(error.value) == words
+    assert str(error.value) == message
 
 
 def test_a_day_that_never_comes_is_refused_where_the_real_schedd_would_look_for_ever() -> None:
@@ -224,14 +224,14 @@ def test_a_time_of_the_real_schedd_that_is_past_already_is_two_minutes_from_now(
     ],
 )  # fmt: skip
 def test_the_times_are_those_of_the_access_points_zone(fields: dict[str, str], since: str, times: list[str]) -> None:
-    found = runs(of(**fields), since, NEW_YORK)
-    assert [next(found) for _ in times] == times
+    run_times = runs(of(**fields), since, NEW_YORK)
+    assert [next(run_times) for _ in times] == times
 
 
 def test_the_second_of_two_equal_times_comes_if_the_first_is_past() -> None:
     second = datetime(2027, 11, 7, 1, 10, fold=1, tzinfo=NEW_YORK)
-    found = of(minute="30", hour="1").next_run(int(second.timestamp()), offset(NEW_YORK))
-    assert found == int(second.timestamp()) + 20 * 60
+    next_time = of(minute="30", hour="1").next_run(int(second.timestamp()), offset(NEW_YORK))
+    assert next_time == int(second.timestamp()) + 20 * 60
 
 
 # Any schedule
@@ -246,11 +246,11 @@ def texts_of(least: int, most: int) -> st.SearchStrategy[str | None]:
 
 def meant(text: str | None, least: int, most: int) -> set[int]:
     """The values that a text means, by the words of the manual."""
-    found: set[int] = set()
+    values: set[int] = set()
     for part in ("*" if text is None else text).split(","):
         low, _, high = part.partition("-")
-        found |= set(range(least, most + 1)) if part == "*" else set(range(int(low), int(high or low) + 1))
-    return found
+        values |= set(range(least, most + 1)) if part == "*" else set(range(int(low), int(high or low) + 1))
+    return values
 
 
 @given(st.tuples(*(texts_of(field.least, field.most) for field in FIELDS)), st.integers(0, 4 * 366 * 1440))
@@ -274,9 +274,9 @@ def test_the_next_time_is_the_first_minute_that_fits(texts: tuple[str | None, ..
         for _ in range(400):
             if day.month in month and fits(day):
                 times = (day.replace(hour=h, minute=m).timestamp() for h in sorted(hour) for m in sorted(minute))
-                found = next((int(at) for at in times if at > now), None)
-                if found is not None:
-                    return found
+                next_time = next((int(at) for at in times if at > now), None)
+                if next_time is not None:
+                    return next_time
             day += timedelta(days=1)
         return None
 

@@ -37,14 +37,14 @@ def pool_of(*, cpus: int = 1, seconds: float = 10, dialect: str = "manual") -> T
 
 def deferred(pool: TestPool, **ad: str) -> None:
     """Submit a job as its submission would write its ad."""
-    given = {"DeferralWindow": "0", "DeferralPrepTime": "300", "ScheddInterval": "5", "Requirements": WHEN_DUE}
-    pool.handle(s.Submit(pool.id(), "alice", 0, JOB | given | ad, 1, ()))
+    attributes = {"DeferralWindow": "0", "DeferralPrepTime": "300", "ScheddInterval": "5", "Requirements": WHEN_DUE}
+    pool.handle(s.Submit(pool.id(), "alice", 0, JOB | attributes | ad, 1, ()))
 
 
 def ad(pool: TestPool, job: str = "1.0") -> dict[str, str]:
     cluster, _, proc = job.partition(".")
-    found: dict[str, str] = pool.state.clusters[int(cluster)].attributes(int(proc))
-    return found
+    attributes: dict[str, str] = pool.state.clusters[int(cluster)].attributes(int(proc))
+    return attributes
 
 
 def waits(pool: TestPool) -> bool:
@@ -140,17 +140,17 @@ def test_the_ad_of_a_job_that_missed_its_time_is_as_the_real_ones() -> None:
     pool = pool_of()
     deferred(pool, DeferralTime="(QDate - 100)", Requirements="true")
     pool.advance(5)
-    found = ad(pool)
+    job_ad = ad(pool)
     # recorded: missed.q of tests/data/recordings/schedules/waiting.txt
-    assert found["HoldReason"] == '"Job missed deferred execution time"'
-    assert found["HoldReasonCode"] == "20"
-    assert "HoldReasonSubCode" not in found
-    assert (found["VacateReason"], found["VacateReasonCode"], found["VacateReasonSubCode"]) == ('""', "0", "0")
-    assert (found["NumJobStarts"], found["NumShadowStarts"], found["NumVacates"]) == ("1", "1", "1")
-    assert found["NumVacatesByReason"] == "[ Unspecified = 1 ]"
-    assert found["NumHoldsByReason"] == "[ MissedDeferredExecutionTime = 1 ]"
-    assert "NumSystemHolds" not in found
-    assert found["JobCurrentStartExecutingDate"] == found["JobCurrentStartDate"]
+    assert job_ad["HoldReason"] == '"Job missed deferred execution time"'
+    assert job_ad["HoldReasonCode"] == "20"
+    assert "HoldReasonSubCode" not in job_ad
+    assert (job_ad["VacateReason"], job_ad["VacateReasonCode"], job_ad["VacateReasonSubCode"]) == ('""', "0", "0")
+    assert (job_ad["NumJobStarts"], job_ad["NumShadowStarts"], job_ad["NumVacates"]) == ("1", "1", "1")
+    assert job_ad["NumVacatesByReason"] == "[ Unspecified = 1 ]"
+    assert job_ad["NumHoldsByReason"] == "[ MissedDeferredExecutionTime = 1 ]"
+    assert "NumSystemHolds" not in job_ad
+    assert job_ad["JobCurrentStartExecutingDate"] == job_ad["JobCurrentStartDate"]
     assert pool.state.slots.keys() == {"slot1@h"}
 
 
@@ -358,8 +358,8 @@ def test_a_job_that_ends_in_its_window_does_not_begin_in_it_a_second_time() -> N
 def test_a_schedule_that_makes_no_sense_holds_its_job_with_code_25() -> None:
     pool = pool_of()
     cron(pool, CronMinute="fish")
-    words = "Invalid cron schedule parameters: Invalid parameter value 'fish' for CronMinute"
-    assert (ad(pool)["HoldReason"], ad(pool)["HoldReasonCode"]) == (f'"{words}"', "25")
+    message = "Invalid cron schedule parameters: Invalid parameter value 'fish' for CronMinute"
+    assert (ad(pool)["HoldReason"], ad(pool)["HoldReasonCode"]) == (f'"{message}"', "25")
     assert ad(pool)["HoldReasonSubCode"] == "0"
     assert pool.status("1.0") == "Held"
     pool.act("release", "1.0")
@@ -374,8 +374,8 @@ def test_jobs_of_one_submission_may_have_schedules_of_their_own() -> None:
     with Pool.open(user="alice") as pool:
         pool.submit("executable = /bin/x\ncron_minute = $(m)\nqueue m in (5, 10, fish, 5)")
         begin = NOW // 3600 * 3600
-        found = [(job["JobStatus"], job.get("DeferralTime")) for job in pool.jobs()]
-        assert found == [(1, begin + 300), (1, begin + 600), (5, None), (1, begin + 300)]
+        states = [(job["JobStatus"], job.get("DeferralTime")) for job in pool.jobs()]
+        assert states == [(1, begin + 300), (1, begin + 600), (5, None), (1, begin + 300)]
 
 
 def test_a_job_that_was_submitted_on_hold_is_given_its_time_at_its_release() -> None:
@@ -421,8 +421,8 @@ def test_the_real_schedd_slips_where_the_manual_does_not() -> None:
     for dialect, day in (("manual", "02"), ("htcondor-25", "31")):
         pool = pool_of(dialect=dialect)
         cron(pool, CronDayOfWeek="2", CronMonth="2")
-        found = datetime.fromtimestamp(int(ad(pool)["DeferralTime"]), UTC)
-        assert f"{found:%d}" == day
+        begins = datetime.fromtimestamp(int(ad(pool)["DeferralTime"]), UTC)
+        assert f"{begins:%d}" == day
 
 
 def test_a_schedule_keeps_to_the_owners_clock_over_both_changes_of_daylight_saving() -> None:
@@ -503,8 +503,8 @@ def submitted(text: str) -> dict[str, Any]:
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_a_submission_writes_what_the_commands_say(text: str, attributes: dict[str, object]) -> None:
-    found = submitted(text)
-    assert {name: found.get(name) for name in attributes} == attributes
+    pool = submitted(text)
+    assert {name: pool.get(name) for name in attributes} == attributes
 
 
 @together(
@@ -522,8 +522,8 @@ def test_what_is_no_number_of_seconds_is_refused_as_the_real_submit_refuses_it(t
 
 
 def test_a_deferral_of_a_job_of_the_scheduler_universe_is_a_fatal_error() -> None:
-    words = "DeferralTime does not work for scheduler universe jobs; consider submitting this job using the local"
-    with pytest.raises(SubmitError, match=words):
+    message = "DeferralTime does not work for scheduler universe jobs; consider submitting this job using the local"
+    with pytest.raises(SubmitError, match=message):
         submitted("universe = scheduler\ndeferral_time = 1800000000")
 
 
@@ -540,10 +540,10 @@ def test_why_tells_until_when_a_job_waits() -> None:
     with Pool.open(user="alice", behave=lambda launch: Behaviour(10)) as pool:
         pool.add_machine("node1", cpus=1)
         pool.submit({"executable": "/bin/x", "cron_minute": "5", "cron_prep_time": "60", "+ScheddInterval": "0"})
-        words = "It cannot be matched before 2027-01-15 08:04:00: it is to start at 2027-01-15 08:05:00."
-        assert words in pool.why("1.0")
+        message = "It cannot be matched before 2027-01-15 08:04:00: it is to start at 2027-01-15 08:05:00."
+        assert message in pool.why("1.0")
         pool.advance(270)
         assert "Its starter waits there until 2027-01-15 08:05:00 to start the program." in pool.why("1.0")
         pool.submit({"executable": "/bin/x", "deferral_time": "QDate - 60"})
-        words = "It can no longer be matched: it was to start at 2027-01-15 08:03:30, which is in the past."
-        assert words in pool.why("2.0")
+        message = "It can no longer be matched: it was to start at 2027-01-15 08:03:30, which is in the past."
+        assert message in pool.why("2.0")

@@ -32,20 +32,20 @@ SECURE_JOB_ATTRS = Secret
 @cache
 def recorded() -> dict[str, str]:
     """What condor_qedit printed, by its words."""
-    found: dict[str, str] = {}
+    blocks: dict[str, str] = {}
     for block in RECORDED.read_text().split("$ condor_qedit ")[1:]:
-        words, _, printed = block.partition("\n")
-        found.setdefault(words, printed.partition("exit ")[0])
-    return found
+        title, _, printed = block.partition("\n")
+        blocks.setdefault(title, printed.partition("exit ")[0])
+    return blocks
 
 
 def pool(user: str = "alice") -> PolicyPool:
-    found = PolicyPool(GUARDS)
-    found.submit(user=user, Which='"sec"', Frozen="1", Guarded="1")
-    return found
+    pool = PolicyPool(GUARDS)
+    pool.submit(user=user, Which='"sec"', Frozen="1", Guarded="1")
+    return pool
 
 
-def said(found: PolicyPool, argv: list[str], user: str = "alice") -> str:
+def said(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
     """What the command prints."""
     try:
         request = qedit.read(argv)
@@ -55,9 +55,9 @@ def said(found: PolicyPool, argv: list[str], user: str = "alice") -> str:
     chosen = body.pop("selection")
     chosen = s.Selection(tuple(chosen.pop("clusters")), tuple(chosen.pop("jobs")), **chosen)
     body.pop("kind")
-    answer = found.handle(s.Edit(found.id(), user, chosen, **body))
+    answer = pool.handle(s.Edit(pool.id(), user, chosen, **body))
     if not answer.refusal:
-        printed = qedit.answer(request, [ActionResult(**one) for one in answer.value])
+        printed = qedit.answer(request, [ActionResult(**entry) for entry in answer.value])
     elif answer.code in (IMMUTABLE, SECURE):
         return f"{answer.refusal}\n{qedit.NOTHING_SET}"
     else:
@@ -108,27 +108,27 @@ def test_qedit_says_what_condor_qedit_said(argv: list[str]) -> None:
     ],
 )
 def test_users_edit_their_own_jobs_and_super_users_what_is_protected(argv: list[str], user: str, done: bool) -> None:
-    found = pool()
-    printed = said(found, argv, user)
+    guarded = pool()
+    printed = said(guarded, argv, user)
     assert printed.startswith("Set attribute") == done
-    assert bool(found.of(JobsEdited)) == done
+    assert bool(guarded.of(JobsEdited)) == done
 
 
 def test_of_an_edit_that_names_others_jobs_nothing_is_done() -> None:
-    found = pool()
-    found.submit(user="bob")
-    assert said(found, ["1", "2", "Foo", "2"]) == (
+    guarded = pool()
+    guarded.submit(user="bob")
+    assert said(guarded, ["1", "2", "Foo", "2"]) == (
         'Failed to set attribute "Foo" by constraint: ( (ClusterId == 1 || ClusterId == 2 ) )\n'
         "Queue transaction failed.  No attributes were set.\n"
     )
-    assert found.of(JobsEdited) == []
+    assert guarded.of(JobsEdited) == []
 
 
 def test_an_edit_by_a_constraint_alone_passes_others_jobs_over() -> None:
-    found = pool()
-    found.submit(user="bob")
-    assert said(found, ["-constraint", "true", "Foo", "2"]) == 'Set attribute "Foo" for 1 matching jobs.\n'
-    assert ("Foo" in found.ad(1), "Foo" in found.ad(2)) == (True, False)
+    guarded = pool()
+    guarded.submit(user="bob")
+    assert said(guarded, ["-constraint", "true", "Foo", "2"]) == 'Set attribute "Foo" for 1 matching jobs.\n'
+    assert ("Foo" in guarded.ad(1), "Foo" in guarded.ad(2)) == (True, False)
 
 
 NAMES = st.sampled_from(["Foo", "frozen", "GUARDED", "Secret", "JobPrio", "Owner", "RequestMemory", "JobStatus"])
@@ -150,13 +150,13 @@ class Edits(RuleBasedStateMachine):
             number = max(self.pool.engine.state.clusters)
             self.frozen |= {(number, proc): "7" for proc in range(count)}
 
-    @rule(user=USERS, name=NAMES, value=st.integers(0, 9), together=st.booleans(), own=st.booleans())
-    def edit(self, user: str, name: str, value: int, together: bool, own: bool) -> None:
+    @rule(user=USERS, name=NAMES, value=st.integers(0, 9), together=st.booleans(), is_own=st.booleans())
+    def edit(self, user: str, name: str, value: int, together: bool, is_own: bool) -> None:
         before = {number: self.pool.ads(number) for number in self.pool.engine.state.clusters}
-        answer = self.pool.edit(user, {name: str(value)}, together=together, own=own)
+        answer = self.pool.edit(user, {name: str(value)}, together=together, own=is_own)
         for number, cluster in self.pool.engine.state.clusters.items():
-            theirs = self.pool.engine.state.owner(cluster) not in (user,) and user != "condor"
-            if theirs or answer.refusal:
+            is_foreign = self.pool.engine.state.owner(cluster) not in (user,) and user != "condor"
+            if is_foreign or answer.refusal:
                 assert self.pool.ads(number) == before[number]
         guarded = name.lower() in ("frozen", "secret", "owner", "jobstatus") or (name == "GUARDED" and user != "condor")
         assert bool(answer.refusal) == (guarded if self.guards else name in ("Owner", "JobStatus"))

@@ -43,8 +43,8 @@ def factory(pool: TestPool, count: int, limit: str = "", idle: str = "", **more:
 
 
 def present(pool: TestPool, cluster: int = 1) -> list[int]:
-    found = pool.state.clusters.get(cluster)
-    return [] if found is None else list(found.procs())
+    cluster_record = pool.state.clusters.get(cluster)
+    return [] if cluster_record is None else list(cluster_record.procs())
 
 
 def made(pool: TestPool) -> list[tuple[int, int]]:
@@ -75,11 +75,11 @@ def test_max_materialize_bounds_the_jobs_in_the_queue() -> None:
     """Trace 21, mat.sub: four jobs of three seconds, two in the queue at a time."""
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 4, limit="2")
-    found = []
+    ads = []
     for _ in range(4):
-        found.append(present(pool))
+        ads.append(present(pool))
         pool.advance(3)
-    assert found == [[0, 1], [1, 2], [2, 3], [3]]
+    assert ads == [[0, 1], [1, 2], [2, 3], [3]]
     assert (pool.state.clusters, pool.state.factories) == ({}, {})
     assert sound(pool)
 
@@ -164,11 +164,11 @@ def test_edited_limits_count_at_once() -> None:
     assert sound(pool)
 
 
-@together("what", ["1", "alice", ""])
-def test_a_removed_cluster_makes_no_more_jobs(what: str) -> None:
+@together("action", ["1", "alice", ""])
+def test_a_removed_cluster_makes_no_more_jobs(action: str) -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 1000, limit="3")
-    pool.act("remove", *([what] if what else []))
+    pool.act("remove", *([action] if action else []))
     pool.advance(10)
     assert (pool.state.clusters, pool.state.factories, made(pool)) == ({}, {}, [(0, 2)])
     assert sound(pool)
@@ -221,11 +221,11 @@ def test_a_factory_goes_on_where_it_was_when_the_pool_comes_back() -> None:
     factory(pool, 6, limit="2")
     pool.edit("1", Foo="1")
     pool.advance(4)
-    again = fold(pool.log.read())
-    (cluster,), (kept,) = pool.state.clusters.values(), again.clusters.values()
+    refolded = fold(pool.log.read())
+    (cluster,), (kept,) = pool.state.clusters.values(), refolded.clusters.values()
     assert kept.factory == cluster.factory
     assert [kept.attributes(proc) for proc in kept.procs()] == [cluster.attributes(proc) for proc in cluster.procs()]
-    assert again.factories == pool.state.factories
+    assert refolded.factories == pool.state.factories
 
 
 def test_the_views_have_the_jobs_that_were_made() -> None:
@@ -283,14 +283,14 @@ def test_each_job_is_made_once_in_order_and_within_the_limits(
     pool = pool_of(cpus=2, seconds=3)
     factory(pool, 7, limit or "4", idle)
     factory(pool, 3, limit="1")
-    for what, whom in commands:
-        if what == "advance":
+    for action, whom in commands:
+        if action == "advance":
             pool.advance(int(whom))
-        elif what in ("limit", "idle"):
-            name = "JobMaterializeLimit" if what == "limit" else "JobMaterializeMaxIdle"
+        elif action in ("limit", "idle"):
+            name = "JobMaterializeLimit" if action == "limit" else "JobMaterializeMaxIdle"
             pool.handle(s.Edit(pool.id(), "alice", s.Selection(clusters=(1,)), {name: whom}))
         else:
-            pool.act(what, whom)
+            pool.act(action, whom)
     assert sound(pool)
     assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
     events: list[Event] = pool.events()
@@ -298,13 +298,13 @@ def test_each_job_is_made_once_in_order_and_within_the_limits(
         ranges = [procs for e in events if isinstance(e, JobsMaterialized) and e.cluster == number for procs in e.procs]
         everyone = [proc for first, last in ranges for proc in range(first, last + 1)]
         assert everyone == list(range(len(everyone)))
-        left = Counter(
+        leavings = Counter(
             proc
             for e in events
             if isinstance(e, JobsTransitioned) and e.cluster == number and e.target == "Left"
             for first, last in e.procs
             for proc in range(first, last + 1)
         )
-        assert set(left.values()) <= {1}
-        assert sorted([*left, *present(pool, number)]) == everyone
+        assert set(leavings.values()) <= {1}
+        assert sorted([*leavings, *present(pool, number)]) == everyone
     assert not any(isinstance(e, JobsEdited) and not e.procs for e in events)

@@ -26,12 +26,12 @@ CASES: list[tuple[str, Ad, int | None]] = [
 ]
 
 
-@together(("config", "own", "limit"), CASES)
+@together(("config", "old_ad", "limit"), CASES)
 def test_the_job_says_how_much_it_may_move_or_else_the_configuration_does(
-    config: str, own: Ad, limit: int | None
+    config: str, old_ad: Ad, limit: int | None
 ) -> None:
     pool = PolicyPool(config)
-    pool.submit(count=3, columns={}, TransferInputSizeMB="5", **own)
+    pool.submit(count=3, columns={}, TransferInputSizeMB="5", **old_ad)
     held = {name: text for name, text in pool.ad().items() if name.startswith("HoldReason")}
     reason = {"HoldReason": WORDS.format(size=5, limit=limit), "HoldReasonCode": "32", "HoldReasonSubCode": "0"}
     assert held == ({} if limit is None else reason)

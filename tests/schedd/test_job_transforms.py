@@ -47,9 +47,9 @@ def submitted(which: str) -> PolicyPool:
 @together("job", sorted(recorded()["ads"]))
 def test_a_job_gets_the_attributes_that_it_got_in_a_real_pool(job: str) -> None:
     which, _, proc = job.partition(".")
-    found = submitted(which).ads()[int(proc)]
-    wanted = recorded()["ads"][job]
-    assert {name: found.get(name) for name in wanted} == wanted
+    job_ad = submitted(which).ads()[int(proc)]
+    expected = recorded()["ads"][job]
+    assert {name: job_ad.get(name) for name in expected} == expected
 
 
 @together("which", ["d", "f", "h"])
@@ -61,7 +61,7 @@ def test_a_transform_that_sets_what_nobody_may_or_has_a_line_that_is_none_fails_
 
 
 def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
-    assert [words.partition(":")[0] for words in pool().warnings] == [
+    assert [warning.partition(":")[0] for warning in pool().warnings] == [
         "JOB_TRANSFORM_E",
         "JOB_TRANSFORM_F",
         "CLASSAD_USER_MAPFILE_groups, line 10",
@@ -69,7 +69,7 @@ def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
 
 
 @together(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("SET", "is no statement"),
         ("FROB Alpha 1", "is no statement"),
@@ -84,11 +84,11 @@ def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
         ("endif", ""),
     ],
 )
-def test_a_line_of_a_transform_that_will_not_work_is_told(line: str, told: str) -> None:
+def test_a_line_of_a_transform_that_will_not_work_is_told(line: str, message: str) -> None:
     config = f"JOB_TRANSFORM_NAMES = One\nJOB_TRANSFORM_One @=end\n  {line}\n@end\n"
-    words = [one for one in PolicyPool(config).warnings if one.startswith("JOB_TRANSFORM_One")]
-    assert len(words) == bool(told)
-    assert told in "".join(words)
+    warnings = [warning for warning in PolicyPool(config).warnings if warning.startswith("JOB_TRANSFORM_One")]
+    assert len(warnings) == bool(message)
+    assert message in "".join(warnings)
 
 
 def test_the_old_syntax_becomes_statements_in_the_router_s_order() -> None:
@@ -128,12 +128,12 @@ def test_regular_expressions_see_all_attributes_by_the_manual_and_the_job_s_own_
 
 
 def test_each_change_is_an_event_with_what_was_before_and_its_evidence() -> None:
-    found = PolicyPool("JOB_TRANSFORM_NAMES = T\nJOB_TRANSFORM_T @=end\nEVALSET JobPrio ProcId + RequestCpus\n@end")
-    found.submit(count=3)
-    (event,) = found.of(e.JobsTransformed)
+    pool = PolicyPool("JOB_TRANSFORM_NAMES = T\nJOB_TRANSFORM_T @=end\nEVALSET JobPrio ProcId + RequestCpus\n@end")
+    pool.submit(count=3)
+    (event,) = pool.of(e.JobsTransformed)
     assert (event.transform, event.procs, event.changes) == ("T", ((0, 2),), {})
-    assert [ad["JobPrio"] for ad in found.ads()] == ["1", "2", "3"]
-    note = found.events[event.evidence[0] - 1]
+    assert [ad["JobPrio"] for ad in pool.ads()] == ["1", "2", "3"]
+    note = pool.events[event.evidence[0] - 1]
     assert isinstance(note, e.EvaluationRecorded)
     assert note.read == {"MY.ProcId": "0", "MY.RequestCpus": "1"}
 
@@ -156,20 +156,20 @@ def traced() -> dict[str, dict[str, str]]:
 
 def test_the_manual_s_transforms_make_of_the_trace_s_jobs_what_they_made_of_them() -> None:
     config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
-    found = PolicyPool(config, files={"groups.map": GROUPS})
-    for number, wanted in sorted(traced().items(), key=lambda one: int(one[0])):
-        given: dict[str, Any] = {
-            name: wanted[name] for name in ("WantSL6", "AcctGroupUser", "RequestMemory") if name in wanted
+    pool = PolicyPool(config, files={"groups.map": GROUPS})
+    for number, expected in sorted(traced().items(), key=lambda entry: int(entry[0])):
+        attributes: dict[str, Any] = {
+            name: expected[name] for name in ("WantSL6", "AcctGroupUser", "RequestMemory") if name in expected
         }
         if number in ("9",):
-            given["DockerImage"] = '"mine"'
+            attributes["DockerImage"] = '"mine"'
         if number in ("11", "12"):
-            given["AcctGroup"] = '"group_physics"' if number == "11" else '"group_atlas"'
-        answer = found.submit(user=wanted["Owner"].strip('"'), Requirements='(TARGET.Arch == "X86_64")', **given)
+            attributes["AcctGroup"] = '"group_physics"' if number == "11" else '"group_atlas"'
+        answer = pool.submit(user=expected["Owner"].strip('"'), Requirements='(TARGET.Arch == "X86_64")', **attributes)
         assert answer.refusal == "", number
-        ad = found.ad()
-        assert {name: ad.get(name) for name in TOLD} == {name: wanted.get(name) for name in TOLD}, number
-        if "WantDockerX" in wanted:
+        ad = pool.ad()
+        assert {name: ad.get(name) for name in TOLD} == {name: expected.get(name) for name in TOLD}, number
+        if "WantDockerX" in expected:
             assert ad["Requirements"].startswith("TARGET.HasDockerX && ")
 
 
@@ -193,7 +193,7 @@ JOB_TRANSFORM_SL6ToDocker @=end
 
 
 @together(
-    ("user", "ad", "made"),
+    ("user", "ad", "expected"),
     [
         ("alice", {}, {"AccountingGroup": '"group_physics.alice"'}),
         ("carol", {"AcctGroup": '"group_physics"'}, {"AccountingGroup": '"group_physics.carol"'}),
@@ -205,18 +205,18 @@ JOB_TRANSFORM_SL6ToDocker @=end
     ],
 )  # fmt: skip
 def test_the_manual_s_two_transforms_as_they_are_printed(
-    user: str, ad: dict[str, Any], made: dict[str, str | None]
+    user: str, ad: dict[str, Any], expected: dict[str, str | None]
 ) -> None:
     for dialect in ("manual", "htcondor-25"):
-        found = PolicyPool(MANUAL, dialect, files={"groups.map": GROUPS})
-        assert found.warnings == []
-        assert found.submit(user=user, **ad).refusal == ""
-        assert {name: found.ad().get(name) for name in made} == made
+        pool = PolicyPool(MANUAL, dialect, files={"groups.map": GROUPS})
+        assert pool.warnings == []
+        assert pool.submit(user=user, **ad).refusal == ""
+        assert {name: pool.ad().get(name) for name in expected} == expected
 
 
 def test_a_requirement_refuses_and_warns_in_the_trace_s_words() -> None:
     config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
-    found = PolicyPool(config, files={"groups.map": GROUPS})
+    pool = PolicyPool(config, files={"groups.map": GROUPS})
     cases: list[tuple[dict[str, Any], str, str]] = [
         (
             {"RequestMemory": "100"},
@@ -227,10 +227,10 @@ def test_a_requirement_refuses_and_warns_in_the_trace_s_words() -> None:
         ({"RequestMemory": "2048", "RequestCpus": "8"}, "alice", "Submit requirement NoReason not met."),
         ({"RequestMemory": "2048", "JobUniverse": "1"}, "alice", "This pool does not accept standard universe jobs."),
     ]
-    for ad, user, words in cases:
-        refusal = found.submit(user=user, **ad).refusal
-        assert re.match("Failed to commit job submission into the queue.\nERROR: " + re.escape(words), refusal)
-    answer = found.submit(RequestMemory="600")
+    for ad, user, arguments in cases:
+        refusal = pool.submit(user=user, **ad).refusal
+        assert re.match("Failed to commit job submission into the queue.\nERROR: " + re.escape(arguments), refusal)
+    answer = pool.submit(RequestMemory="600")
     assert answer.value["warning"] == (
         "Committed job submission into the queue with the following warning(s):\n"
         "QMGMT:0:As of <date>, the minimum requested memory will be 1024."

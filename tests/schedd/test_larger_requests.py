@@ -23,8 +23,10 @@ MEMORY, DISK = (34, 102), (34, 104)
 def commands(lines: str) -> dict[str, str]:
     """The attributes that a submit file's commands make for what its jobs ask for."""
     ad = submit(f"executable = /bin/x\n{lines}\nqueue").ad
-    made = {name: text for name, text in ad.items() if name.startswith(("Retry", "MaxR", "NextR", "Transform"))}
-    return {**made, **{name: ad[name] for name in ("RequestDisk", "RequestMemory") if ad[name].isdecimal()}}
+    settings_of_job = {
+        name: text for name, text in ad.items() if name.startswith(("Retry", "MaxR", "NextR", "Transform"))
+    }
+    return {**settings_of_job, **{name: ad[name] for name in ("RequestDisk", "RequestMemory") if ad[name].isdecimal()}}
 
 
 def exceeds(pool: TestPool, code: int, subcode: int, resident: int = 0) -> None:
@@ -145,9 +147,9 @@ def test_a_transform_sets_nothing_that_the_pool_itself_keeps() -> None:
 
 
 def test_transforms_that_are_none_leave_the_hold_as_it_is() -> None:
-    own = {"TransformOnEvict": '"A B C D"', "TransformBody_A": "17", "TransformBody_B": '"GO home"',
+    attributes = {"TransformOnEvict": '"A B C D"', "TransformBody_A": "17", "TransformBody_B": '"GO home"',
            "TransformBody_D": '"REQUIREMENTS ("'}  # fmt: skip
-    pool = pool_of(own)
+    pool = pool_of(attributes)
     exceeds(pool, *MEMORY)
     assert pool.status("1.0") == "Held"
 
@@ -169,8 +171,8 @@ def test_a_job_that_want_hold_names_asks_for_more_instead(dialect: str) -> None:
 def test_why_tells_which_transform_changed_what() -> None:
     pool = pool_of(commands("request_memory = 1G, 2G"))
     exceeds(pool, *MEMORY)
-    (said,) = [one.full for one in why_job(pool.log.read(), 1, 0).life if one.code == "changed_itself"]
-    assert said == (
+    (sentence,) = [one.full for one in why_job(pool.log.read(), 1, 0).life if one.code == "changed_itself"]
+    assert sentence == (
         "The transform RequestMemory changed job 1.0 instead of a hold: RequestMemory = 2048 "
         "(before: 1024); evidence: TransformBody_RequestMemory = (VacateReasonCode == 21 || VacateReasonCode == 34) && "
         "VacateReasonSubCode == 102 was true, with MY.VacateReasonCode = 34, MY.VacateReasonSubCode = 102."

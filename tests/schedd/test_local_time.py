@@ -25,17 +25,21 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def test_the_offset_is_that_of_the_zone_at_every_quarter_of_an_hour_around_its_changes(zone: ZoneInfo) -> None:
-    here, there = (Context(now=0, timezone=each).utc_offset for each in (LocalTime(), zone))
-    changes = [at for at in range(1_767_225_600, 1_767_225_600 + 366 * 86_400, 3600) if there(at) != there(at + 3600)]
+    local_offset, zone_offset = (Context(now=0, timezone=each).utc_offset for each in (LocalTime(), zone))
+    changes = [
+        at
+        for at in range(1_767_225_600, 1_767_225_600 + 366 * 86_400, 3600)
+        if zone_offset(at) != zone_offset(at + 3600)
+    ]
     instants = [at + 900 * quarter for at in (*changes, 1_767_225_600) for quarter in range(-8, 12)]
-    assert [here(at) for at in instants] == [there(at) for at in instants]
+    assert [local_offset(at) for at in instants] == [zone_offset(at) for at in instants]
 
 
 def test_a_local_time_is_read_as_the_zone_reads_it(zone: ZoneInfo) -> None:
     began = datetime(2026, 1, 1)
     days = [began + timedelta(hours=11 * step) for step in range(800)]
     read = [(day.replace(tzinfo=LocalTime()), day.replace(tzinfo=zone)) for day in days]
-    assert [here.timestamp() for here, _ in read] == [there.timestamp() for _, there in read]
+    assert [local.timestamp() for local, _ in read] == [in_zone.timestamp() for _, in_zone in read]
 
 
 def test_a_machine_in_utc_has_utc_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def subjects(pool: TestPool) -> list[str]:
 
 
 @together(
-    ("what", "behaviour", "ad", "expected"),
+    ("action", "behaviour", "ad", "expected"),
     [
         # what happens: to whom notification tells it
         ("ends well", WELL, {}, {ALWAYS: "-", COMPLETE: "-"}),
@@ -57,12 +57,12 @@ def subjects(pool: TestPool) -> list[str]:
     ],
 )
 def test_a_job_s_user_is_told_of_what_notification_names(
-    what: str, behaviour: Behaviour, ad: dict[str, str], expected: dict[int, str]
+    action: str, behaviour: Behaviour, ad: dict[str, str], expected: dict[int, str]
 ) -> None:
     for how in (NEVER, ALWAYS, COMPLETE, ERROR):
         pool = pool_of(behaviour, None, JobNotification=str(how), **ad)
         pool.advance(150)
-        assert subjects(pool) == ([expected[how]] if how in expected else []), (what, how)
+        assert subjects(pool) == ([expected[how]] if how in expected else []), (action, how)
         assert not pool.state.mails
         assert not examine(pool.log.read()).violations
 
@@ -227,8 +227,8 @@ def test_why_tells_of_the_mails() -> None:
     engine, _ = unsent(pool)
     (position,) = engine.state.mails
     engine.handle([s.MailHandled("mail", position, "the program is gone")])
-    told = [one.full for one in why_job(engine.log.read(), 1, 0).life if "mail" in one.code]
-    assert told == [
+    sentences = [sentence.full for sentence in why_job(engine.log.read(), 1, 0).life if "mail" in sentence.code]
+    assert sentences == [
         "The access point could not mail alice@example.org about job 1.0: the program is gone: "
         "[Condor] Condor Job 1.0 put on hold."
     ]

@@ -30,20 +30,20 @@ def pool_of(ad: dict[str, str], settings: dict[str, str] | None = None, dialect:
 def moves(pool: TestPool) -> list[str]:
     """What happened to job 1.0 by policies: after how many seconds, what, and why."""
     began = pool.events()[0].at
-    found = []
+    actions = []
     for event in pool.events():
         if isinstance(event, e.JobsTransitioned) and "_" in event.cause and event.row not in ("leave", "submit"):
-            said = event.changes.get("HoldReason") or event.changes.get("ReleaseReason")
-            said = unquoted(said or event.changes.get("RemoveReason", ""))
+            reason = event.changes.get("HoldReason") or event.changes.get("ReleaseReason")
+            reason = unquoted(reason or event.changes.get("RemoveReason", ""))
             codes = [event.changes[name] for name in ("HoldReasonCode", "HoldReasonSubCode") if event.changes.get(name)]
-            found.append(
-                f"{(event.at - began) // SECOND} {event.cause}: {said}{f' ({chr(47).join(codes)})' * bool(codes)}"
+            actions.append(
+                f"{(event.at - began) // SECOND} {event.cause}: {reason}{f' ({chr(47).join(codes)})' * bool(codes)}"
             )
         elif isinstance(event, e.JobSignalled) and event.cause.endswith("vacate"):
-            said = unquoted(event.vacated["VacateReason"])
+            reason = unquoted(event.vacated["VacateReason"])
             codes = [event.vacated["VacateReasonCode"], event.vacated["VacateReasonSubCode"]]
-            found.append(f"{(event.at - began) // SECOND} {event.cause}: {said} ({'/'.join(codes)})")
-    return found
+            actions.append(f"{(event.at - began) // SECOND} {event.cause}: {reason} ({'/'.join(codes)})")
+    return actions
 
 
 def own(name: str, text: str) -> str:
@@ -185,8 +185,8 @@ def test_a_suspended_job_that_is_vacated_goes_on_before_it_is_told_to_end(dialec
     pool.advance(1)
     pool.act("suspend", "1")
     pool.advance(3 * MINUTE)
-    found = [event for event in pool.events() if event.cause == "periodic_vacate"]
-    assert [type(event) for event in found] == [e.JobsTransitioned, e.SlotTransitioned, e.JobSignalled]
+    vacated = [event for event in pool.events() if event.cause == "periodic_vacate"]
+    assert [type(event) for event in vacated] == [e.JobsTransitioned, e.SlotTransitioned, e.JobSignalled]
     assert [str(each) for each in examine(pool.log.read()).violations] == []
 
 
@@ -210,8 +210,8 @@ def test_at_a_jobs_own_end_its_periodic_policy_is_asked_before_that_of_its_end(
     pool.submit(1, **ad)
     pool.advance(40)
     (end,) = [event for event in pool.events() if isinstance(event, e.JobExited)]
-    said = end.changes.get("HoldReason") or end.changes.get("RemoveReason", "")
-    assert (end.row, unquoted(said)) == (row, why)
+    reason = end.changes.get("HoldReason") or end.changes.get("RemoveReason", "")
+    assert (end.row, unquoted(reason)) == (row, why)
     assert examine(pool.log.read()).violations == []
 
 
@@ -292,7 +292,7 @@ def test_jobs_that_differ_in_what_is_read_have_each_their_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ad", "settings", "words"),
+    ("ad", "settings", "message"),
     [
         ({"PeriodicHold": "RequestMemory > 100"}, {},
          "Job 1.0 was put on hold: PeriodicHold became true (RequestMemory = 128, limit 100)"),
@@ -304,12 +304,12 @@ def test_jobs_that_differ_in_what_is_read_have_each_their_evidence() -> None:
     ],
 )  # fmt: skip
 def test_why_tells_which_policy_it_was_and_what_it_read(
-    ad: dict[str, str], settings: dict[str, str], words: str
+    ad: dict[str, str], settings: dict[str, str], message: str
 ) -> None:
     pool = pool_of(ad, settings)
     pool.advance(61)
-    said = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
-    assert any(text.startswith(words) for text in said), said
+    sentences = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
+    assert any(text.startswith(message) for text in sentences), sentences
 
 
 def test_a_user_who_holds_a_held_job_takes_the_hold_over_and_no_policy_releases_it() -> None:

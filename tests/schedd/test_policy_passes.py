@@ -39,10 +39,10 @@ def test_passes_that_take_long_are_further_apart(settings: dict[str, str], lengt
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
     passes.begin(pool.state, now)
-    asked = s.EvaluateJobPolicies("", (1,))
+    evaluation = s.EvaluateJobPolicies("", (1,))
     for length in lengths:
-        passes.note_duration(pool.state, asked, now, length * MILLISECOND)
-    passes.asked(Draft(pool.state, "policy", now, Tables()), asked)
+        passes.note_duration(pool.state, evaluation, now, length * MILLISECOND)
+    passes.asked(Draft(pool.state, "policy", now, Tables()), evaluation)
     pool.edit("1.0", Other="1")
     passes.note(pool.state, pool.events()[-2:], now + 1)
     due = passes.next()

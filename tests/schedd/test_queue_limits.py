@@ -19,7 +19,7 @@ FAILED = "Failed to create proc\nNumber of submitted jobs would exceed "
 
 
 @together(
-    ("there", "user", "count", "refusal"),
+    ("sizes", "user", "count", "refusal"),
     [
         ([], "alice", 7, f"{FAILED}MAX_JOBS_PER_SUBMISSION"),
         ([], "alice", 6, ""),
@@ -31,10 +31,10 @@ FAILED = "Failed to create proc\nNumber of submitted jobs would exceed "
     ],
 )
 def test_a_submission_beyond_a_limit_is_refused_as_a_whole(
-    there: list[int], user: str, count: int, refusal: str
+    sizes: list[int], user: str, count: int, refusal: str
 ) -> None:
     pool = PolicyPool(LIMITS)
-    for jobs in there:
+    for jobs in sizes:
         assert pool.submit(count=jobs).refusal == ""
     assert pool.submit(user=user, count=count).refusal == refusal
 

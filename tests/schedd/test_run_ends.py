@@ -101,22 +101,22 @@ def test_a_job_cools_down_after_every_run_that_another_is_to_follow(
             attributes = pool.state.clusters[1].attributes(0)
             assert attributes.get("NumJobCoolDowns", "") == counted
             assert bool(attributes.get("HoldReasonCode")) == (cooled == "Held")
-        assert [one.words for one in examine(pool.log.read()).violations] == []
+        assert [violation.words for violation in examine(pool.log.read()).violations] == []
         if counted:
-            assert any("cools down until" in one.full for one in why_job(pool.log.read(), 1, 0).life)
-        again = ran(does, ad, "", dialect)
-        assert (again.status("1.0"), again.state.cooling) == (uncooled, {})
-        assert [one.words for one in examine(again.log.read()).violations] == []
+            assert any("cools down until" in sentence.full for sentence in why_job(pool.log.read(), 1, 0).life)
+        repeated = ran(does, ad, "", dialect)
+        assert (repeated.status("1.0"), repeated.state.cooling) == (uncooled, {})
+        assert [violation.words for violation in examine(repeated.log.read()).violations] == []
 
 
 def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
     """The closed list of the validator; a missed deferral is in tests/schedd/test_deferral.py."""
-    seen = set()
+    outcomes = set()
     for _, does, ad, *_ in ENDS:
         for event in ran(does, ad, "600").events():
             if isinstance(event, e.JobExited):
-                seen.add((event.outcome, event.cause))
-    assert seen == OUTCOMES.keys() - {("evicted", "deferral_missed")}
+                outcomes.add((event.outcome, event.cause))
+    assert outcomes == OUTCOMES.keys() - {("evicted", "deferral_missed")}
 
 
 def test_the_cool_down_sees_the_eviction_counted() -> None:
@@ -162,9 +162,9 @@ def _calls(name: str) -> list[tuple[str, ast.Call]]:
 
 def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
     """``JobExited`` is made without one, and ``go_on`` alone asks the table of jobs for that row."""
-    made = _calls("JobExited")
-    assert {path for path, _ in made} == {"schedd/job_processes.py", "schedd/deferred_starts.py"}
-    for _, call in made:
+    exit_calls = _calls("JobExited")
+    assert {path for path, _ in exit_calls} == {"schedd/job_processes.py", "schedd/deferred_starts.py"}
+    for _, call in exit_calls:
         assert [ast.unparse(argument) for argument in call.args[6:8]] == ["''", "''"]
         assert not {"row", "target"} & {keyword.arg for keyword in call.keywords}
     fired = {path: ast.unparse(call.args[2]) for path, call in _calls("fire") if ast.unparse(call.args[0]) == "'job'"}
@@ -201,10 +201,13 @@ def test_the_hold_of_a_running_job_by_policy_counts_three_times(case: str, ad: d
     pool.machine()
     pool.submit(1, **ad, PeriodicRelease="NumHolds < 2")
     pool.advance(400)
-    found = pool.state.clusters[1].attributes(0)
-    assert (found["JobStatus"], found["NumHolds"], found["NumVacates"]) == ("5", "3", "2")
-    assert (" = 3 ]" in found["NumHoldsByReason"], found["NumVacatesByReason"]) == (True, "[ ClaimDeactivated = 2 ]")
-    assert [one.words for one in examine(pool.log.read()).violations] == []
+    attributes = pool.state.clusters[1].attributes(0)
+    assert (attributes["JobStatus"], attributes["NumHolds"], attributes["NumVacates"]) == ("5", "3", "2")
+    assert (" = 3 ]" in attributes["NumHoldsByReason"], attributes["NumVacatesByReason"]) == (
+        True,
+        "[ ClaimDeactivated = 2 ]",
+    )
+    assert [violation.words for violation in examine(pool.log.read()).violations] == []
 
 
 @together(
@@ -224,5 +227,5 @@ def test_other_holds_by_policy_count_once(universe: str, ad: dict[str, str], cou
     pool.machine()
     pool.submit(1, JobUniverse=universe, **ad)
     pool.advance(600)
-    found = pool.state.clusters[1].attributes(0)
-    assert (found["JobStatus"], found["NumHolds"]) == ("5", counted)
+    attributes = pool.state.clusters[1].attributes(0)
+    assert (attributes["JobStatus"], attributes["NumHolds"]) == ("5", counted)

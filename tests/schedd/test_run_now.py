@@ -50,7 +50,7 @@ def crowded(dialect: str = "htcondor-25", immortal: str = "", **more: str) -> Te
 
 def now(pool: TestPool, job: str, *victims: str, user: str = "alice") -> str:
     """Ask for it, and return the refusal."""
-    ids = [tuple(map(int, one.split("."))) for one in (job, *victims)]
+    ids = [tuple(map(int, job_id.split("."))) for job_id in (job, *victims)]
     return pool.handle(s.RunNow(pool.id(), user, ids[0], tuple(ids[1:]))).refusal  # type: ignore[arg-type]
 
 
@@ -94,10 +94,10 @@ def test_the_ads_of_the_others_say_that_the_access_point_vacated_them() -> None:
     assert now(pool, "2.1", "1.1") == ""
     pool.advance(0)
     ad = pool.state.clusters[1].attributes(1)
-    said = [ad[name] for name in ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")]
-    assert said == ['"Job vacated by schedd"', "1022", "0"]
-    told = [event for event in pool.events() if isinstance(event, JobSignalled)]
-    assert [(event.proc, event.how, event.cause) for event in told] == [(1, "hard", "run_now")]
+    reasons = [ad[name] for name in ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")]
+    assert reasons == ['"Job vacated by schedd"', "1022", "0"]
+    signals = [event for event in pool.events() if isinstance(event, JobSignalled)]
+    assert [(event.proc, event.how, event.cause) for event in signals] == [(1, "hard", "run_now")]
 
 
 def test_what_is_left_of_their_slots_goes_back_to_the_whole() -> None:
@@ -172,8 +172,8 @@ def test_a_super_user_may_give_the_slot_of_one_user_to_another() -> None:
 def test_a_job_can_be_asked_for_once_at_a_time() -> None:
     pool = crowded(immortal="1.0")
     assert now(pool, "2.0", "1.0") == ""
-    words = "the now-job must not already be scheduled to run immediately: 2.0 waits for the jobs on slot1_1@h to go"
-    assert now(pool, "2.0", "1.1") == words
+    message = "the now-job must not already be scheduled to run immediately: 2.0 waits for the jobs on slot1_1@h to go"
+    assert now(pool, "2.0", "1.1") == message
     pool.advance(30)
     assert now(pool, "2.0", "1.1") == ""
 
@@ -242,8 +242,8 @@ def test_nothing_comes_of_it(
     claims = {slot.claim.id for slot in pool.state.slots.values() if slot.claim is not None}
     assert all(claims.issuperset(earmark.claims.values()) for earmark in pool.state.earmarks.values())
     assert is_sound(pool)
-    asked = next(event for event in pool.events() if isinstance(event, ClaimsEarmarked))
-    assert len(asked.claims) == len(victims)
+    earmarked = next(event for event in pool.events() if isinstance(event, ClaimsEarmarked))
+    assert len(earmarked.claims) == len(victims)
 
 
 def test_slots_that_are_no_parts_of_one_are_given_up() -> None:
@@ -270,7 +270,7 @@ def test_a_claim_that_is_too_old_ends_with_the_job_that_had_it(dialect: str) -> 
         pool.advance(0.5)
         assert now(pool, "2.0", "1.0") == ""
         pool.advance(1)
-        assert [found for found, _ in came_to(pool)] == [cause]
+        assert [outcome for outcome, _ in came_to(pool)] == [cause]
         assert is_sound(pool)
 
 
@@ -283,9 +283,9 @@ def test_its_time_is_the_configured_one() -> None:
     assert came_to(pool) == [("now_late", "")]
 
 
-def told(pool: TestPool, thing: str, whole: bool = False) -> str:
+def told(pool: TestPool, thing: str, is_complete: bool = False) -> str:
     answer = why(pool.log, thing)
-    return "\n".join(sentence.text for sentence in (answer.life if whole else answer.lines))
+    return "\n".join(sentence.text for sentence in (answer.life if is_complete else answer.lines))
 
 
 def test_why_tells_of_it_in_each_of_its_steps() -> None:
@@ -295,7 +295,7 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
     assert "Job 3.0 is to run immediately in place of the jobs on slot1_1@h and slot1_2@h: alice asked" in told(
         pool, "3.0"
     )
-    assert "reserved for job 3.0" in told(pool, "slot1_2@h", whole=True)
+    assert "reserved for job 3.0" in told(pool, "slot1_2@h", is_complete=True)
     pool.advance(30)
     assert "Running job 3.0 immediately failed: the jobs to be evicted did not" in told(pool, "3.0")
     assert now(pool, "2.1", "1.2", "1.3") == ""
@@ -382,21 +382,21 @@ def lives_through(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> 
     pool.machine("k", 2, 2048)
     pool.submit(2, JobPrio="-5")
     pool.advance(1)
-    for what, *words in steps:
-        if what == "now":
-            now(pool, words[0], *words[1])
-        elif what == "vacate slot":
-            pool.vacate_slot(words[0])
-        elif what == "advance":
-            pool.advance(words[0])
-        elif what == "drain":
+    for step, *arguments in steps:
+        if step == "now":
+            now(pool, arguments[0], *arguments[1])
+        elif step == "vacate slot":
+            pool.vacate_slot(arguments[0])
+        elif step == "advance":
+            pool.advance(arguments[0])
+        elif step == "drain":
             pool.handle(s.Drain(pool.id(), "root", "h", "Fast", completion="resume"))
-        elif what == "off":
-            pool.handle(s.ShutDown(pool.id(), "root", "k", words[0]))
-        elif what == "restart":
+        elif step == "off":
+            pool.handle(s.ShutDown(pool.id(), "root", "k", arguments[0]))
+        elif step == "restart":
             restarted(pool)
         else:
-            pool.act(what, words[0], user="root")
+            pool.act(step, arguments[0], user="root")
         assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
         for earmark in pool.state.earmarks.values():
             assert all(pool.state.slots[name].claim.id == claim for name, claim in earmark.claims.items())

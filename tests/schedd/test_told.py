@@ -40,12 +40,12 @@ def test_why_tells_which_transform_changed_a_job_and_what_was_before() -> None:
 def test_why_tells_which_requirement_refused_a_cluster_and_what_it_read() -> None:
     pool = PolicyPool(POLICY)
     pool.submit(RequestCpus="64")
-    told = (
+    message = (
         "The access point rejected cluster 1, which alice submitted, because of SUBMIT_REQUIREMENT_Cores and job 1.0: "
         "64 cores are too many.; RequestCpus <= 16 was not true (TARGET.RequestCpus = 64)."
     )
-    assert why_cluster(pool.log, 1, None, pool.engine.zone).texts == [told]
-    assert why_job(pool.log.read(), 1, 0).texts == [told]
+    assert why_cluster(pool.log, 1, None, pool.engine.zone).texts == [message]
+    assert why_job(pool.log.read(), 1, 0).texts == [message]
 
 
 @together(
@@ -83,8 +83,8 @@ def test_submit_says_what_condor_submit_says(
         "ERROR: Failed to commit job submission into the queue.\nERROR: 64 cores are too many.\n"
     )
     assert main(["submit", "cores=9", "job.sub"]) == 0
-    said = capsys.readouterr()
-    assert said.err.startswith(
+    captured = capsys.readouterr()
+    assert captured.err.startswith(
         "WARNING: Committed job submission into the queue with the following warning:\nWARNING: Next year: 8 at most.\n"
     )
-    assert said.out.endswith("1 job(s) submitted to cluster 2.\n")
+    assert captured.out.endswith("1 job(s) submitted to cluster 2.\n")

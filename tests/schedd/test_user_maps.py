@@ -51,17 +51,17 @@ def test_the_first_line_that_fits_a_name_says_what_it_is_mapped_to(name: str, gr
 
 
 def test_a_line_that_is_none_is_told_with_its_number() -> None:
-    told: list[tuple[int, str]] = []
-    read_map(MAP, warn=lambda line, words: told.append((line, words)))
-    assert told == [
+    warnings: list[tuple[int, str]] = []
+    read_map(MAP, warn=lambda line, message: warnings.append((line, message)))
+    assert warnings == [
         (12, "/(/ is no regular expression"),
         (13, "'* eve' is no line of a map; write * NAME GROUPS"),
     ]
 
 
 def test_of_prefixes_the_longest_counts() -> None:
-    found = read_map("* osdf:///a one\n* osdf:///a/b two", is_prefix=True)["*"]
-    assert [found("osdf:///a/b/c"), found("osdf:///a/c"), found("file:///a")] == ["two", "one", None]
+    entries = read_map("* osdf:///a one\n* osdf:///a/b two", is_prefix=True)["*"]
+    assert [entries("osdf:///a/b/c"), entries("osdf:///a/c"), entries("file:///a")] == ["two", "one", None]
 
 
 def pool(text: str, **more: str) -> PolicyPool:
@@ -78,15 +78,15 @@ def test_a_map_that_cannot_be_read_is_refused_with_its_place() -> None:
 
 def test_a_map_may_include_another_file() -> None:
     files = {"/etc/maps/a.map": "* alice one\n@include b.map\n", "/etc/maps/b.map": "* bob two\n@include a.map"}
-    found = PolicyPool("CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPFILE_x = /etc/maps/a.map", files=files)
-    maps = found.engine.state.user_maps
+    pool = PolicyPool("CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPFILE_x = /etc/maps/a.map", files=files)
+    maps = pool.engine.state.user_maps
     assert (maps["x"]("alice"), maps["x"]("bob")) == ("one", "two")
 
 
 def test_a_map_that_is_written_in_the_configuration_may_include_a_file_too() -> None:
     config = "CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPDATA_x @=end\n* alice one\n@include /etc/b.map\n@end\n"
-    found = PolicyPool(config, files={"/etc/b.map": "* bob two\n"})
-    maps = found.engine.state.user_maps
+    pool = PolicyPool(config, files={"/etc/b.map": "* bob two\n"})
+    maps = pool.engine.state.user_maps
     assert (maps["x"]("alice"), maps["x"]("bob")) == ("one", "two")
     with pytest.raises(ConfigError, match=r"CLASSAD_USER_MAPDATA_x: /etc/b.map, which it includes, cannot be read"):
         PolicyPool(config)
@@ -102,14 +102,14 @@ def started(pool: PolicyPool) -> bool:
 
 
 def test_start_reads_the_map_and_reads_it_again_at_a_reconfiguration() -> None:
-    found = pool("* alice physics")
+    mapped = pool("* alice physics")
     start = 'userMap("Groups", TARGET.Owner) == "chemistry"'
-    found.machine(Start=start, Requirements="Start")
-    found.submit()
-    assert not started(found)
-    found.files.files["groups.map"] = "* alice chemistry"
-    found.configure("SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map")
-    assert started(found)
+    mapped.machine(Start=start, Requirements="Start")
+    mapped.submit()
+    assert not started(mapped)
+    mapped.files.files["groups.map"] = "* alice chemistry"
+    mapped.configure("SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map")
+    assert started(mapped)
 
 
 # The manual's map
@@ -124,7 +124,7 @@ MANUAL = """\
 
 
 @together(
-    ("user", "asked", "group"),
+    ("user", "requested", "group"),
     [
         ("Alice", "", "group_physics.Alice"),
         ("Bob", "", "group_atlas.Bob"),
@@ -134,31 +134,31 @@ MANUAL = """\
         ("Alice", "GROUP_PHYSICS", "group_physics.Alice"),
     ],
 )
-def test_users_count_for_the_groups_that_the_manuals_map_gives_them(user: str, asked: str, group: str) -> None:
-    found = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
-    answer = found.submit(user=user, AcctGroup=f'"{asked}"' if asked else "")
+def test_users_count_for_the_groups_that_the_manuals_map_gives_them(user: str, requested: str, group: str) -> None:
+    pool = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
+    answer = pool.submit(user=user, AcctGroup=f'"{requested}"' if requested else "")
     assert answer.refusal == ""
-    assert found.ad()["AccountingGroup"] == f'"{group}"'
-    assert found.engine.state.clusters[1].submitter == f"{group}@example.org"
+    assert pool.ad()["AccountingGroup"] == f'"{group}"'
+    assert pool.engine.state.clusters[1].submitter == f"{group}@example.org"
 
 
 @together(
-    ("user", "asked", "words"),
+    ("user", "requested", "message"),
     [
         ("Alice", "group_atlas", "Permission denied setting accounting_group to group_atlas"),
         ("Mallory", "", "Submit requirement AssignAccountingGroup not met."),
     ],
 )
-def test_a_group_that_is_not_on_the_list_is_refused_in_words(user: str, asked: str, words: str) -> None:
-    found = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
-    refusal = found.submit(user=user, AcctGroup=f'"{asked}"' if asked else "").refusal
+def test_a_group_that_is_not_on_the_list_is_refused_in_words(user: str, requested: str, message: str) -> None:
+    pool = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
+    refusal = pool.submit(user=user, AcctGroup=f'"{requested}"' if requested else "").refusal
     assert refusal.startswith("Failed to commit job submission into the queue.\nERROR: ")
-    assert words in refusal
+    assert message in refusal
 
 
 @together("name", ["AcctGroup", "AcctGroupUser", "AccountingGroup"])
 def test_what_the_map_gave_cannot_be_edited_afterwards(name: str) -> None:
-    found = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
-    found.submit(user="Alice")
-    refusal = found.edit("Alice", {name: '"group_atlas"'}).refusal
+    pool = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
+    pool.submit(user="Alice")
+    refusal = pool.edit("Alice", {name: '"group_atlas"'}).refusal
     assert refusal == f'Update of immutable attribute "{name}" is not allowed.'

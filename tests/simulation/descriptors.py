@@ -48,7 +48,7 @@ class Poll(Handle):
     of: dict[int, Handle] = field(factory=dict)
 
     def readable(self) -> bool:
-        return any(one.readable() for one in self.of.values())
+        return any(value.readable() for value in self.of.values())
 
 
 @define(eq=False)

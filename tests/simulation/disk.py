@@ -103,11 +103,11 @@ class Disk:
         return parent, pure.name
 
     def file(self, path: str) -> File:
-        found = self.find(path)
-        if isinstance(found, Folder):
+        node = self.find(path)
+        if isinstance(node, Folder):
             raise failed(errno.EISDIR, path)
-        assert isinstance(found, File)
-        return found
+        assert isinstance(node, File)
+        return node
 
     # Names
 
@@ -140,8 +140,8 @@ class Disk:
     def move(self, old: str, new: str) -> None:
         node = self.find(old, follow=False)
         parent, name = self.folder(new)
-        there = parent.entries.get(name)
-        if isinstance(there, Folder) and there.entries:
+        entry = parent.entries.get(name)
+        if isinstance(entry, Folder) and entry.entries:
             raise failed(errno.ENOTEMPTY, new)
         self.take(old)
         self._put(new, node)
@@ -181,22 +181,22 @@ class Disk:
         for undo in reversed(self._undo[chance.randint(0, len(self._undo)) :]):
             undo()
         self._undo.clear()
-        seen: set[int] = set()
+        inodes: set[int] = set()
         for file in self._files(self.root):
-            if id(file) not in seen:
-                seen.add(id(file))
+            if id(file) not in inodes:
+                inodes.add(id(file))
                 file.data = bytearray(_survivor(file, chance))
                 file.synced = bytes(file.data)
 
     def _files(self, folder: Folder) -> list[File]:
-        found: list[File] = []
+        files: list[File] = []
         for name in sorted(folder.entries):
             node = folder.entries[name]
             if isinstance(node, Folder):
-                found += self._files(node)
+                files += self._files(node)
             elif isinstance(node, File):
-                found.append(node)
-        return found
+                files.append(node)
+        return files
 
 
 def _survivor(file: File, chance: random.Random) -> bytes:
@@ -204,8 +204,8 @@ def _survivor(file: File, chance: random.Random) -> bytes:
     old, new = file.synced, bytes(file.data)
     if old == new:
         return new
-    kept = chance.choice((0, len(new), chance.randint(0, len(new))))
-    return new[:kept] + old[kept:] if not new.startswith(old) else new[: max(kept, len(old))]
+    kept_blocks = chance.choice((0, len(new), chance.randint(0, len(new))))
+    return new[:kept_blocks] + old[kept_blocks:] if not new.startswith(old) else new[: max(kept_blocks, len(old))]
 
 
 class Path(PurePosixPath):

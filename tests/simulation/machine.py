@@ -44,8 +44,8 @@ class Plan:
     daemon: float = 0.0  #: seconds that a child of its own runs in a session of its own; 0: it has none
 
     @classmethod
-    def of(cls, words: list[str]) -> Plan:
-        seconds, code, grace, daemon = words
+    def of(cls, arguments: list[str]) -> Plan:
+        seconds, code, grace, daemon = arguments
         return cls(float(seconds), int(code), None if grace == "-" else float(grace), float(daemon))
 
 
@@ -126,7 +126,7 @@ class Machine:
     doom: Doom | None = None
     dead: set[str] = field(factory=set)  #: programs whose calls no longer count
     supervisor_log: File = field(factory=File)  #: what supervisors print
-    supervisor_says: Callable[[bytes], None] = field(default=lambda said: None)  #: judges what it tells the pool
+    supervisor_says: Callable[[bytes], None] = field(default=lambda line: None)  #: judges what it tells the pool
     restless: float = 0.0  #: how likely the supervisor goes on before a call of the pool's
     resident_kb: int = 500  #: the resident size of each process
     _pids: int = 100
@@ -141,24 +141,24 @@ class Machine:
 
     # Steps and their ends
 
-    def step(self, program: str, what: str) -> None:
+    def step(self, program: str, event: str) -> None:
         """One call of a program: it may be its last."""
         if program in self.dead:
             raise Killed(program)
         self.steps += 1
         if self.trace is not None:
-            self.trace.append(f"{program}: {what}")
+            self.trace.append(f"{program}: {event}")
         self._rounds = 0 if self.monotonic > self._moved else self._rounds + 1
         self._moved = self.monotonic
         if self._rounds > _MOST:
-            raise StuckError(f"the {program} does not come to rest: {what}")
-        self._meet_doom(program, what)
+            raise StuckError(f"the {program} does not come to rest: {event}")
+        self._meet_doom(program, event)
         if program == POOL and self.restless and self.chance.random() < self.restless:
             self._let_supervisor_turn()
         if program in self.dead:
             raise Killed(program)
 
-    def _meet_doom(self, program: str, what: str) -> None:
+    def _meet_doom(self, program: str, event: str) -> None:
         doom = self.doom
         if doom is None or (doom.program != program and not doom.power):
             return
@@ -167,9 +167,9 @@ class Machine:
             return
         self.doom = None
         if doom.power:
-            self.cut_power(f"before the {program}'s {what}")
+            self.cut_power(f"before the {program}'s {event}")
         else:
-            self.tell(f"the {program} is killed before its {what}")
+            self.tell(f"the {program} is killed before its {event}")
             self.dead.add(program)
 
     def kill_supervisor(self) -> None:
@@ -282,11 +282,16 @@ class Machine:
 
     def _next_end(self) -> int | None:
         return min(
-            (one.ends_at for one in self.table.values() if one.ends_at is not None and one.status is None), default=None
+            (
+                process.ends_at
+                for process in self.table.values()
+                if process.ends_at is not None and process.status is None
+            ),
+            default=None,
         )
 
     def _end_due(self) -> None:
-        for process in sorted(self.table.values(), key=lambda one: one.pid):
+        for process in sorted(self.table.values(), key=lambda process: process.pid):
             if process.status is None and process.ends_at is not None and process.ends_at <= self.monotonic:
                 self._gone(process, (process.plan.code if process.plan else 0) << 8)
 
@@ -354,8 +359,8 @@ class Machine:
 
     def ended_children(self, parent: int) -> tuple[list[Running], bool]:
         """Return the children that can be reaped, and whether there is any child at all."""
-        children = [one for one in self.table.values() if one.parent == parent]
-        return [one for one in children if one.status is not None], bool(children)
+        children = [process for process in self.table.values() if process.parent == parent]
+        return [child for child in children if child.status is not None], bool(children)
 
     def shown(self, process: Running) -> Process:
         """A process as /proc shows it."""

@@ -65,12 +65,12 @@ class Disk:
         self._note_names()
         self.sync_all()
 
-    def step(self, what: str) -> None:
+    def step(self, name: str) -> None:
         """One call: it may be the one that is not made any more."""
         if self._is_off or len(self.steps) == self.cut_before:
             self._is_off = True
-            raise PowerCut(what)
-        self.steps.append(what)
+            raise PowerCut(name)
+        self.steps.append(name)
 
     def done(self) -> None:
         """A call was made: note the names that it has changed."""
@@ -97,17 +97,17 @@ class Disk:
         return os.pread(self._open[inode], size, 0)
 
     def _note_names(self) -> None:
-        found: Names = {}
+        contents: Names = {}
         for place, folders, files in os.walk(self.folder):
             for name in (*folders, *files):
                 path = f"{place}/{name}"
                 status = os.lstat(path)
                 target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else ""
-                found[path[len(str(self.folder)) + 1 :]] = Name(status.st_mode, status.st_ino, target)
+                contents[path[len(str(self.folder)) + 1 :]] = Name(status.st_mode, status.st_ino, target)
                 if stat.S_ISREG(status.st_mode) and status.st_ino not in self._open:
                     self._open[status.st_ino] = _real_open(path, os.O_RDONLY | os.O_CLOEXEC)
-        if not self.names or self.names[-1] != found:
-            self.names.append(found)
+        if not self.names or self.names[-1] != contents:
+            self.names.append(contents)
 
     def left(self, names: int, survives: Callable[[bytes, bytes], bytes]) -> Left:
         """Return what a power cut leaves: the names after `names` of the changes since the last sync, and of each file
@@ -116,22 +116,22 @@ class Disk:
         contents = {inode: survives(self.synced.get(inode, b""), self._content(inode)) for inode in self._open}
         return {path: (name, contents.get(name.inode, b"")) for path, name in sorted(image.items())}
 
-    def restore(self, left: Left) -> None:
+    def restore(self, contents: Left) -> None:
         """Let the folder hold this, and nothing else."""
         shutil.rmtree(self.folder)
         self.folder.mkdir()
-        made: dict[int, Path] = {}
-        for relative, (name, content) in left.items():
+        paths: dict[int, Path] = {}
+        for relative, (name, content) in contents.items():
             path = self.folder / relative
             if stat.S_ISDIR(name.mode):
                 path.mkdir()
             elif stat.S_ISLNK(name.mode):
                 path.symlink_to(name.target)
-            elif name.inode in made:
-                os.link(made[name.inode], path)
+            elif name.inode in paths:
+                os.link(paths[name.inode], path)
             else:
                 path.write_bytes(content)
-                made[name.inode] = path
+                paths[name.inode] = path
             if not name.target:
                 path.chmod(stat.S_IMODE(name.mode))
 
@@ -158,13 +158,13 @@ def watched(disk: Disk) -> Iterator[None]:
     def watch(name: str) -> Any:
         real = getattr(os, name)
 
-        def call(*words: Any, **more: Any) -> Any:
-            if name == "open" and not words[1] & (os.O_CREAT | os.O_TRUNC):
-                return real(*words, **more)
-            disk.step(f"{name}{words[:2]}")
+        def call(*arguments: Any, **more: Any) -> Any:
+            if name == "open" and not arguments[1] & (os.O_CREAT | os.O_TRUNC):
+                return real(*arguments, **more)
+            disk.step(f"{name}{arguments[:2]}")
             if name in _SYNCS:  # the real disk need not be waited for
-                return disk.sync(words[0])
-            result = real(*words, **more)
+                return disk.sync(arguments[0])
+            result = real(*arguments, **more)
             disk.done()
             return result
 
@@ -187,11 +187,11 @@ def watched(disk: Disk) -> Iterator[None]:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._real, name)
 
-    def opened(path: Any, mode: str = "r", *words: Any, **more: Any) -> Any:
+    def opened(path: Any, mode: str = "r", *arguments: Any, **more: Any) -> Any:
         if not set(mode) & set("wxa+") or isinstance(path, int):
-            return real_builtin(path, mode, *words, **more)
+            return real_builtin(path, mode, *arguments, **more)
         disk.step(f"open({path}, {mode})")
-        file = real_builtin(path, mode, *words, **more)
+        file = real_builtin(path, mode, *arguments, **more)
         disk.done()
         return file
 
@@ -210,8 +210,12 @@ def _torn(chance: random.Random, block: int) -> Survives:
     """Return what leaves of each file some of what was written and not synced: its first blocks."""
 
     def survives(synced: bytes, written: bytes) -> bytes:
-        kept = chance.randint(0, -(-len(written) // block)) * block
-        return written[: max(kept, len(synced))] if written.startswith(synced) else written[:kept] + synced[kept:]
+        kept_bytes = chance.randint(0, -(-len(written) // block)) * block
+        return (
+            written[: max(kept_bytes, len(synced))]
+            if written.startswith(synced)
+            else written[:kept_bytes] + synced[kept_bytes:]
+        )
 
     return survives
 
@@ -252,12 +256,12 @@ def cuts(
         except PowerCut:
             returned = False
         where = "after the last step" if returned else f"before step {number}, behind {disk.steps[-1:]}"
-        seen: list[Left] = []
+        contents_seen: list[Left] = []
         for loss, names, survives in _losses(number, block):
-            left = disk.left(names, survives)
-            if left not in seen:
-                seen.append(left)
-                disk.restore(left)
+            contents = disk.left(names, survives)
+            if contents not in contents_seen:
+                contents_seen.append(contents)
+                disk.restore(contents)
                 yield f"{where}: {loss}", returned
         disk.close()
         number += 1

@@ -46,9 +46,9 @@ HOME = "/home/alice"
 @contextmanager
 def on(machine: Machine) -> Iterator[Descriptors]:
     """Let the programs' modules run on `machine`. Yield the pool's descriptors."""
-    mine, its = Descriptors(POOL), Descriptors(SUPERVISOR)
+    own_descriptors, its = Descriptors(POOL), Descriptors(SUPERVISOR)
     clock, processes = Clock(machine), Processes(machine)
-    ours, theirs = Os(machine, mine), Os(machine, its)
+    own_os, supervisor_os = Os(machine, own_descriptors), Os(machine, its)
 
     def pool_waits(poll: Poll, timeout: float | None) -> None:
         machine.wait(poll.readable, None if timeout is None else machine.monotonic + round(timeout * 1e6))
@@ -62,31 +62,39 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         pipe = machine.at_work().woken = Pipe()
         return its.add(pipe), its.add(pipe)
 
-    theirs.pipe2 = pipe2  # type: ignore[method-assign]
+    supervisor_os.pipe2 = pipe2  # type: ignore[method-assign]
     Path.disk = machine.disk
     selects = Selects(its, supervisor_waits)
     replaced: list[tuple[Any, dict[str, Any]]] = [
-        (client, {"os": ours, "select": Selects(mine, pool_waits), "socket": Sockets(machine, mine), "time": clock}),
-        (sockets, {"os": ours, "socket": Sockets(machine, mine)}),
+        (
+            client,
+            {
+                "os": own_os,
+                "select": Selects(own_descriptors, pool_waits),
+                "socket": Sockets(machine, own_descriptors),
+                "time": clock,
+            },
+        ),
+        (sockets, {"os": own_os, "socket": Sockets(machine, own_descriptors)}),
         (client.Supervisor, {"_launch": lambda handle: _launch(machine, str(handle._folder), its)}),
-        (local_world, {"time": clock, "selectors": Selectors(machine, mine)}),
-        (files, {"os": ours, "open": Opened(ours)}),
-        (writer, {"os": ours}),
-        (server, {"os": theirs, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
+        (local_world, {"time": clock, "selectors": Selectors(machine, own_descriptors)}),
+        (files, {"os": own_os, "open": Opened(own_os)}),
+        (writer, {"os": own_os}),
+        (server, {"os": supervisor_os, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
         (server, {"fcntl": SimpleNamespace(flock=_lock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)}),
         (server, {"processes": processes, "time": clock}),
-        (supervised_job, {"os": theirs, "time": clock, "processes": processes}),
-        (supervised_jobs, {"os": theirs, "resource": Resources, "processes": processes}),
+        (supervised_job, {"os": supervisor_os, "time": clock, "processes": processes}),
+        (supervised_jobs, {"os": supervisor_os, "resource": Resources, "processes": processes}),
         (process_trees, {"processes": processes, "time": clock}),
-        (launch, {"os": theirs}),
-        (records, {"os": theirs, "open": Opened(theirs)}),
-        (scratch, {"os": theirs, "open": Opened(theirs)}),
+        (launch, {"os": supervisor_os}),
+        (records, {"os": supervisor_os, "open": Opened(supervisor_os)}),
+        (scratch, {"os": supervisor_os, "open": Opened(supervisor_os)}),
     ]
     undo = [patch.multiple(module, create=True, **names) for module, names in replaced]
     for one in undo:
         one.start()
     try:
-        yield mine
+        yield own_descriptors
     finally:
         machine.kill_supervisor()
         for one in reversed(undo):

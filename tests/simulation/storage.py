@@ -122,5 +122,5 @@ class SqliteStore(Store):
 
 def _torn(old: bytes, new: bytes, chance: random.Random) -> bytes:
     """What a cut in the middle of writing leaves: some pages as they are now, some as they were."""
-    kept = chance.randint(0, len(new))
-    return new[:kept] + old[kept:]
+    kept_bytes = chance.randint(0, len(new))
+    return new[:kept_bytes] + old[kept_bytes:]

@@ -157,9 +157,9 @@ class Story:
 
     def act(self) -> None:
         action = self.chance.choice(("hold", "release", "remove", "vacate", "suspend", "continue"))
-        what = self.chance.choice(("1", "2", "3", "4.0", "5.1", "alice"))
+        selected = self.chance.choice(("1", "2", "3", "4.0", "5.1", "alice"))
         fast = self.chance.random() < 0.3
-        self.ask(lambda name: job_command(name, "alice", action, selection(what), fast=fast))
+        self.ask(lambda name: job_command(name, "alice", action, selection(selected), fast=fast))
 
     def vacate_slot(self) -> None:
         slots = sorted(self._working().engine.state.slots)
@@ -220,8 +220,8 @@ class Story:
                 break
         assert not self.wrong, self.wrong[0]
         assert self.pool is not None
-        left = {cluster.id: cluster.counts for cluster in self.pool.engine.state.clusters.values()}
-        assert not left, f"jobs never end: {left}"
+        counts = {cluster.id: cluster.counts for cluster in self.pool.engine.state.clusters.values()}
+        assert not counts, f"jobs never end: {counts}"
         self.ask(lambda name: s.ShutDown(name, "root", "m", "Fast"))
         self.advance(60)
         assert not self.pool.engine.state.machines, "the machine does not leave"
@@ -243,22 +243,22 @@ class Story:
 
     def judge(self) -> None:
         assert not self.wrong, self.wrong[0]
-        said = self.machine.supervisor_log.data.decode()
-        assert "a turn was cut short" not in said, said[said.index("a turn was cut short") :][:3000]
+        log_text = self.machine.supervisor_log.data.decode()
+        assert "a turn was cut short" not in log_text, log_text[log_text.index("a turn was cut short") :][:3000]
         events = list(self._working().log.read())
         state = self._working().engine.state
         assert as_plain(state) == as_plain(fold(iter(events))), "the live state is not the log folded"
-        assert not (found := list(validate(iter(events)))), f"no rule allows {found[0]}"
+        assert not (violations := list(validate(iter(events)))), f"no rule allows {violations[0]}"
         assert not (broken := self.store.problems()), f"the log is damaged: {broken}"
         self._judge_answers([event for _, event in events])
         self._judge_runs([(position, event) for position, event in events])
         self._judge_machine()
         self._judge_user_log(events)
 
-    def _judge_reports(self, said: bytes) -> None:
+    def _judge_reports(self, line_data: bytes) -> None:
         """An end is told when it is on the disk, and when no process of the job lives any more; a failed start, when
         none has begun. What is wrong is kept: an error here would be one of the supervisor's, which goes on."""
-        for line in said.splitlines():
+        for line in line_data.splitlines():
             report = json.loads(line)
             key = report.get("key", "")
             if report["say"] == "failed" and any(
@@ -269,9 +269,11 @@ class Story:
                 continue
             journal = self.machine.disk.find(f"{FOLDER}/exits") if Path(f"{FOLDER}/exits").exists() else File()
             assert isinstance(journal, File)
-            if key not in [json.loads(one)["key"] for one in journal.synced.splitlines()]:
+            if key not in [json.loads(line)["key"] for line in journal.synced.splitlines()]:
                 self.wrong.append(f"the end of {key} is told before it is on the disk")
-            living = [one for one in self.machine.table.values() if one.is_of(key) and one.status is None]
+            living = [
+                process for process in self.machine.table.values() if process.is_of(key) and process.status is None
+            ]
             if living:
                 self.wrong.append(f"the end of {key} is told while {living} lives")
 
@@ -303,9 +305,9 @@ class Story:
 
     def _judge_clients(self, clients: set[str]) -> None:
         """One backfill client runs at a time, and on a machine of one core no job beside it."""
-        alone = [run for run in self.machine.runs if run.key in clients or self.cores == 1]
-        alone.sort(key=lambda run: run.began)
-        for one, next_one in pairwise(alone):
+        runs_alone = [run for run in self.machine.runs if run.key in clients or self.cores == 1]
+        runs_alone.sort(key=lambda run: run.began)
+        for one, next_one in pairwise(runs_alone):
             if {one.key, next_one.key} & clients:
                 assert one.ended is not None, f"{one} never ends"
                 assert one.ended <= next_one.began, f"beside a backfill client: {one}, {next_one}"
@@ -318,8 +320,10 @@ class Story:
     def _judge_machine(self) -> None:
         """Nothing is left on the machine."""
         supervisor = self.machine.supervisor
-        left = [one for one in self.machine.table.values() if supervisor is None or one.pid != supervisor.pid]
-        assert not left, f"processes that nobody wants: {left}"
+        leftovers = [
+            process for process in self.machine.table.values() if supervisor is None or process.pid != supervisor.pid
+        ]
+        assert not leftovers, f"processes that nobody wants: {leftovers}"
         for place in (f"{FOLDER}/claims", f"{FOLDER}/execute"):
             node = self.machine.disk.find(place) if Path(place).exists() else None
             names = sorted(getattr(node, "entries", {}))
@@ -330,18 +334,18 @@ class Story:
         if self.power_cuts or self.failed_writes:
             return
         logs = UserLogs()
-        wanted = "".join(text for position, event in events for _, text in logs.fold(position, event))
+        expected = "".join(text for position, event in events for _, text in logs.fold(position, event))
         found = Path(_LOG).read_text() if Path(_LOG).exists() else ""
-        assert found == wanted, "the job's log is not what the events say"
+        assert found == expected, "the job's log is not what the events say"
 
 
 def activations(events: list[tuple[int, Event]]) -> dict[str, tuple[int, int]]:
     """Return the job of each activation."""
-    found: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for position, event in events:
         if isinstance(event, JobActivated):
-            found[str(position)] = (event.cluster, event.proc)
-    return found
+            counts[str(position)] = (event.cluster, event.proc)
+    return counts
 
 
 def _founding(seed: int) -> list[s.Stimulus]:

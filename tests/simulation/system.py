@@ -71,8 +71,8 @@ class Os:
     def _disk(self) -> Disk:
         return self._machine.disk
 
-    def _step(self, what: str) -> None:
-        self._machine.step(self._open.program, what)
+    def _step(self, name: str) -> None:
+        self._machine.step(self._open.program, name)
 
     # Files
 
@@ -283,14 +283,14 @@ class Os:
         self._step("wait4")
         return pid, self._machine.reap(pid), SimpleNamespace(ru_utime=0.25, ru_stime=0.05, ru_maxrss=2000)
 
-    def posix_spawn(self, program: str, words: list[str], variables: dict[str, str], **_: object) -> int:
+    def posix_spawn(self, program: str, arguments: list[str], variables: dict[str, str], **_: object) -> int:
         self._step("posix_spawn")
         if program != "/bin/job":
             raise failed(errno.ENOENT, program)
         supervisor = self._machine.at_work()
         key = variables[real_processes.MARK]
         process = self._machine.begin(
-            supervisor.pid, Plan.of(words[1:]), dict(variables), supervisor.children_number, key
+            supervisor.pid, Plan.of(arguments[1:]), dict(variables), supervisor.children_number, key
         )
         self._step("return from posix_spawn")
         return process.pid
@@ -405,9 +405,9 @@ class Socket:
         listener = node.listener if isinstance(node, SocketFile) else None
         if listener is None or listener.closed:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        mine, its = End(), End()
-        mine.other, its.other = its, mine
-        self._open.open[self._number] = mine
+        end, its = End(), End()
+        end.other, its.other = its, end
+        self._open.open[self._number] = end
         listener.waiting.append(its)
 
     def accept(self) -> tuple[Socket, str]:
@@ -477,16 +477,16 @@ class Epoll:
         self._number = descriptors.add(self._handle)
         self._masks: dict[int, int] = {}
 
-    def register(self, what: Any, mask: int = 1) -> None:
-        number = what if isinstance(what, int) else what.fileno()
+    def register(self, request: Any, mask: int = 1) -> None:
+        number = request if isinstance(request, int) else request.fileno()
         self._handle.of[number] = self._open.of(number)
         self._masks[number] = mask
 
-    def modify(self, what: Any, mask: int) -> None:
-        self._masks[what.fileno()] = mask
+    def modify(self, request: Any, mask: int) -> None:
+        self._masks[request.fileno()] = mask
 
-    def unregister(self, what: Any) -> None:
-        number = what if isinstance(what, int) else what.fileno()
+    def unregister(self, request: Any) -> None:
+        number = request if isinstance(request, int) else request.fileno()
         del self._handle.of[number], self._masks[number]
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:

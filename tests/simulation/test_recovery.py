@@ -46,7 +46,7 @@ def dies_before_it_tells(story: Story, action: str, fast: bool = False) -> None:
 
 def processes(story: Story) -> list[Running]:
     """Return the jobs' processes that have not ended."""
-    return [one for one in story.machine.table.values() if one.plan is not None and one.status is None]
+    return [process for process in story.machine.table.values() if process.plan is not None and process.status is None]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_signal_that_the_log_has_is_sent_again_by_the_next_pool(
         if before:
             act(story, before)
         dies_before_it_tells(story, action, fast)
-        found = "ended" if process.status is not None else "stopped" if process.stopped else "running"
-        assert found == becomes
+        status = "ended" if process.status is not None else "stopped" if process.stopped else "running"
+        assert status == becomes
 
 
 def test_a_job_that_was_suspended_stays_so_when_the_pool_is_killed_and_begins_again() -> None:
@@ -83,7 +83,7 @@ def test_a_job_that_was_suspended_stays_so_when_the_pool_is_killed_and_begins_ag
         story.kill_pool()
         story.revive()
         story.advance(5)
-        assert [one.stopped for one in processes(story)] == [True]
+        assert [process.stopped for process in processes(story)] == [True]
 
 
 def test_the_next_job_of_a_claim_is_started_before_the_end_of_the_last_one_is_acknowledged() -> None:
@@ -92,20 +92,20 @@ def test_the_next_job_of_a_claim_is_started_before_the_end_of_the_last_one_is_ac
         story.submit_plan("5 0 0 0", story.cores + 1)
         story.advance(3)
         assert story.pool is not None
-        world, asked = story.pool.world, list[str]()
+        world, calls = story.pool.world, list[str]()
         start, acknowledge = world.start, world.acknowledge
 
         def starts(launches: Sequence[Any]) -> None:
-            asked.append("start")
+            calls.append("start")
             start(launches)
 
         def acknowledges(keys: Iterable[str]) -> None:
-            asked.append("acknowledge")
+            calls.append("acknowledge")
             acknowledge(keys)
 
         world.start, world.acknowledge = starts, acknowledges  # type: ignore[method-assign]
         story.advance(3)
-        assert asked[:2] == ["start", "acknowledge"]
+        assert calls[:2] == ["start", "acknowledge"]
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
