@@ -10,7 +10,7 @@ from poolbook.domain.events import JobExited
 from poolbook.replay.validation import validate
 
 from .. import forked
-from ..domain.test_determinism import told
+from ..domain.test_determinism import events_of_story
 from ..pool.real import environment
 from ..pool.test_full_disks import JOB
 from .attacks import Trial, attack
@@ -69,4 +69,4 @@ def _clock_set(trial: Trial) -> None:
 )
 def _hash_seed(trial: Trial) -> None:
     first, second = (str(trial.rng.randrange(1, 2**32)) for _ in range(2))
-    assert told(first) == told(second), (first, second)
+    assert events_of_story(first) == events_of_story(second), (first, second)

@@ -1,4 +1,4 @@
-"""An example of every kind of event: what docs/events.md shows, and what the tests ask each kind about."""
+"""An example of every kind of event, for docs/events.md and for the tests of each kind."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ _EXAMPLES = {type(event): event for event in EXAMPLES}
 
 
 def _example(kind: type) -> str:
-    """An event of this kind as the log keeps it, and its first line in a listing."""
+    """Return an event of this kind as the log stores it, and its first line in a listing."""
     event = _EXAMPLES.get(kind)
     if event is None:
         return ""
@@ -111,12 +111,12 @@ def _class(kind: type, comments: dict[str, str]) -> str:
 
 
 def _type(kind: type, name: str) -> str:
-    """A field's type as it is written, and its default."""
+    """Return a field's type as source text, and its default."""
     default = fields_of(kind)[name]
     default_text = "" if default is NODEFAULT else f" = {default!r}"
     return f"{inspect.get_annotations(kind)[name]}{default_text}".replace("|", "\\|")
 
 
 def _plain(text: str) -> str:
-    """As Markdown has it: one backquote where reStructuredText has two; one line."""
+    """Convert reStructuredText to one line of Markdown: one backquote in place of two."""
     return re.sub(r"\s+", " ", text).replace("``", "`")

@@ -1,4 +1,4 @@
-"""Whole pools for tests: the live engine over a log in memory and a virtual world."""
+"""Complete pools for tests: the live engine with a log in memory and a virtual world."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TestPool:
         return self.handle(s.VacateSlot(self.id(), user, slot, fast))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and everything happen that happens in it."""
+        """Let time pass, with everything that happens meanwhile."""
         until = self.world.clock + round(seconds * SECOND)
         while True:
             before = self.world.clock
@@ -117,7 +117,7 @@ class TestPool:
 
 
 def selection(*state: str, constraint: str = "") -> s.Selection:
-    """A selection as a user types it: 3, 3.1, a user's name, or nothing for all."""
+    """Parse a selection as a user types it: 3, 3.1, a user's name, or nothing for all."""
     clusters = tuple(int(w) for w in state if w.isdigit())
     jobs = tuple((int(c), int(p)) for c, dot, p in (w.partition(".") for w in state) if dot)
     owners = tuple(w for w in state if not w[0].isdigit())

@@ -1,4 +1,4 @@
-"""Pools of which more than one wants the same slot; and cycles made by hand, which give it to whoever the test says."""
+"""Pools in which several jobs compete for one slot, and cycles made by hand, which match it as the test says."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LEFT_ALONE = {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"}
 
 
 def contested(dialect: str, *behaviours: Behaviour, **policy: str) -> TestPool:
-    """A pool of one slot, which runs alice's job 1.0 since 10 s, while bob's 2.0 and 2.1 wait. The behaviours are those
-    of their clusters."""
+    """Return a pool of one slot, which has run alice's job 1.0 since 10 s, while bob's 2.0 and 2.1 wait. The behaviours
+    are those of their clusters."""
     kinds = behaviours or (Behaviour(100),)
     pool = TestPool(
         dialect=dialect, settings=LEFT_ALONE, behave=lambda launch: kinds[min(launch.cluster, len(kinds)) - 1]
@@ -30,8 +30,8 @@ def contested(dialect: str, *behaviours: Behaviour, **policy: str) -> TestPool:
     return pool
 
 
-def cycle(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
-    """Append a cycle that gives the slot to the job, and nothing of what follows from it."""
+def append_cycle(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
+    """Append a cycle that matches the slot with the job, without its consequences."""
     now, stimulus = pool.engine.now(), f"by-hand-{pool.id()}"
     note = EvaluationRecorded(now, NEGOTIATED, stimulus, "Requirements", "true", "true", {})
     pool.log.append([note, CycleHeld(now, NEGOTIATED, stimulus, (Match(job, slot, reason=reason),), ())])
@@ -39,13 +39,13 @@ def cycle(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> N
 
 
 def give(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
-    """Give the slot to the job, and let the access point do what follows from it."""
-    cycle(pool, job, slot, reason)
+    """Match the slot with the job, and let the access point act on the match."""
+    append_cycle(pool, job, slot, reason)
     pool.engine.handle([])
 
 
 def waiting(state: State) -> dict[tuple[int, int], str]:
-    """The jobs that wait for a slot's present claim to go, with the slots."""
+    """Return the jobs that wait for a slot's present claim to end, with the slots."""
     claimed_jobs = {
         name: slot.waiting.job.split(".")
         for name, slot in state.slots.items()
@@ -55,6 +55,7 @@ def waiting(state: State) -> dict[tuple[int, int], str]:
 
 
 def promises(state: State) -> dict[tuple[int, int], str]:
-    """The jobs that wait for a slot which they have been given, with the slots: what ``promised`` has to say."""
+    """Return the jobs that wait for a slot that was promised to them, with the slots: what ``promised`` must
+    contain."""
     matched = {job: name for name, jobs in state.matches.items() for job in jobs}
     return waiting(state) | matched | {job: name for name, job in state.claim_ready.items()}

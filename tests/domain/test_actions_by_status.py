@@ -13,7 +13,7 @@ from .pools import TestPool
 
 
 def pool_with(status: str) -> TestPool:
-    """A pool with job 1.0 in this status."""
+    """Return a pool with job 1.0 in this status."""
     pool = TestPool(behave=lambda launch: Behaviour(3600, grace=None))
     arriving = {"JobStatus": "5", "HoldReasonCode": str(SPOOLING), "HoldReason": '"Spooling input data files"'}
     universe = {"Local": {"JobUniverse": "12"}, "Scheduler": {"JobUniverse": "7"}, "Spooling": arriving}
@@ -48,7 +48,7 @@ def test_an_action_is_rejected_in_every_other_status(action: str, status: str) -
     assert ((outcome == "done"), bool(moved)) == ((status in ALLOWED[action]),) * 2, f"{action} of {status}: {outcome}"
 
 
-def test_a_release_of_a_cluster_leaves_out_its_jobs_whose_input_has_not_arrived() -> None:
+def test_a_release_of_a_cluster_skips_its_jobs_whose_input_has_not_arrived() -> None:
     pool = pool_with("Spooling")
     pool.submit(1)
     pool.act("hold", "2.0")

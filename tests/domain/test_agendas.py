@@ -1,6 +1,6 @@
-"""Property: what is due by itself is state. A copy of a state decides what the state does. A pool that is killed after
-it planned something, and folds its log again, does it at the same instant. So does a pool that looks at every round of
-its machines in place of jumping from change to change."""
+"""Property: pending timed actions are part of the state. A copy of a state makes the same decisions. A pool that is
+killed after it planned an action, and folds its log again, does it at the same time. So does a pool that evaluates at
+every policy round instead of jumping from change to change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPERATIONS = st.tuples(st.sampled_from(["note", "note_earlier", "take", "due"]),
 
 
 @given(st.lists(OPERATIONS))
-def test_an_agenda_has_the_last_instant_that_was_noted_of_each_key(
+def test_an_agenda_has_the_last_time_noted_for_each_key(
     operations: list[tuple[str, int, int | None]],
 ) -> None:
     agenda, model = Agenda[int](), dict[int, int]()
@@ -52,7 +52,7 @@ def test_an_agenda_has_the_last_instant_that_was_noted_of_each_key(
         assert copy.deepcopy(agenda).next() == agenda.next()
 
 
-# A pool that is killed in between
+# Pools that are killed in between
 
 
 def pool_of(jobs: int = 0, steady: bool = True, behave: Behaviour | None = None, **attributes: str) -> TestPool:
@@ -63,14 +63,14 @@ def pool_of(jobs: int = 0, steady: bool = True, behave: Behaviour | None = None,
     return pool
 
 
-def again(pool: TestPool) -> None:
-    """Kill the pool's process; another folds the log, and the jobs run on."""
+def restart(pool: TestPool) -> None:
+    """Kill the pool's process; another one folds the log, and the jobs continue."""
     pool.engine = Engine(pool.log, pool.world)
     pool.engine.load()
 
 
 def steps(pool: TestPool) -> list[tuple[str, int, str, str]]:
-    """Return what became of jobs and slots, without what led to each: a pool that was begun again counts anew."""
+    """Return what happened to jobs and slots, without its causes, since a restarted pool counts from the beginning."""
     kinds = (
         e.JobActivated, e.JobExited, e.JobCooledDown, e.JobsDeferred, e.JobsTransitioned, e.JobSignalled,
         e.SlotTransitioned, e.ClaimMade, e.ClaimEnded, e.DefragPolled,
@@ -112,26 +112,26 @@ STORIES: dict[str, Callable[[bool], TestPool]] = {
 
 @pytest.mark.parametrize("step", [1, 7, 23, 61])
 @pytest.mark.parametrize("story", STORIES)
-def test_a_pool_that_is_killed_between_planning_and_doing_does_it_in_time(story: str, step: int) -> None:
+def test_a_pool_killed_between_planning_and_acting_acts_in_time(story: str, step: int) -> None:
     through, killed = STORIES[story](True), STORIES[story](True)
     through.advance(360)
     begun = killed.world.clock
     while killed.world.clock < begun + 360 * SECOND:
         killed.advance(min(step, 360 - (killed.world.clock - begun) // SECOND))
-        again(killed)
+        restart(killed)
     assert steps(killed) == steps(through)
     assert len(steps(through)) > 2
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_virtual_time_does_what_every_round_does(story: str) -> None:
+def test_virtual_time_does_the_same_as_every_policy_round(story: str) -> None:
     jumping, looking = STORIES[story](True), STORIES[story](False)
     jumping.advance(360)
     looking.advance(360)
     assert steps(jumping) == steps(looking)
 
 
-# A copy
+# Copies of a state
 
 
 ACTS = st.one_of(
@@ -171,7 +171,7 @@ def fork(pool: TestPool, copied: bool) -> TestPool:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(ACTS, max_size=8))
-def test_a_copy_of_a_state_decides_what_the_state_decides(acts: list[tuple[str, str]]) -> None:
+def test_a_copy_of_a_state_makes_the_same_decisions(acts: list[tuple[str, str]]) -> None:
     pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
     play(pool, acts)
     other = fork(pool, copied=True)
@@ -190,7 +190,7 @@ def test_a_copy_of_a_state_decides_what_the_state_decides(acts: list[tuple[str, 
     + [("wait", s) for s in ("1", "1", "19")]
     + [("edit", "1.0")]
 )
-def test_agendas_that_are_planned_of_the_log_do_what_those_do_that_were_kept(acts: list[tuple[str, str]]) -> None:
+def test_agendas_rebuilt_from_the_log_do_the_same_as_those_in_memory(acts: list[tuple[str, str]]) -> None:
     pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
     play(pool, acts)
     other = fork(pool, copied=False)

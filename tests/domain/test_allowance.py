@@ -1,4 +1,4 @@
-"""Golden: in a pool, the jobs of one user do not keep it from those of others, however much their expressions take."""
+"""Golden: in a pool, one user's jobs do not delay those of others, however expensive their expressions are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_CALLS = 4_800_000
     ],
     ids=lambda uses: next(iter(uses)),
 )
-def test_many_jobs_that_take_the_whole_budget_delay_no_other_users_job(uses: dict[str, str]) -> None:
+def test_many_jobs_that_use_the_whole_evaluation_budget_delay_no_other_users_job(uses: dict[str, str]) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(5), settings={"PERIODIC_EXPR_INTERVAL": "60"})
     pool.machine("h", cpus=4, memory=4096, static=4)
 

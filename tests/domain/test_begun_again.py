@@ -1,4 +1,4 @@
-"""Golden: what a pool does again when it begins again with its log, as it may have been killed before it did so."""
+"""Golden: what a restarted pool does again, because it may have been killed before it did so."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..policy.points import Point
 from .preempting import SLOT
 
 
-class Slow(VirtualWorld):
-    """A virtual world whose benchmarks take their time; it notes of which slots they are asked for."""
+class SlowWorld(VirtualWorld):
+    """A virtual world whose benchmarks take time; it records for which slots they are requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,8 +21,8 @@ class Slow(VirtualWorld):
         self.asked.append(slot)
 
 
-def begins_again(point: Point, world: Slow) -> list[str]:
-    """Begin the pool again; return the slots whose benchmarks are asked for."""
+def restart(point: Point, world: SlowWorld) -> list[str]:
+    """Restart the pool; return the slots whose benchmarks are requested."""
     world.asked.clear()
     point.engine = Engine(point.log, world)
     point.engine.load()
@@ -32,11 +32,11 @@ def begins_again(point: Point, world: Slow) -> list[str]:
 
 def test_benchmarks_that_were_running_are_run_again() -> None:
     point = Point("manual")
-    world = point.world = point.engine.world = Slow()
+    world = point.world = point.engine.world = SlowWorld()
     point.point({"RUNBENCHMARKS": "LastBenchmark is undefined || LastBenchmark == 0"})
     point.advance(10)
     assert point.pair() == "Unclaimed/Benchmarking"
-    assert begins_again(point, world) == [SLOT]
+    assert restart(point, world) == [SLOT]
     point.handle(s.BenchmarksDone(point.id(), SLOT, 1000, 2000))
     assert point.pair() == "Unclaimed/Idle"
-    assert begins_again(point, world) == []
+    assert restart(point, world) == []

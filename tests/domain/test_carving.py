@@ -1,7 +1,7 @@
-"""Specification: when dynamic slots are carved: on the match, or as HTCondor's startd does, on the claim's request.
+"""Specification: when dynamic slots are carved: on the match or, as in HTCondor's startd, when the claim is requested.
 
-Source: the real startd's ``request_claim`` (command.cpp); in recordings of real pools a new slot goes from Owner to
-Claimed in the second in which the startd accepts the request for the partitionable one.
+Source: HTCondor's ``request_claim`` (command.cpp). In recordings a new slot goes from Owner to Claimed in the same
+second in which the startd accepts the request for the partitionable one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def matched(pool: TestPool) -> list[tuple[str, str]]:
         ("htcondor-25", [("1.0", "slot1@h"), ("1.1", "slot1@h"), ("1.2", "slot1@h")]),
     ],
 )
-def test_a_match_names_the_slot_that_there_is_when_it_is_made(dialect: str, expected: list[tuple[str, str]]) -> None:
-    """What each takes is subtracted within the cycle: the fourth job finds nothing."""
+def test_a_match_names_the_slot_that_exists_when_it_is_made(dialect: str, expected: list[tuple[str, str]]) -> None:
+    """The cycle subtracts what each match takes: the fourth job finds nothing."""
     pool = TestPool(dialect=dialect)
     pool.machine("h", cpus=3)
     pool.submit(4)
@@ -70,7 +70,7 @@ def test_a_match_names_the_slot_that_there_is_when_it_is_made(dialect: str, expe
     assert rechecked.sound and rechecked.taken
 
 
-def test_under_htcondor_the_slot_is_carved_and_claimed_in_one_step() -> None:
+def test_in_htcondors_dialect_the_slot_is_carved_and_claimed_in_one_step() -> None:
     pool = TestPool(dialect="htcondor-25")
     pool.machine("h", cpus=2)
     pool.submit()
@@ -91,7 +91,7 @@ def test_under_htcondor_the_slot_is_carved_and_claimed_in_one_step() -> None:
 
 
 def between(pool: TestPool, *matches: Match) -> State:
-    """The pool when a cycle has matched, and nothing has been claimed."""
+    """Return the pool after a cycle has matched, before any claim."""
     state: State = deepcopy(pool.state)
     evolve(state, CycleHeld(pool.world.clock, "negotiated", "cycle", matches, ()))
     return state
@@ -110,8 +110,8 @@ def waiting_pool(**machine: str) -> TestPool:
     return pool
 
 
-def test_a_refused_request_leaves_no_event_of_a_dynamic_slot() -> None:
-    """The third job finds too little left: its match is void."""
+def test_a_rejected_request_leaves_no_event_of_a_dynamic_slot() -> None:
+    """Too little remains for the third job: its match is void."""
     pool = waiting_pool()
     state = between(pool, *(Match(f"1.{proc}", "slot1@h") for proc in range(3)))
     events = decided(state, s.ClaimMatches(""), pool.world.clock)
@@ -122,7 +122,7 @@ def test_a_refused_request_leaves_no_event_of_a_dynamic_slot() -> None:
     assert not state.matches and not state.reserved
 
 
-def test_a_machine_that_begins_to_drain_drops_all_matches_of_its_slot() -> None:
+def test_a_machine_that_starts_to_drain_drops_all_matches_of_its_slot() -> None:
     pool = waiting_pool()
     state = between(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@h"))
     events = decided(state, s.Drain("drain", "root", "h"), pool.world.clock)
@@ -133,7 +133,7 @@ def test_a_machine_that_begins_to_drain_drops_all_matches_of_its_slot() -> None:
     ]
 
 
-def test_a_job_that_left_the_queue_drops_its_match_alone() -> None:
+def test_a_job_that_left_the_queue_drops_only_its_own_match() -> None:
     pool = waiting_pool()
     state = between(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@h"))
     selection = s.Selection((), ((1, 0),), (), False)
@@ -143,7 +143,7 @@ def test_a_job_that_left_the_queue_drops_its_match_alone() -> None:
     assert [event.job for event in events if isinstance(event, ClaimMade)] == ["1.1"]
 
 
-def test_a_slot_with_its_owner_refuses_a_claim_and_is_not_carved() -> None:
+def test_a_slot_in_owner_state_rejects_a_claim_and_is_not_carved() -> None:
     """HTCondor's startd accepts it, and takes it back in the same second: rows 5b and 2a."""
     pool = TestPool()
     pool.machine("h", cpus=2, IS_OWNER="true")
@@ -165,7 +165,7 @@ def test_a_slot_with_its_owner_refuses_a_claim_and_is_not_carved() -> None:
         ("slot9@h", {}, "no partitionable slot"),
     ],
 )
-def test_a_request_is_refused_alike_whoever_asks(
+def test_a_request_is_rejected_for_the_same_reason_whoever_requests(
     dialect: str, holder: str, slot: str, ad: dict[str, str], message: str
 ) -> None:
     pool = TestPool(dialect=dialect)
@@ -215,7 +215,7 @@ def test_a_slot_that_leaves_backfill_for_one_claim_keeps_its_other_matches() -> 
     assert [str(violation) for violation in examine(pool.log.read()).violations] == []
 
 
-def test_a_slot_that_waits_for_the_client_ends_when_its_job_does_not_want_it_any_more() -> None:
+def test_a_slot_waiting_for_the_backfill_client_is_destroyed_when_its_job_no_longer_wants_it() -> None:
     pool = with_backfill()
     pool.advance(10)
     assert pool.state.slots["slot1@h"].state_activity == "Backfill/Busy"
@@ -233,7 +233,7 @@ def test_a_slot_that_waits_for_the_client_ends_when_its_job_does_not_want_it_any
     assert state.slots["slot1@h"].ad["Cpus"] == "2"
 
 
-def test_when_its_claim_ends_the_slot_gives_back_what_it_had() -> None:
+def test_a_slot_returns_its_resources_when_its_claim_ends() -> None:
     pool = TestPool(dialect="htcondor-25")
     pool.machine("h", cpus=2)
     pool.submit()

@@ -1,5 +1,5 @@
-"""Property: every reader of a log of changes sees each change once it happened, whoever else reads, or hears that it
-has to look at everything."""
+"""Property: every reader of a log of changes sees each change once, whoever else reads, or is told to look at
+everything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ShortLog(ChangeLog[str]):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sets(st.integers(0, 2)))))
-def test_each_reader_sees_all_changes_since_it_looked(steps: list[tuple[str, set[int]]]) -> None:
+def test_each_reader_sees_all_changes_since_its_last_read(steps: list[tuple[str, set[int]]]) -> None:
     log, cursors = ShortLog(), [0, 0, 0]
     missed: list[list[str]] = [[], [], []]
     for name, readers in steps:
@@ -32,7 +32,7 @@ def test_each_reader_sees_all_changes_since_it_looked(steps: list[tuple[str, set
 
 
 @pytest.mark.parametrize(("cursor", "value"), [(-1, None), (3, None), (4, "efgh"), (8, "")])
-def test_who_is_too_far_behind_looks_at_everything(cursor: int, value: str | None) -> None:
+def test_a_reader_too_far_behind_looks_at_everything(cursor: int, value: str | None) -> None:
     log = ShortLog()
     for name in "abcdefgh":
         log.append(name)

@@ -1,4 +1,5 @@
-"""Golden: what a job writes with condor_chirp comes into the log once, as far as its owner might have edited it."""
+"""Golden: attributes that a job writes with condor_chirp are logged once, as far as its owner could have edited
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def edits(pool: TestPool) -> list[e.JobsEdited]:
     return [event for event in pool.events() if isinstance(event, e.JobsEdited)]
 
 
-def test_what_a_job_writes_is_an_edit_of_its_own_that_counts_once() -> None:
+def test_a_jobs_write_is_a_separate_edit_that_counts_once() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(1000))
     pool.machine(static=1, cpus=1)
     pool.submit(RequestMemory="3", UserLog='"/home/alice/job.log"', Iwd='"/home/alice"')
@@ -48,7 +49,7 @@ def test_what_a_job_writes_is_an_edit_of_its_own_that_counts_once() -> None:
     assert len(edits(pool)) == 3
 
 
-def test_a_log_in_which_a_jobs_writes_count_twice_or_come_from_nowhere_is_not_valid() -> None:
+def test_a_log_whose_chirp_writes_count_twice_or_lack_a_source_is_invalid() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(1000))
     pool.machine(static=1, cpus=1)
     pool.submit(2)

@@ -1,4 +1,5 @@
-"""Specification: what a slot's RANK makes of the job of a claim (CurrentRank), and what is said where it has none."""
+"""Specification: the value of a slot's RANK for the job of a claim (CurrentRank), and its value if the slot has no
+RANK."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ BY_ITSELF = "10 - TARGET.SlotID"
 """A job's Rank of a slot; this one's number is 1."""
 
 CASES = [
-    # the slot's RANK, the job's Rank, what the claim is worth: by the manual, by the real startd
+    # the slot's RANK, the job's Rank, the claim's rank: by the manual, by HTCondor's startd
     ("0.0", BY_ITSELF, 0.0, 0.0),
     ("TARGET.Wish", BY_ITSELF, 7.0, 7.0),
     ("TARGET.Nothing", BY_ITSELF, 0.0, 0.0),
     ("undefined", BY_ITSELF, 0.0, 0.0),
-    # without a RANK, a real startd finds the job's
+    # without a RANK, HTCondor's startd finds the job's
     (None, BY_ITSELF, 0.0, 9.0),
     (None, "-5", 0.0, -5.0),
     (None, "TARGET.Memory > MY.Wish", 0.0, 1.0),
@@ -29,8 +30,8 @@ CASES = [
 
 
 @pytest.mark.parametrize("name", ["Rank", "RANK", "rank"])
-def test_a_rank_is_one_however_its_name_is_spelled(name: str) -> None:
-    """A cycle reads it of the slot: without it, MY.Rank would be 0."""
+def test_a_rank_counts_whatever_the_case_of_its_name(name: str) -> None:
+    """A cycle reads it from the slot: without it, MY.Rank would be 0."""
     pool = TestPool(dialect="htcondor-25", settings={"NEGOTIATOR_PRE_JOB_RANK": "MY.Rank"})
     for number in (1, 2):
         pool.machine(f"h{number}", static=1, cpus=1, **{name: str(number)})  # type: ignore[arg-type]
@@ -42,7 +43,7 @@ def test_a_rank_is_one_however_its_name_is_spelled(name: str) -> None:
 
 @pytest.mark.parametrize("outside", [False, True], ids=["own", "outside"])
 @pytest.mark.parametrize(("slots", "jobs", "manual", "htcondor"), CASES)
-def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(
+def test_a_claim_has_the_rank_that_the_slot_gives_its_job(
     slots: str | None, jobs: str, manual: float, htcondor: float, outside: bool
 ) -> None:
     for dialect, expected in (("manual", manual), ("htcondor-25", htcondor)):
@@ -62,10 +63,10 @@ def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 @pytest.mark.parametrize(("first", "second", "third"), [(7, 6, None), (7, 7, 6), (7, 9, 8)])
-def test_a_slot_refuses_an_outside_claim_that_its_rank_values_less(
+def test_a_slot_rejects_an_outside_claim_of_lower_rank(
     dialect: str, first: int, second: int, third: int | None
 ) -> None:
-    """The last of the claims is refused: it is worth less than the claim that the slot has, or that waits."""
+    """The last claim is rejected: its rank is lower than that of the claim that has the slot, or that waits."""
     pool = TestPool(dialect=dialect)
     pool.machine(static=1, cpus=1, Rank="TARGET.Wish", MaxJobRetirementTime="1000")
 

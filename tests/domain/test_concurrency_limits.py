@@ -1,4 +1,4 @@
-"""Golden: what a job holds of concurrency limits, from its match to its end, in a pool that goes on."""
+"""Golden: which concurrency limits a job uses, from its match to its end, in a running pool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ends(pool: TestPool) -> list[str]:
     return [event.cause for event in pool.events() if isinstance(event, e.ClaimEnded)]
 
 
-def test_as_many_run_as_there_are_units_and_the_next_when_one_has_ended() -> None:
+def test_as_many_jobs_run_as_there_are_units_and_the_next_one_after_an_end() -> None:
     limited = pool()
     limited.submit(3, ConcurrencyLimits='"xsw"')
     assert running(limited) == ["1.0", "1.1"]
@@ -47,7 +47,7 @@ def test_as_many_run_as_there_are_units_and_the_next_when_one_has_ended() -> Non
     assert (running(limited), limited.state.limits_in_use) == ([], {})
 
 
-def test_a_lower_limit_ends_no_job_and_a_higher_one_lets_more_begin() -> None:
+def test_a_lower_limit_ends_no_job_and_a_higher_one_lets_more_start() -> None:
     limited = pool(600)
     limited.submit(4, ConcurrencyLimits='"xsw"')
     configure(limited, XSW_LIMIT="1")
@@ -58,7 +58,7 @@ def test_a_lower_limit_ends_no_job_and_a_higher_one_lets_more_begin() -> None:
     assert running(limited) == ["1.0", "1.1", "1.2"]
 
 
-def test_what_a_job_holds_is_fixed_at_its_match() -> None:
+def test_a_jobs_limits_are_fixed_at_its_match() -> None:
     limited = pool(600)
     limited.submit(2, ConcurrencyLimits='"xsw"')
     limited.edit("1", ConcurrencyLimits='"other"')
@@ -68,7 +68,7 @@ def test_what_a_job_holds_is_fixed_at_its_match() -> None:
     assert limited.state.limits_in_use == {"xsw": 2}
 
 
-def test_a_held_or_evicted_job_gives_back_what_it_holds_with_its_claim() -> None:
+def test_a_held_or_evicted_job_releases_its_limits_with_its_claim() -> None:
     limited = pool(600)
     limited.submit(3, ConcurrencyLimits='"xsw"')
     limited.act("hold", "1.0")
@@ -79,7 +79,7 @@ def test_a_held_or_evicted_job_gives_back_what_it_holds_with_its_claim() -> None
     assert limited.state.limits_in_use == {"xsw": 2}
 
 
-def test_a_claim_goes_on_to_jobs_of_the_same_limits_alone() -> None:
+def test_a_claim_is_reused_only_for_jobs_with_the_same_limits() -> None:
     limited = pool(60, static=1)
     limited.submit(1, ConcurrencyLimits='"xsw"')
     limited.submit(1)
@@ -93,7 +93,7 @@ def test_a_claim_goes_on_to_jobs_of_the_same_limits_alone() -> None:
     assert running(limited) == ["2.0"]
 
 
-def test_a_claim_may_be_configured_to_go_on_to_any_job() -> None:
+def test_a_claim_may_be_configured_to_be_reused_for_any_job() -> None:
     limited = pool(60, static=1, CLAIM_RECYCLING_CONSIDER_LIMITS="false")
     limited.submit(1, ConcurrencyLimits='"xsw"')
     limited.submit(1)
@@ -101,7 +101,7 @@ def test_a_claim_may_be_configured_to_go_on_to_any_job() -> None:
     assert (running(limited), ends(limited), limited.state.limits_in_use) == (["2.0"], [], {"xsw": 1})
 
 
-def test_jobs_of_the_local_universe_take_nothing() -> None:
+def test_jobs_of_the_local_universe_use_no_limits() -> None:
     limited = pool(600, XSW_LIMIT="0")
     limited.submit(2, JobUniverse="12", ConcurrencyLimits='"xsw"')
     limited.submit(1, ConcurrencyLimits='"xsw"')
@@ -109,7 +109,7 @@ def test_jobs_of_the_local_universe_take_nothing() -> None:
     assert limited.state.limits_in_use == {}
 
 
-def test_a_claim_from_outside_of_the_pool_takes_what_its_job_says() -> None:
+def test_a_claim_from_outside_of_the_pool_uses_the_limits_of_its_job() -> None:
     limited = pool(600)
     ad = {"ConcurrencyLimits": 'strcat("xsw:2 ", TARGET.Network)', "RequestCpus": "1", "RequestMemory": "100"}
     limited.handle(s.RequestClaim(limited.id(), "slot1@h", "c1", "eve@there", "ap", "7.0", ad, 0))
@@ -118,7 +118,7 @@ def test_a_claim_from_outside_of_the_pool_takes_what_its_job_says() -> None:
     assert running(limited) == []
 
 
-def test_a_slot_s_ad_says_what_its_claim_holds() -> None:
+def test_a_slots_ad_shows_the_limits_of_its_claim() -> None:
     with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600), settings=XSW) as opened:
         opened.add_machine("h", cpus=2, static=2)
         opened.submit({"executable": "/bin/x", "concurrency_limits": "Y:2, XSW"}, count=1)
@@ -127,7 +127,7 @@ def test_a_slot_s_ad_says_what_its_claim_holds() -> None:
         assert [job.get("ConcurrencyLimits") for job in opened.jobs()] == ["xsw,y:2", None]
 
 
-def test_why_a_job_waits_names_the_limit_and_its_holders() -> None:
+def test_why_names_the_limit_that_a_job_waits_for_and_its_users() -> None:
     with Pool.open(
         "memory:", user="alice", behave=lambda launch: Behaviour(600), settings={"XSW_LIMIT": "3"}
     ) as opened:
@@ -152,12 +152,12 @@ def test_why_a_job_waits_names_the_limit_and_its_holders() -> None:
         (":2", "Invalid concurrency limit ':2'"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_at_submission(limits: str, message: str) -> None:
+def test_an_invalid_limit_name_is_rejected_at_submission(limits: str, message: str) -> None:
     with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match=message.replace(".", "[.]")):
         opened.submit({"executable": "/bin/x", "concurrency_limits": limits})
 
 
-def test_both_commands_together_are_refused() -> None:
+def test_both_commands_together_are_rejected() -> None:
     with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match="use one of them"):
         opened.submit({"executable": "/bin/x", "concurrency_limits": "a", "concurrency_limits_expr": "TARGET.B"})
 
@@ -186,14 +186,14 @@ def test_the_log_has_the_limits_that_a_configuration_sets(text: str, limits: dic
         } == limits
 
 
-def test_a_limit_that_is_no_number_is_refused() -> None:
+def test_a_limit_that_is_not_a_number_is_rejected() -> None:
     with pytest.raises(Exception, match="XSW_LIMIT"):
         Pool.open("memory:", config="XSW_LIMIT = three")
     with pytest.raises((Refusal, ValueError), match="a number is wanted"):
         Pool.open("memory:", settings={"XSW_LIMIT": "three"})
 
 
-# Logs that say otherwise
+# Falsified logs
 
 
 def log_of_limits() -> list[e.Event]:
@@ -203,7 +203,7 @@ def log_of_limits() -> list[e.Event]:
     return limited.events()
 
 
-def test_cycles_with_limits_come_out_the_same_when_they_are_taken_again() -> None:
+def test_cycles_with_limits_have_the_same_result_when_they_are_repeated() -> None:
     log = log_of_limits()
     rechecked = recheck(enumerate(log, 1))
     assert rechecked.sound
@@ -212,7 +212,7 @@ def test_cycles_with_limits_come_out_the_same_when_they_are_taken_again() -> Non
     assert examine(enumerate(log, 1)).violations == []
 
 
-def test_a_log_in_which_a_limit_was_lower_is_found() -> None:
+def test_a_log_with_a_lowered_limit_is_detected() -> None:
     text = json.dumps
     log = [
         e.PoolFounded(event.at, event.cause, event.stimulus, event.name, event.dialect, event.uid_domain, event.version,

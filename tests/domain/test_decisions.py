@@ -1,4 +1,4 @@
-"""Golden: what follows from what, as short stories of a pool in virtual time, each with the events that tell it."""
+"""Golden: which events follow from which stimulus, as short stories of a pool in virtual time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .pools import TestPool
 
 
 def rows(pool: TestPool, slot: str) -> list[str]:
-    """The numbers of a slot's transitions, in order."""
+    """Return the numbers of a slot's transitions, in order."""
     return [event.row for event in pool.events() if isinstance(event, SlotTransitioned) and event.slot == slot]
 
 
@@ -58,7 +58,7 @@ def test_a_job_takes_a_static_slot_through_its_claim_and_back(dialect: str, walk
         ("htcondor-25", ["5a", "11", "12", "12a", "10", "25", "1"]),
     ],
 )
-def test_a_dynamic_slot_lives_for_its_claim_and_gives_back_what_it_had(dialect: str, walk: list[str]) -> None:
+def test_a_dynamic_slot_exists_for_its_claim_and_returns_its_resources(dialect: str, walk: list[str]) -> None:
     pool = TestPool(dialect=dialect)
     pool.machine(cpus=2, memory=2048)
     pool.submit(RequestMemory="200")
@@ -71,11 +71,11 @@ def test_a_dynamic_slot_lives_for_its_claim_and_gives_back_what_it_had(dialect: 
     assert pool.state.slots["slot1@h"].ad["Memory"] == "2048"
 
 
-def test_a_claim_is_used_for_the_next_job_of_its_holder_and_only_for_one_that_fits() -> None:
+def test_a_claim_is_reused_for_the_next_fitting_job_of_its_holder() -> None:
     pool = TestPool()
     pool.machine(cpus=1, memory=1024)
     pool.submit(2)
-    pool.submit(RequestMemory="512")  # more than was carved for the others: needs a slot of its own
+    pool.submit(RequestMemory="512")  # more than was carved for the others: needs another slot
     pool.submit(user="bob")
     pool.advance(200)
     assert rows(pool, "slot1_1@h") == [
@@ -85,7 +85,7 @@ def test_a_claim_is_used_for_the_next_job_of_its_holder_and_only_for_one_that_fi
     ]
 
 
-def test_a_claim_that_is_older_than_its_worklife_is_not_used_again() -> None:
+def test_a_claim_older_than_its_worklife_is_not_reused() -> None:
     pool = TestPool(settings={"CLAIM_WORKLIFE": "20"})
     pool.machine(static=1, cpus=1)
     pool.submit(2)
@@ -93,7 +93,7 @@ def test_a_claim_that_is_older_than_its_worklife_is_not_used_again() -> None:
     assert rows(pool, "slot1@h").count("9") == 2
 
 
-def test_a_users_jobs_are_matched_by_priority_then_by_submission_and_users_take_turns() -> None:
+def test_a_users_jobs_are_matched_by_priority_then_submission_and_users_take_turns() -> None:
     pool = TestPool(settings={"CLAIM_WORKLIFE": "0"})
     pool.submit(2)
     pool.submit(1, JobPrio="5")
@@ -106,7 +106,7 @@ def test_a_users_jobs_are_matched_by_priority_then_by_submission_and_users_take_
 
 
 def test_rank_chooses_among_the_slots_that_match() -> None:
-    pool = TestPool(settings={"NEGOTIATOR_PRE_JOB_RANK": ""})  # by default, the slot with less memory goes first
+    pool = TestPool(settings={"NEGOTIATOR_PRE_JOB_RANK": ""})  # by default, the slot with less memory comes first
     pool.machine("small", cpus=1, memory=512, static=1)
     pool.machine("large", cpus=1, memory=4096, static=1)
     pool.submit(Rank="TARGET.Memory")
@@ -117,7 +117,7 @@ def test_rank_chooses_among_the_slots_that_match() -> None:
     }
 
 
-def test_a_job_that_nothing_fits_does_not_keep_the_next_one_waiting_and_the_log_says_why() -> None:
+def test_an_unmatchable_job_does_not_delay_the_next_one_and_the_log_says_why() -> None:
     pool = TestPool()
     pool.machine("a", memory=1024)
     pool.machine("b", memory=2048)
@@ -136,7 +136,7 @@ def test_a_job_that_nothing_fits_does_not_keep_the_next_one_waiting_and_the_log_
     ]
 
 
-def test_a_cycle_that_learns_nothing_new_leaves_no_event() -> None:
+def test_a_cycle_without_news_leaves_no_event() -> None:
     pool = TestPool()
     pool.machine()
     pool.submit(RequestMemory="9999")
@@ -145,7 +145,7 @@ def test_a_cycle_that_learns_nothing_new_leaves_no_event() -> None:
     assert len(pool.events()) == before
 
 
-def test_a_running_job_that_is_held_ends_softly_and_its_claim_goes_on_with_the_next() -> None:
+def test_a_running_job_that_is_held_ends_softly_and_its_claim_is_reused() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(30, grace=5))
     pool.machine(static=1, cpus=1)
     pool.submit(2)
@@ -162,7 +162,7 @@ def test_a_running_job_that_is_held_ends_softly_and_its_claim_goes_on_with_the_n
     assert pool.status("1.0") == "ended"
 
 
-def test_a_held_job_that_is_released_before_its_processes_are_gone_waits_for_them() -> None:
+def test_a_held_job_released_before_its_processes_are_gone_waits_for_them() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(30, grace=5))
     pool.machine(cpus=2)
     pool.submit()
@@ -195,11 +195,11 @@ def test_a_removed_job_leaves_the_queue_when_its_last_process_is_gone() -> None:
         ("manual", None, False, ["13", "18", "21", "25", "1"]),
         ("manual", None, True, ["13", "18", "25", "1"]),
         ("htcondor-25", 5.0, False, ["13", "18", "22", "1"]),
-        ("htcondor-25", None, False, ["13", "18", "22", "1"]),  # the real one's activity stays Vacating
+        ("htcondor-25", None, False, ["13", "18", "22", "1"]),  # HTCondor's activity stays Vacating
         ("htcondor-25", None, True, ["13b", "25", "1"]),
     ],
 )
-def test_vacating_tells_the_job_softly_then_kills_it_when_its_time_is_up(
+def test_vacating_signals_the_job_softly_then_kills_it_when_its_time_is_up(
     dialect: str, grace: float | None, fast: bool, walk: list[str]
 ) -> None:
     settings = {"MachineMaxVacateTime": "20", "NEGOTIATOR_INTERVAL": "1000"}
@@ -222,7 +222,7 @@ def test_vacating_tells_the_job_softly_then_kills_it_when_its_time_is_up(
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_who_vacates_a_job_of_his_gives_up_its_retirement_time_and_not_its_time_to_end(dialect: str) -> None:
+def test_a_user_who_vacates_a_job_gives_up_its_retirement_time_but_not_its_vacate_time(dialect: str) -> None:
     pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(3000, grace=None))
     pool.machine(static=1, cpus=1, MaxJobRetirementTime="1000", MachineMaxVacateTime="20")
     pool.submit()
@@ -268,7 +268,7 @@ def test_a_vacated_job_runs_again_from_the_start() -> None:
     assert pool.status("1.0") == "ended"
 
 
-def test_a_suspended_job_stands_still_and_goes_on_where_it_was() -> None:
+def test_a_suspended_job_pauses_and_continues_where_it_was() -> None:
     pool = TestPool()
     pool.machine(static=1, cpus=1)
     pool.submit()
@@ -284,7 +284,7 @@ def test_a_suspended_job_stands_still_and_goes_on_where_it_was() -> None:
     assert rows(pool, "slot1@h")[3:6] == ["11", "14", "15"]
 
 
-def test_a_suspended_job_that_is_held_or_vacated_goes_on_to_hear_of_it() -> None:
+def test_a_suspended_job_that_is_held_or_vacated_continues_to_receive_its_signal() -> None:
     for action in ("hold", "vacate", "remove"):
         pool = TestPool(behave=lambda launch: Behaviour(30, grace=1))
         pool.machine(static=1, cpus=1)
@@ -305,7 +305,7 @@ def test_a_suspended_job_that_is_held_or_vacated_goes_on_to_hear_of_it() -> None
         (Behaviour(1, signal=11), "exited", "Completed"),
     ],
 )
-def test_how_a_job_ends_decides_where_it_goes(behaviour: Behaviour, outcome: str, status: str) -> None:
+def test_a_jobs_next_status_depends_on_how_it_ends(behaviour: Behaviour, outcome: str, status: str) -> None:
     pool = TestPool(behave=lambda launch: behaviour)
     pool.machine(static=1, cpus=1)
     pool.submit()
@@ -317,7 +317,7 @@ def test_how_a_job_ends_decides_where_it_goes(behaviour: Behaviour, outcome: str
         assert pool.state.clusters[1].value(0, "HoldReasonCode") == "6"
 
 
-def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are_in() -> None:
+def test_a_command_over_a_cluster_is_one_event_for_each_status_of_its_jobs() -> None:
     pool = TestPool()
     pool.machine(cpus=2)
     pool.submit(100)
@@ -347,14 +347,14 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are
         ("remove", [], "alice", {"done"}),
     ],
 )
-def test_a_command_answers_what_became_of_each_job(action: str, steps: list[str], user: str, results: set[str]) -> None:
+def test_a_command_answers_the_result_for_each_job(action: str, steps: list[str], user: str, results: set[str]) -> None:
     pool = TestPool()
     pool.submit(2)
     answer = pool.act(action, *steps, user=user)
     assert {outcome["result"] for outcome in answer.value} == results
 
 
-def test_a_command_that_names_no_job_means_none() -> None:
+def test_a_command_without_jobs_selects_none() -> None:
     pool = TestPool()
     pool.submit(3)
     assert pool.handle(job_command(pool.id(), "alice", "remove", s.Selection())).value == []
@@ -381,7 +381,7 @@ def test_a_constraint_selects_jobs_by_their_ads() -> None:
         (lambda pool: pool.submit(0), "nothing to submit"),
     ],
 )
-def test_what_is_refused_says_why_and_changes_nothing(refused, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_rejected_command_says_why_and_changes_nothing(refused, message: str) -> None:  # type: ignore[no-untyped-def]
     pool = TestPool()
     pool.machine()
     pool.submit()
@@ -402,7 +402,7 @@ def test_a_repeated_request_gets_the_first_answer_and_happens_once() -> None:
     assert set(pool.state.clusters) == {1}
 
 
-def test_a_machine_stays_with_its_owner_while_is_owner_is_true() -> None:
+def test_a_machine_stays_in_owner_state_while_is_owner_is_true() -> None:
     pool = TestPool()
     pool.machine(Start="false", IS_OWNER="Start =?= false")
     pool.machine("i", Start="TARGET.JobPrio > 5", IS_OWNER="Start =?= false")
@@ -413,7 +413,7 @@ def test_a_machine_stays_with_its_owner_while_is_owner_is_true() -> None:
 
 
 @pytest.mark.parametrize(("dialect", "rows"), [("manual", []), ("htcondor-25", ["5a", "5b"])])
-def test_a_slot_of_its_owner_is_matched_only_where_its_dialect_has_a_way_from_there(
+def test_a_slot_in_owner_state_is_matched_only_if_its_dialect_has_a_transition_from_there(
     dialect: str, rows: list[str]
 ) -> None:
     pool = TestPool(dialect=dialect)
@@ -425,7 +425,7 @@ def test_a_slot_of_its_owner_is_matched_only_where_its_dialect_has_a_way_from_th
     assert len(cycle.matches) == len(rows) // 2
 
 
-def test_jobs_of_one_cluster_are_told_apart_when_an_edit_sets_them_apart() -> None:
+def test_jobs_of_one_cluster_are_distinguished_when_an_edit_separates_them() -> None:
     pool = TestPool()
     pool.submit(3, Requirements="TARGET.Memory >= (Wish ?: 99999)")
     pool.machine(cpus=3)
@@ -434,7 +434,7 @@ def test_jobs_of_one_cluster_are_told_apart_when_an_edit_sets_them_apart() -> No
     assert [pool.status(f"1.{proc}") for proc in range(3)] == ["Idle", "Running", "Idle"]
 
 
-def test_a_job_of_the_local_universe_runs_at_once_without_a_slot_and_obeys_like_the_others() -> None:
+def test_a_local_universe_job_runs_immediately_without_a_slot_and_obeys_commands() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(30, grace=2))
     pool.submit(3, JobUniverse="12")
     assert {pool.status(f"1.{proc}") for proc in range(3)} == {"Running"}
@@ -452,7 +452,7 @@ def test_a_job_of_the_local_universe_runs_at_once_without_a_slot_and_obeys_like_
     assert list(validate(pool.log.read())) == []
 
 
-def test_a_drain_is_cancelled_by_its_own_number_alone() -> None:
+def test_a_drain_is_cancelled_only_by_its_own_number() -> None:
     pool = TestPool()
     pool.machine()
     pool.handle(s.Drain(pool.id(), "root", "h", "Graceful"))
@@ -464,7 +464,7 @@ def test_a_drain_is_cancelled_by_its_own_number_alone() -> None:
     assert refusal == f"No matching draining request id {number} on h"
 
 
-def test_what_was_set_of_a_submitter_is_answered_in_words() -> None:
+def test_a_change_of_a_submitter_is_answered_with_a_sentence() -> None:
     pool = TestPool()
     pool.machine()
     for value, duration, cancel in ((3.0, 60, False), (0.0, 0, True), (5.0, 0, False)):
@@ -475,8 +475,8 @@ def test_what_was_set_of_a_submitter_is_answered_in_words() -> None:
 
 
 @pytest.mark.parametrize(("how", "patience"), [("soft", 600), ("hard", 30)])
-def test_in_a_log_that_does_not_say_it_the_settings_say_how_long_a_job_may_take_to_end(how: str, patience: int) -> None:
-    """As in those of the first release."""
+def test_if_the_log_does_not_record_a_jobs_vacate_time_the_settings_give_it(how: str, patience: int) -> None:
+    """As in logs of the first release."""
     pool = TestPool(behave=lambda launch: Behaviour(1000, immortal=True))
     pool.machine(static=1, cpus=1)
     pool.submit()

@@ -1,4 +1,4 @@
-"""Property: deciding depends on its arguments alone: the same story gives the same bytes under any PYTHONHASHSEED."""
+"""Property: a decision depends only on its arguments: the same story gives the same bytes under any PYTHONHASHSEED."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ for dialect in ("manual", "htcondor-25"):
 """
 
 
-def told(seed: str) -> str:
+def events_of_story(seed: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", STORY.format(tests=str(ROOT))],
         env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT / ".path")},
@@ -31,6 +31,6 @@ def told(seed: str) -> str:
 
 
 def test_the_same_story_gives_the_same_events_under_any_hash_seed() -> None:
-    first = told("0")
+    first = events_of_story("0")
     assert first.count("\n") == 2
-    assert told("4242") == first
+    assert events_of_story("4242") == first

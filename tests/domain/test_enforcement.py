@@ -1,4 +1,4 @@
-"""Property: nothing changes but by a row of the tables: the live pool without a row refuses what needs it."""
+"""Property: every change is a row of the tables: without a row, the live pool rejects whatever needs it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from poolbook.replay.virtual_world import Behaviour
 from ..together import together
 from .pools import JOB, TestPool
 
-# What the live pool drives today.
+# The rows that the live pool uses.
 DRIVEN_SLOT_ROWS = {
     "manual": {"1", "6", "8", "9", "10", "11", "12", "13", "14", "15", "16", "18", "21", "22", "25"},
     "htcondor-25": {"1", "5", "5a", "10", "11", "12", "12a", "13", "13b", "14", "15", "16", "18", "22", "25"},
@@ -38,7 +38,7 @@ DRIVEN_JOB_ROWS = {
 
 
 def everything(dialect: str, tables: Tables | None = None) -> TestPool:
-    """A story in which everything happens that the live pool drives."""
+    """Run a story that uses every row of the live pool."""
     kinds = {2: Behaviour(900, grace=None), 3: Behaviour(900, grace=1), 4: Behaviour(failure="no such file")}
     pool = TestPool(
         dialect=dialect, tables=tables, settings={"MachineMaxVacateTime": "5"},
@@ -83,7 +83,7 @@ def everything(dialect: str, tables: Tables | None = None) -> TestPool:
 
 
 def never_claimed(pool: TestPool) -> None:
-    """A match whose job is held before the claim: the access point was slow."""
+    """Make a match whose job is held before the claim: the access point was slow."""
     pool.engine.executing = False
     answer = pool.submit(2)
     pool.handle(s.Negotiate("by-hand"))
@@ -99,7 +99,7 @@ def fired(pool: TestPool) -> tuple[set[str], set[str]]:
 
 
 def rows_of_jobs(events: Iterable[Event]) -> set[str]:
-    """The rows of the jobs' table that these events took."""
+    """Return the rows of the jobs' table that these events took."""
     refused = set()
     for event in events:
         if isinstance(event, JobsTransitioned | JobExited) and event.row:
@@ -112,7 +112,7 @@ def rows_of_jobs(events: Iterable[Event]) -> set[str]:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_the_story_drives_what_it_says(dialect: str) -> None:
+def test_the_story_uses_the_listed_rows(dialect: str) -> None:
     slots, jobs = fired(everything(dialect))
     assert slots == DRIVEN_SLOT_ROWS[dialect]
     assert jobs == DRIVEN_JOB_ROWS
@@ -127,15 +127,17 @@ def test_the_story_drives_what_it_says(dialect: str) -> None:
         for row in sorted(rows)
     ],
 )
-def test_without_a_row_the_live_pool_refuses_and_appends_nothing_of_it(dialect: str, table: str, row: str) -> None:
+def test_without_a_row_the_live_pool_rejects_the_change_and_appends_nothing_of_it(
+    dialect: str, table: str, row: str
+) -> None:
     tables = Tables(dialect, **{table: MACHINES[table](dialect).without(row)})
     with pytest.raises(NotAllowed, match=f"row {row} "):
         everything(dialect, tables)
 
 
 def ties(dialect: str, tables: Tables | None = None) -> TestPool:
-    """A story in which everything happens to claims and matches that may: beside ``everything``, what an access point
-    and a negotiator outside of the pool bring about."""
+    """Run a story with all transitions of claims and matches: besides ``everything``, those that an outside access
+    point and negotiator cause."""
     pool = everything(dialect, tables)
     pool.machine("o", static=1, cpus=1, Start="TARGET.Bad isnt true")
     slot = "slot1@o"
@@ -166,7 +168,7 @@ def test_without_a_row_no_claim_or_match_takes_it(dialect: str, table: str, row:
 
 
 def test_each_decision_fires_each_distinct_transition_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library is asked again in each decision, and not again for each job within one."""
+    """The library is called again in each decision, but not for each job within one."""
     fired: list[tuple[str, str]] = []
     trigger = Trigger.trigger
 
@@ -186,7 +188,7 @@ def test_each_decision_fires_each_distinct_transition_once(monkeypatch: pytest.M
         assert fired == [("hold", "Idle"), ("hold", "Idle"), ("hold", "Idle"), ("release", "Held")]
 
 
-def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
+def test_a_rejected_change_leaves_the_log_and_the_state_unchanged() -> None:
     pool = TestPool(tables=Tables(slot=slot_machine("manual").without("11")))
     pool.machine()
     before = len(pool.events())
@@ -197,8 +199,8 @@ def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
     assert not pool.state.clusters
 
 
-def test_a_set_event_is_its_members_fired_one_by_one() -> None:
-    """A command over a cluster tells of each job what the same command for each job alone tells."""
+def test_an_event_about_many_jobs_equals_one_event_for_each() -> None:
+    """A command over a cluster has the same effect on each job as a command for that job alone."""
     lives = []
     for one_by_one in (False, True):
         pool = TestPool(behave=lambda launch: Behaviour(900, grace=None))
@@ -219,7 +221,7 @@ def test_a_set_event_is_its_members_fired_one_by_one() -> None:
         assert all(machine.fire(source, row) == target for _, row, source, target in members)
         lives.append(sorted(members))
     assert lives[0] == lives[1]
-    assert len(lives[0]) == 5 + 6 + 6 + 4  # of two jobs the processes have not ended yet: these stay in the queue
+    assert len(lives[0]) == 5 + 6 + 6 + 4  # the processes of two jobs have not ended yet: these stay in the queue
 
 
 def test_commands_that_wait_together_share_one_append() -> None:

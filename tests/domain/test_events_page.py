@@ -1,4 +1,5 @@
-"""Golden: every kind of event is public and described field by field, and docs/events.md is what the classes say."""
+"""Golden: every kind of event is public and documented field by field, and docs/events.md is generated from the
+classes."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from .events_page import MODULES, PAGE, classes, documented, page
 
 
 def kinds(above: type[Event] = Event) -> set[type[Event]]:
-    """All kinds of event that are defined anywhere in the package."""
+    """Return all kinds of event that are defined anywhere in the package."""
     event_kinds = {above}
     for kind in above.__subclasses__():
         event_kinds |= kinds(kind)
     return event_kinds
 
 
-def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
+def test_every_kind_of_event_and_its_parts_are_public() -> None:
     kinds_defined = {kind for name in MODULES for kind in classes(import_module(f"poolbook.domain.events.{name}"))}
     assert {kind for kind in kinds() if kind.__module__.startswith("poolbook.")} <= kinds_defined
     assert {kind.__name__ for kind in kinds_defined} == {
@@ -35,7 +36,7 @@ def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
 
 
 @together("name", MODULES)
-def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str) -> None:
+def test_every_kind_of_event_and_its_fields_are_documented(name: str) -> None:
     module = import_module(f"poolbook.domain.events.{name}")
     comments = documented(module)
     for kind in classes(module):
@@ -45,7 +46,7 @@ def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str)
 
 
 def missing(kind: type[Event]) -> list[str]:
-    """What a kind of event does not have yet."""
+    """Return what a kind of event still lacks."""
     judged, folded = kind in judged_pool.RULES_OF, kind in evolve.FOLDS_OF[State]
     return [
         place
@@ -60,9 +61,9 @@ def missing(kind: type[Event]) -> list[str]:
 
 
 def test_every_kind_of_event_has_all_that_it_needs() -> None:
-    """Of what only an import writes, no state is folded and no rule is asked: the audit judges it."""
+    """Kinds that only an import writes have no fold and no rule: the audit checks them."""
     assert {kind.__name__: missing(kind) for kind in events.TOPICS.values() if missing(kind)} == {}
 
 
-def test_the_page_is_what_the_classes_say() -> None:
+def test_the_page_is_generated_from_the_classes() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "docs/events.md is out of date: run python docs/generate.py"

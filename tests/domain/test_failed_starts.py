@@ -1,4 +1,4 @@
-"""Golden: what becomes of a job that could not be started: held for its own fault, it waits for the machine's."""
+"""Golden: a job that could not be started is held if it is the job's fault, and waits if it is the machine's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FULL = "scratch /pool.db.d/execute/dir_9: No space left on device"
 
 
 def failed(code: int, number: int = errno.ENOSPC) -> TestPool:
-    """A pool of one slot with two jobs, of which the first could not be started."""
+    """Return a pool of one slot with two jobs, of which the first could not be started."""
     pool = TestPool(behave=lambda launch: Behaviour(1000, immortal=True))
     pool.machine(static=1, cpus=1)
     pool.submit(2)
@@ -48,7 +48,7 @@ def failed(code: int, number: int = errno.ENOSPC) -> TestPool:
         (13, "Idle", "VacateReason", "evict", None),
     ],
 )
-def test_the_code_of_a_failed_start_says_whether_the_job_waits_or_is_held(
+def test_the_code_of_a_failed_start_decides_whether_the_job_waits_or_is_held(
     code: int, status: str, reason: str, row: str, runs_next: int | None
 ) -> None:
     number = -1000 if code in TRANSFERS and status == "Idle" else errno.ENOSPC
@@ -75,7 +75,7 @@ def test_a_machine_that_could_not_start_a_job_is_tried_again_after_a_second() ->
     assert list(validate(pool.log.read())) == []
 
 
-def test_it_gives_its_claim_up_and_why_says_so() -> None:
+def test_a_job_that_could_not_start_gives_up_its_claim_and_why_says_so() -> None:
     pool = failed(1024)
     (gone,) = [event for event in pool.events() if isinstance(event, ClaimEnded)]
     assert gone.cause == "execution_failed"

@@ -1,4 +1,4 @@
-"""Property: whatever users, machines and processes do, in any order, what must always hold of a pool holds."""
+"""Property: a pool's invariants hold whatever users, machines and processes do, in any order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LIVES: tuple[tuple[Any, ...], ...] = (
 
 
 class Flaky:
-    """A log whose appends fail when told so, before anything is stored, as on a full disk."""
+    """A log whose appends fail on request, before anything is stored, as on a full disk."""
 
     def __init__(self, log: EventStore) -> None:
         self._log, self.failing = log, 0
@@ -74,7 +74,7 @@ class Flaky:
 
 
 def as_plain(state: State) -> dict[str, object]:
-    """All of a state that events made, to be compared."""
+    """Return all of a state that events made, for comparison."""
     clusters = {
         cluster.id: (
             bytes(cluster.status),
@@ -90,7 +90,7 @@ def as_plain(state: State) -> dict[str, object]:
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Everything that can come in, in any order, with appends that fail now and then."""
+    """A pool that receives any stimuli, in any order, with appends that fail now and then."""
 
     rows: ClassVar[Counter[str]] = Counter()  #: how often the examples took each row of the jobs' table
 
@@ -101,7 +101,7 @@ class PoolMachine(RuleBasedStateMachine):
         lived=st.integers(0, 9),
     )
     def begin(self, dialect: str, seconds: int, grace: int, lived: int) -> None:
-        """`lived`: how much of LIVES has happened before; 0: all of it."""
+        """Start a pool; `lived` says how much of LIVES has happened before (0: all)."""
         kinds = [
             Behaviour(seconds, grace=grace),
             Behaviour(seconds * 2, code=1, grace=None),
@@ -196,7 +196,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_end_of_a_job_is_forgotten(self) -> None:
-        """What is alive in the log is alive in the world, or its end is still to be written down."""
+        """Check that each activation in the log is alive in the world, or that its end is still to be logged."""
         engine, world = self.pool.engine, self.pool.world
         to_come = {effect.key for effect in [*engine.unlogged, *world._started]}  # type: ignore[attr-defined]
         assert set(self.pool.state.activations) <= set(world._runs) | to_come
@@ -207,7 +207,7 @@ class PoolMachine(RuleBasedStateMachine):
             assert (slot.claim is not None) == (slot.state in ("Claimed", "Preempting")), slot.name
 
     @invariant()
-    def what_is_kept_for_a_job_is_there_and_nobody_elses(self) -> None:
+    def each_job_has_exactly_the_claims_reserved_for_it(self) -> None:
         state = self.pool.state
         kept_claims = [(slot, claim) for earmark in state.earmarks.values() for slot, claim in earmark.claims.items()]
         assert len({slot for slot, _ in kept_claims}) == len(kept_claims)
@@ -216,8 +216,8 @@ class PoolMachine(RuleBasedStateMachine):
             assert held is not None and held.id == claim
 
     @invariant()
-    def nothing_is_given_twice(self) -> None:
-        """What was carved of a partitionable slot and what is left of it are what it had."""
+    def no_resource_is_given_twice(self) -> None:
+        """Check that the carved parts and the remainder of a partitionable slot add up to its total."""
         state = self.pool.state
         had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotCreated)}
         for slot in state.slots.values():
@@ -260,19 +260,19 @@ def bounds(examples: int, steps: int, derandomize: bool = False) -> settings:
     )  # fmt: skip
 
 
-def test_what_must_always_hold_of_a_pool_holds_and_every_row_of_its_jobs_is_reached() -> None:
+def test_invariants_of_a_pool_hold_and_every_row_of_its_jobs_is_reached() -> None:
     run_state_machine_as_test(PoolMachine, settings=bounds(20, 30, derandomize=True))
     assert DRIVEN_JOB_ROWS <= set(PoolMachine.rows) <= DRIVEN_JOB_ROWS | {"hold_again"}
 
 
 @pytest.mark.soak
-def test_what_must_always_hold_of_a_pool_holds_at_length() -> None:
+def test_invariants_of_a_pool_hold_at_length() -> None:
     examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10
     run_state_machine_as_test(PoolMachine, settings=bounds(examples, 60))
 
 
-def test_what_a_life_changes_is_what_is_named_so() -> None:
-    """`LIVED` names every attribute that a job's life sets: else jobs could be taken for alike that are not."""
+def test_lived_names_every_attribute_that_a_jobs_life_changes() -> None:
+    """Otherwise jobs could wrongly count as alike."""
     from poolbook.domain.state.lived_attributes import LIVED
 
     from .pools import JOB
@@ -291,7 +291,7 @@ def test_what_a_life_changes_is_what_is_named_so() -> None:
 
 
 class Witness(VirtualWorld):
-    """A virtual world that notes what it is asked to do."""
+    """A virtual world that records what it is asked to do."""
 
     def __init__(self, behave: Behave) -> None:
         super().__init__(behave)
@@ -310,14 +310,14 @@ class Witness(VirtualWorld):
         super().acknowledge(keys)
 
 
-def test_nothing_is_done_in_the_world_of_what_could_not_be_appended() -> None:
+def test_effects_of_a_failed_append_are_never_executed() -> None:
     log = Flaky(open_log("memory:", create=True))
     pool = TestPool(log=log, behave=lambda launch: Behaviour(50, grace=None))  # type: ignore[arg-type]
     world = pool.engine.world = pool.world = Witness(pool.world.behave)
     pool.machine(static=2, cpus=2)
 
     def tried(act: Callable[[], object], then: str) -> None:
-        """It is refused by the log once, and then taken."""
+        """Check that the log rejects it once, and then accepts it."""
         log.failing = 1
         before = list(world.done)
         with pytest.raises(LogUnavailable):

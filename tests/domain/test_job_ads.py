@@ -1,4 +1,4 @@
-"""Golden: what a job's ad says of its life, as the ads of a real pool (HTCondor 25.14) say it."""
+"""Golden: the attributes that a job's life sets in its ad, as in the ads of HTCondor 25.14."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUBMITTED_ON_HOLD = {
 
 
 def pool_of(behaviour: Behaviour, **ad: str) -> TestPool:
-    """A pool with one slot of two cores, on which a job runs."""
+    """Return a pool with one slot of two cores, on which a job runs."""
     pool = TestPool(behave=lambda launch: behaviour)
     pool.machine(static=1, cpus=2)
     pool.submit(1, **ad)
@@ -53,7 +53,7 @@ def held_and_released(pool: TestPool) -> None:
 
 def vacated(pool: TestPool) -> None:
     pool.act("vacate", "1.0")
-    pool.act("hold", "1.0")  # behind the vacate: that was first
+    pool.act("hold", "1.0")  # after the vacate, which came first
     pool.advance(2)
 
 
@@ -169,7 +169,7 @@ HOLD = "via condor_hold (by user alice)"
         }),
     ],
 )  # fmt: skip
-def test_an_ad_says_what_that_of_a_real_pool_says(
+def test_an_ad_has_the_same_attributes_as_in_htcondor(
     act: Callable[[TestPool], None], behaviour: Behaviour, ad: dict[str, str], expected: dict[str, str]
 ) -> None:
     pool = pool_of(behaviour, **ad)
@@ -178,7 +178,7 @@ def test_an_ad_says_what_that_of_a_real_pool_says(
     assert {name: unquoted(job_ad.get(name, "")) for name in expected} == expected
 
 
-def test_the_next_run_forgets_why_the_last_was_vacated() -> None:
+def test_the_next_run_clears_why_the_last_one_was_vacated() -> None:
     pool = pool_of(Behaviour(900))
     held_and_released(pool)
     pool.advance(5)
@@ -195,7 +195,7 @@ FILLED = {
 }
 
 
-def test_a_slot_fills_in_what_the_ad_asks_for() -> None:
+def test_a_slot_expands_the_expressions_in_the_ad() -> None:
     launched: list[Ad] = []
 
     def behave(launch: Launch) -> Behaviour:
@@ -219,7 +219,7 @@ def test_a_slot_fills_in_what_the_ad_asks_for() -> None:
     assert [launched[0][name] for name in FILLED] == [job_ad[f"MATCH_EXP_{name}"] for name in FILLED]
 
 
-def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() -> None:
+def test_a_job_whose_ad_a_slot_cannot_expand_is_held_and_the_next_one_runs() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(900))
     pool.machine(static=1, cpus=1)
     pool.submit(30, Args='"$$(NoSuchAttr)"')
@@ -233,7 +233,7 @@ def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() ->
     assert [event.cluster for event in pool.events() if isinstance(event, JobActivated)] == [2]
 
 
-def test_a_job_of_the_local_universe_has_no_slot_that_could_fill_in_its_ad() -> None:
+def test_a_local_universe_job_has_no_slot_that_could_expand_its_ad() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(900))
     pool.submit(1, JobUniverse="12", Args='"$$(Memory)"')
     pool.submit(1, JobUniverse="12", Args='"$$(Memory:7) $$([1 + ClusterId])"')

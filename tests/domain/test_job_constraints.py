@@ -1,4 +1,4 @@
-"""Differential: a constraint evaluated over the queue by columns selects the jobs that it selects one by one."""
+"""Differential: a constraint evaluated over the queue by columns selects the same jobs as one evaluated job by job."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CONSTRAINTS = (
     "{ProcId, 4}[0] == 2",
     "random(10) < 5",
 )
-# What happens to jobs: (event, which of them, what changes)
+# What happens to jobs: (event, which jobs, changes)
 OWN = ("1", "7", '"seven"', "", "ProcId * 2", "undefined", "-3", "true", "2.5", "Twice")
 STEPS = st.lists(
     st.tuples(
@@ -104,7 +104,7 @@ def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
 
 
 def happened(state: State, steps: list[tuple[str, int, tuple[int, int], str, str]]) -> Iterator[e.Event]:
-    """One event after the other, each as soon as it has happened."""
+    """Apply the events to the state, yielding each one afterwards."""
     for kind, number, (first, many), name, text in steps:
         cluster = state.clusters.get(number)
         if cluster is None:
@@ -134,7 +134,7 @@ def one_by_one(text: str, jobs: list[tuple[Cluster, list[int]]], context: Contex
 
 
 @given(CLUSTERS, STEPS)
-def test_by_columns_a_constraint_means_what_it_means_job_by_job(
+def test_a_constraint_by_columns_equals_the_constraint_job_by_job(
     clusters: list[tuple[int, dict[str, list[str]]]], steps: list[tuple[str, int, tuple[int, int], str, str]]
 ) -> None:
     state, context = queue(clusters, steps), Context(now=NOW, seed=NOW)
@@ -147,7 +147,7 @@ def test_by_columns_a_constraint_means_what_it_means_job_by_job(
 
 
 @given(CLUSTERS, STEPS, st.sampled_from(CONSTRAINTS), st.lists(st.integers(0, 6), max_size=8))
-def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_happens_meanwhile(
+def test_jobs_evaluated_ahead_have_their_value_at_the_decision_whatever_happens_meanwhile(
     clusters: list[tuple[int, dict[str, list[str]]]],
     steps: list[tuple[str, int, tuple[int, int], str, str]],
     text: str,
@@ -177,8 +177,8 @@ def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_ha
     )
 
 
-def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
-    """As the reference's access point evaluates at once: by that instant's clock, and by the user maps of then."""
+def test_a_waiting_constraint_has_the_value_of_when_it_arrived() -> None:
+    """HTCondor's schedd evaluates it immediately: with the clock and the user maps of that time."""
     came, decided = ({"CLASSAD_USER_MAPDATA_team": f"* alice {team}"} for team in ("red", "blue"))
     state, condition = submitted([(4, {})]), parse('eval("userMap(\\"team\\", Owner)") == "red" && time() < 1800000030')
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
@@ -188,14 +188,14 @@ def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
     ahead = AskedAhead(first.value.context)
     for _ in ahead.ask(first.value):
         pass
-    ahead.forget(1, [(2, 3)])  # something happened to them: they are asked again when it is decided
+    ahead.forget(1, [(2, 3)])  # something happened to these jobs: they are evaluated again at the decision
     later = Context(now=NOW + 60, seed=1, user_maps=user_maps(decided))
     assert constraints.select_matching(condition, jobs, later) == [[]]
     assert constraints.select_matching(condition, jobs, later, EvaluationBudget(ahead=ahead)) == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
-def test_a_command_over_many_jobs_selects_the_same(constraint: str) -> None:
+def test_a_command_over_many_jobs_selects_the_same_ones(constraint: str) -> None:
     state = queue([(MANY, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
     draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
     matching = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
@@ -204,7 +204,7 @@ def test_a_command_over_many_jobs_selects_the_same(constraint: str) -> None:
     assert matching == {cluster.id: procs for (cluster, _), procs in zip(jobs, one_by_one_result, strict=True) if procs}
 
 
-def test_what_jobs_share_is_looked_up_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attributes_that_jobs_share_are_looked_up_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     state, queries = queue([(20_000, {})], []), 0
 
     def counted(cluster: Cluster, proc: int, changes=Cluster.changes) -> object:  # type: ignore[no-untyped-def]

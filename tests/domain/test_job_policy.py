@@ -1,5 +1,5 @@
-"""Golden: what a job's own policy makes of its end, as the reference's UserPolicy (user_job_policy.cpp) and the
-recorded run 13 of a real pool have it."""
+"""Golden: how a job's own policy decides at its end, as in HTCondor's UserPolicy (user_job_policy.cpp) and in the
+recorded run 13."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRIES = {
 
 
 def ran(behaviour: Behaviour, seconds: float = 1, **ad: str) -> TestPool:
-    """A pool in which a job of one second has run, and may have run again."""
+    """Return a pool in which a job of one second has run, and may have run again."""
     pool = TestPool(behave=lambda launch: behaviour)
     pool.machine(static=1, cpus=1)
     pool.submit(1, NumJobCompletions="0", **ad)
@@ -45,14 +45,14 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
 @together(
     ("ad", "code", "row", "why"),
     [
-        # nothing is said, or what condor_submit writes by default
+        # no policy, or what condor_submit writes by default
         ({}, 1, "complete", ""),
         ({"OnExitHold": "false", "OnExitRemove": "true"}, 1, "complete", ""),
         ({"OnExitRemove": "false"}, 0, "requeue", removes("false")),
         ({"onexitREMOVE": "ExitCode == 0"}, 0, "complete", ""),
         ({"OnExitRemove": "ExitCode == 0"}, 3, "requeue", removes("ExitCode == 0")),
         ({"OnExitRemove": "0"}, 3, "requeue", removes("0")),
-        # the hold is asked first
+        # the hold expression is evaluated first
         ({"OnExitHold": "true"}, 0, "hold", holds("true")),
         ({"OnExitHold": "ExitCode == 4", "OnExitRemove": "false"}, 4, "hold", holds("ExitCode == 4")),
         ({"OnExitHold": "ExitCode == 4", "OnExitRemove": "false"}, 5, "requeue", removes("false")),
@@ -69,7 +69,7 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
             4, "hold", "exit code 4 (3, 8)",
         ),
         ({"OnExitHold": "true", "OnExitHoldReason": "17"}, 4, "hold", holds("true")),
-        # what is neither true nor false decides nothing
+        # a value that is neither true nor false decides nothing
         ({"OnExitHold": "Missing"}, 0, "complete", ""),
         ({"OnExitHold": "Missing", "OnExitRemove": "false"}, 0, "requeue", removes("false")),
         ({"OnExitRemove": "Missing > 3"}, 0, "complete", ""),
@@ -77,7 +77,7 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
         ({"OnExitRemove": '"no"'}, 0, "complete", ""),
         ({"OnExitHold": "undefined"}, 0, "complete", ""),
         ({"OnExitRemove": "undefined"}, 1, "complete", ""),
-        # what the ad says at that time: the end is there, and counted
+        # the ad at that time: the end is recorded, and counted
         ({"OnExitRemove": "ExitBySignal =!= false"}, 7, "requeue", removes("ExitBySignal =!= false")),
         (
             {"OnExitRemove": "NumJobCompletions + NumJobStarts == 2 && JobStatus == 2 && RemoteHost isnt undefined"},
@@ -85,7 +85,7 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
         ),
     ],
 )  # fmt: skip
-def test_at_its_own_end_a_jobs_policy_decides_where_it_goes(ad: dict[str, str], code: int, row: str, why: str) -> None:
+def test_at_its_end_a_jobs_policy_decides_its_next_status(ad: dict[str, str], code: int, row: str, why: str) -> None:
     pool = ran(Behaviour(1, code=code), 1, **ad)
     end = ends(pool)[0]
     assert (end.outcome, end.row) == ("exited", row)
@@ -107,13 +107,13 @@ def test_a_jobs_own_signal_counts_as_an_end_and_an_eviction_does_not() -> None:
 
 
 @pytest.mark.parametrize(("code", "runs"), [(7, 3), (0, 1)])
-def test_max_retries_runs_a_job_that_fails_so_often_again(code: int, runs: int) -> None:
+def test_max_retries_runs_a_failing_job_that_many_times_again(code: int, runs: int) -> None:
     pool = ran(Behaviour(1, code=code), 10, **RETRIES)
     assert [end.row for end in ends(pool)] == ["requeue"] * (runs - 1) + ["complete"]
     assert pool.status("1.0") == "ended"
 
 
-def test_a_job_that_is_requeued_is_counted_as_the_recorded_run_counts_it() -> None:
+def test_a_requeued_job_has_the_counts_of_the_recorded_run() -> None:
     """Trace 13: after a requeue the ad has its end and NumJobCompletions, and nothing was vacated or committed."""
     pool = ran(Behaviour(10), 10, OnExitRemove="false")
     cluster = pool.state.clusters[1]
@@ -127,7 +127,7 @@ def test_a_job_that_is_requeued_is_counted_as_the_recorded_run_counts_it() -> No
     assert attributes["RequeueReason"] == "\"The job attribute OnExitRemove expression 'false' evaluated to FALSE\""
 
 
-def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
+def test_attributes_that_the_policy_read_are_recorded_and_constants_are_not() -> None:
     read = ran(Behaviour(1, code=3), OnExitHold="ExitCode == 4", OnExitRemove="ExitCode == 0")
     notes = {position: event for position, event in read.log.read() if isinstance(event, EvaluationRecorded)}
     note = notes[ends(read)[0].evidence]
@@ -156,7 +156,7 @@ def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
         ),
     ],
 )
-def test_why_tells_what_the_policy_decided(ad: dict[str, str], message: str) -> None:
+def test_why_reports_what_the_policy_decided(ad: dict[str, str], message: str) -> None:
     pool = ran(Behaviour(1, code=3), 1, **ad)
     sentences = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
     assert any(text.endswith(message) for text in sentences), sentences

@@ -1,4 +1,5 @@
-"""Golden: what an entry of a job event log says, type by type, as HTCondor writes it. Property: no text is wrong."""
+"""Golden: the facts in an entry of a job event log, type by type, as HTCondor writes it. Property: the parser accepts
+any text."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,12 +142,12 @@ CASES: list[tuple[int, str, dict[str, str]]] = [
 
 
 @together("number, text, found", CASES)
-def test_what_an_entry_says_is_what_stands_there(number: int, text: str, found: dict[str, str]) -> None:
+def test_an_entry_is_parsed_into_its_facts(number: int, text: str, found: dict[str, str]) -> None:
     expected = {name: value for name, value in found.items() if value} | {"words": text.split("\n")[0]}
     assert facts(number, text) == expected
 
 
-def test_every_type_that_has_a_shape_stands_in_the_table_and_among_the_cases() -> None:
+def test_every_type_with_a_known_form_is_in_the_table_and_among_the_cases() -> None:
     assert set(SHAPES) <= set(ENTRIES)
     assert set(SHAPES) == {number for number, *_ in CASES if number in SHAPES}
     assert set(range(48)) | set(range(100, 112)) == set(ENTRIES)
@@ -163,14 +164,14 @@ LINES = st.lists(
 
 
 @given(st.sampled_from(sorted(ENTRIES)) | st.integers(0, 999), LINES)
-def test_no_text_is_wrong(number: int, text: str) -> None:
+def test_no_text_makes_the_parser_fail(number: int, text: str) -> None:
     found_facts = facts(number, text)
     assert found_facts["words"] == text.split("\n")[0].rstrip(" \t")
     assert all(isinstance(value, str) for value in found_facts.values())
 
 
 @together("number", sorted(ENTRIES))
-def test_a_text_of_any_length_is_read_at_once(number: int) -> None:
+def test_a_text_of_any_length_is_parsed_quickly(number: int) -> None:
     for part in (
         "x",
         "\t",

@@ -1,4 +1,4 @@
-"""Golden: how jobs leave the queue: by an event of its own, one for all that leave together, unless LeaveJobInQueue is
+"""Golden: how jobs leave the queue: by a separate event, one for all that leave together, unless LeaveJobInQueue is
 true (the submit language's leave_in_queue; the schedd's DestroyProc)."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def sound(pool: TestPool) -> bool:
     return examine(pool.log.read()).violations == []
 
 
-def test_jobs_that_end_together_leave_by_one_event_and_in_the_append_of_their_ends() -> None:
+def test_jobs_that_end_together_leave_by_one_event_in_the_append_of_their_ends() -> None:
     pool = pool_of(4)
     appends: list[list[str]] = []
     pool.engine.subscribe(lambda first, events: appends.append([type(event).__name__ for event in events]))
@@ -78,14 +78,14 @@ def test_the_history_has_a_job_from_when_it_left_the_queue() -> None:
     [("", False), ("false", False), ("0", False), ("undefined", False), ("Missing", False), ('"yes"', False),
      ("true", True), ("1", True), ("JobStatus == 4", True), ("ExitCode == 1", False), ("ProcId == 0", True)],
 )  # fmt: skip
-def test_a_job_stays_for_as_long_as_its_leave_job_in_queue_is_true(text: str, stays: bool) -> None:
+def test_a_job_stays_in_the_queue_while_its_leave_job_in_queue_is_true(text: str, stays: bool) -> None:
     pool = pool_of(1, 1, **({"LeaveJobInQueue": text} if text else {}))
     pool.advance(5)
     assert pool.status("1.0") == ("Completed" if stays else "ended")
     assert sound(pool)
 
 
-def test_of_jobs_of_one_cluster_each_is_asked_by_itself() -> None:
+def test_leave_job_in_queue_is_evaluated_for_each_job_of_a_cluster() -> None:
     pool = pool_of(4, LeaveJobInQueue="ProcId == 1 || ProcId == 2")
     pool.advance(5)
     assert [pool.status(f"1.{proc}") for proc in range(4)] == ["ended", "Completed", "Completed", "ended"]
@@ -96,7 +96,7 @@ def test_of_jobs_of_one_cluster_each_is_asked_by_itself() -> None:
     assert sound(pool)
 
 
-def test_who_stays_is_asked_again_when_the_time_may_have_changed_the_answer() -> None:
+def test_leave_job_in_queue_is_evaluated_again_when_time_may_have_changed_it() -> None:
     pool = pool_of(1, LeaveJobInQueue=UNTIL_FETCHED)
     pool.advance(3600)
     assert pool.status("1.0") == "Completed"
@@ -111,13 +111,13 @@ def test_who_stays_is_asked_again_when_the_time_may_have_changed_the_answer() ->
     assert " was false, with " in last.full
 
 
-def test_what_no_time_changes_is_not_asked_again() -> None:
+def test_an_expression_that_does_not_depend_on_time_is_not_evaluated_again() -> None:
     pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
     pool.advance(5)
     assert pool.engine.next_wake() is None
 
 
-def test_a_pool_that_begins_again_goes_on_asking() -> None:
+def test_a_restarted_pool_continues_to_evaluate() -> None:
     pool = pool_of(1, LeaveJobInQueue=UNTIL_FETCHED)
     pool.advance(60)
     pool.engine.load()
@@ -125,7 +125,7 @@ def test_a_pool_that_begins_again_goes_on_asking() -> None:
     assert pool.status("1.0") == "ended"
 
 
-def test_who_stays_is_asked_again_when_it_is_edited() -> None:
+def test_leave_job_in_queue_is_evaluated_again_after_an_edit() -> None:
     pool = pool_of(2, LeaveJobInQueue="true")
     pool.advance(5)
     pool.edit("1.0", LeaveJobInQueue="false")
@@ -137,7 +137,7 @@ def test_who_stays_is_asked_again_when_it_is_edited() -> None:
     assert sound(pool)
 
 
-def test_a_completed_job_that_is_removed_leaves_unless_it_is_kept_then_too() -> None:
+def test_a_removed_completed_job_leaves_unless_its_expression_keeps_it() -> None:
     pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
     pool.advance(5)
     (outcome,) = pool.act("remove", "1.0").value
@@ -156,7 +156,7 @@ def test_a_completed_job_that_is_removed_leaves_unless_it_is_kept_then_too() -> 
     assert sound(kept)
 
 
-def test_what_runs_of_a_removed_job_keeps_it_in_the_queue_even_if_it_is_to_be_forgotten() -> None:
+def test_running_processes_of_a_removed_job_keep_it_in_the_queue_even_if_it_is_to_be_forgotten() -> None:
     pool = pool_of(1, 900)
     pool.advance(1)
     pool.act("remove", "1.0")
@@ -180,7 +180,7 @@ def test_no_other_stimulus_sees_a_job_that_is_about_to_leave() -> None:
     assert leaving(pool) == [("leave", "Completed", ((0, 1),))]
 
 
-def test_why_says_what_keeps_a_job_in_the_queue() -> None:
+def test_why_reports_what_keeps_a_job_in_the_queue() -> None:
     pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
     pool.advance(5)
     sentences = [line.full for line in why_job(list(pool.log.read()), 1, 0).lines]
@@ -189,7 +189,7 @@ def test_why_says_what_keeps_a_job_in_the_queue() -> None:
     assert not any("stays in the queue" in text for text in why_job(list(pool.log.read()), 1, 0).texts)
 
 
-def test_the_state_is_the_log_folded_while_jobs_stay() -> None:
+def test_the_state_equals_the_folded_log_while_jobs_stay() -> None:
     pool = pool_of(3, LeaveJobInQueue="ProcId == 1")
     pool.advance(5)
     refolded = fold(pool.log.read())

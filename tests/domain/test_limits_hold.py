@@ -1,6 +1,6 @@
 """Property: concurrency limits hold in every order of matches, ends, preemptions, crashes and reconfigurations.
 
-What is held is counted here once more, from the log's events alone.
+The test counts the units in use independently, from the log's events alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ POLICY = {"PREEMPTION_REQUIREMENTS": "RemoteUserPrio > SubmitterUserPrio", "PRIO
 
 
 def units(text: str) -> dict[str, Fraction]:
-    """What a text takes, of these alone that stand above."""
+    """Return what a text takes of the limits above."""
     matched_jobs: Counter[str] = Counter()
     for word in text.lower().replace(",", " ").split():
         name, _, number = word.partition(":")
@@ -58,11 +58,11 @@ def most(configured: dict[str, str], name: str) -> Fraction | None:
     return next((Fraction(configured[limit]) for limit in names if configured.get(limit)), None)
 
 
-class Books:
-    """Who holds what, by the events: what each match, waiting claim and claim was given."""
+class UnitCounts:
+    """The units in use according to the events: those of each match, waiting claim and claim."""
 
     def __init__(self) -> None:
-        self.held: dict[tuple[str, str], str] = {}  #: by the slot, of a match the job, and what it is
+        self.held: dict[tuple[str, str], str] = {}  #: by slot: the matched job, and its units
         self.matched: dict[str, str] = {}  #: slot -> the job that it was matched with
         self.configured: dict[str, str] = {}
         self.seen = 0
@@ -110,7 +110,7 @@ class Books:
         self.matched[match.slot] = match.job
 
     def claimed(self, claim: e.ClaimMade | e.ClaimQueued) -> None:
-        """A match is claimed: of the job that the claim names, or that the slot was matched with."""
+        """Return the claimed match: of the job that the claim names, or that the slot was matched with."""
         matched = self.matched.pop(claim.slot, "")
         self.give(matched if claim.holder or not claim.job else claim.job, "match")
 
@@ -119,7 +119,7 @@ class Books:
 
 
 class LimitedPool(RuleBasedStateMachine):
-    """A pool of limited jobs, whose appends fail now and then, and whose writer dies."""
+    """A pool of limited jobs, whose appends fail now and then, and whose writer crashes."""
 
     @initialize(dialect=st.sampled_from(["manual", "htcondor-25"]), seconds=st.integers(5, 80), grace=st.integers(0, 9))
     def begin(self, dialect: str, seconds: int, grace: int) -> None:
@@ -132,7 +132,7 @@ class LimitedPool(RuleBasedStateMachine):
             ),
             settings={"MachineMaxVacateTime": "6", "CLAIM_WORKLIFE": "60", **POLICY},
         )
-        self.books = Books()
+        self.books = UnitCounts()
         self.asked(lambda: self.pool.machine("a", cpus=3, memory=3000, static=3, Network='"NET_A"'))
         self.asked(lambda: self.pool.machine("p", cpus=3, memory=3000, Network='"net_b"', Rank='TARGET.Owner == "bob"'))
 
@@ -177,7 +177,7 @@ class LimitedPool(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """Another writer goes on where the log ends."""
+        """Continue with another writer at the end of the log."""
         self.log.failing = 0
         self.pool.engine = Engine(self.log, self.pool.world, None)  # type: ignore[arg-type]
 
@@ -186,7 +186,7 @@ class LimitedPool(RuleBasedStateMachine):
         self.books.read(list(self.log.read(self.books.seen)))
 
     @invariant()
-    def the_state_holds_what_the_events_say(self) -> None:
+    def the_state_has_the_units_of_the_events(self) -> None:
         self.books.read(list(self.log.read(self.books.seen)))
         held = Counter(text for text in self.books.held.values() if text)
         assert self.pool.state.limits_in_use == held
@@ -196,7 +196,7 @@ class LimitedPool(RuleBasedStateMachine):
         }
 
     @invariant()
-    def what_runs_holds_what_its_claim_was_matched_with(self) -> None:
+    def running_jobs_use_the_units_of_their_matches(self) -> None:
         for slot in self.pool.state.slots.values():
             held = "" if slot.claim is None else slot.claim.limits
             assert held == self.books.held.get((slot.name, "claim"), "")

@@ -1,4 +1,4 @@
-"""Differential: an event about many ranges of jobs does by columns what it does job by job."""
+"""Differential: an event about many ranges of jobs has the same effect by columns as job by job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = st.lists(st.tuples(PROCS, st.sampled_from(["Held", "Idle", "Removed", ""
 
 
 def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ...]:
-    """All that a cluster says of its jobs when this has happened to them."""
+    """Return all attributes of a cluster's jobs after these steps."""
     cluster = Cluster(7, "alice", {"Own": "1"}, JOBS, Variants(()), "Idle")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clusters, "MANY_RANGES", 1 if columns else JOBS)
@@ -38,7 +38,7 @@ def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ..
 
 
 @given(STEPS)
-def test_what_happens_to_many_ranges_by_columns_happens_to_each_of_their_jobs(
+def test_an_event_about_many_ranges_has_the_same_effect_on_each_job(
     steps: list[tuple[list[int], str]],
 ) -> None:
     assert after(steps, columns=True) == after(steps, columns=False)

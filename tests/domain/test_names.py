@@ -9,14 +9,14 @@ from poolbook.domain.names import JobId, SlotName
 from ..together import together
 
 
-def test_a_job_is_named_by_cluster_and_process_and_is_the_pair_of_both() -> None:
+def test_a_job_id_is_its_cluster_and_process_number() -> None:
     job = JobId.parse("12.3")
     assert (job, str(job), job.cluster, job.proc) == ((12, 3), "12.3", 12, 3)
     assert {(12, 3): "known"}[job] == "known"
 
 
 @pytest.mark.parametrize("text", ["", "12", "12.", ".3", "a.b", "1.2.3"])
-def test_what_names_no_job_is_refused(text: str) -> None:
+def test_an_invalid_job_id_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
         JobId.parse(text)
 
@@ -30,7 +30,7 @@ def test_what_names_no_job_is_refused(text: str) -> None:
         ("slot1@a@b", "slot1", "a@b", None, None),
     ],
 )
-def test_a_slot_is_named_by_what_it_is_on_its_machine(
+def test_a_slot_name_has_the_slot_and_its_machine(
     text: str, slot: str, machine: str, parent: str | None, number: str | None
 ) -> None:
     name = SlotName.parse(text)

@@ -1,4 +1,5 @@
-"""Property: whatever users put into the ads of their jobs, the pool decides, folds and goes on, or refuses in words."""
+"""Property: whatever users put into their jobs' ads, the pool decides, folds and continues, or rejects it with a
+message."""
 
 from __future__ import annotations
 
@@ -34,9 +35,7 @@ ADS = st.dictionaries(NAMES, st.sampled_from(ODD), max_size=3)
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(submitted=ADS, edited=ADS, varied=st.booleans())
-def test_odd_values_are_decided_about_or_refused(
-    submitted: dict[str, str], edited: dict[str, str], varied: bool
-) -> None:
+def test_odd_values_are_handled_or_rejected(submitted: dict[str, str], edited: dict[str, str], varied: bool) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(50, grace=None), settings={"MachineMaxVacateTime": "5"})
     pool.machine(cpus=4)
     columns = {name: [text, "1"] for name, text in submitted.items()} if varied else {}
@@ -55,7 +54,7 @@ def test_odd_values_are_decided_about_or_refused(
 
 
 @together("name", sorted(LIVED))
-def test_what_the_pool_itself_counts_cannot_be_edited(name: str) -> None:
+def test_attributes_that_the_pool_counts_cannot_be_edited(name: str) -> None:
     pool = TestPool()
     pool.submit()
     refused = pool.handle(s.Edit(pool.id(), "alice", selection("1"), {name: "7"}))
@@ -68,7 +67,7 @@ def test_a_clock_that_is_set_back_makes_no_time_negative_and_no_timer_late() -> 
     pool.submit(2)
     pool.advance(4)
     pool.world.clock -= 3_600_000_000
-    pool.world._runs.clear()  # its end is told by hand, by the new clock
+    pool.world._runs.clear()  # its end is reported by hand, by the new clock
     (key,) = pool.state.activations
     pool.handle(s.ActivationEnded("end", key, pool.world.clock, code=0))
     pool.advance(30)
@@ -79,8 +78,8 @@ def test_a_clock_that_is_set_back_makes_no_time_negative_and_no_timer_late() -> 
     assert list(validate(pool.log.read())) == []
 
 
-def test_a_job_that_had_ended_when_somebody_asked_for_it_to_be_vacated_has_ended() -> None:
-    """The pool was dead when it ended, and a command on the still log came before the pool was back."""
+def test_a_job_that_had_ended_before_a_vacate_command_has_ended() -> None:
+    """The pool was dead when the job ended, and the command came to the unserved log before the pool was back."""
     pool = TestPool(behave=lambda launch: Behaviour(1000, immortal=True))
     pool.machine(static=1, cpus=1)
     pool.submit()
@@ -93,7 +92,7 @@ def test_a_job_that_had_ended_when_somebody_asked_for_it_to_be_vacated_has_ended
     assert list(validate(pool.log.read())) == []
 
 
-def test_measurements_that_say_nothing_new_are_not_written_down() -> None:
+def test_unchanged_measurements_are_not_logged() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(1000))
     pool.machine(static=1, cpus=1)
     pool.submit()

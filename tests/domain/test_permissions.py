@@ -1,4 +1,4 @@
-"""Table: who may do what with machines and with what runs on them."""
+"""Table: who may do what with machines and with their running jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_SLOTS: dict[str, Ask] = {
 
 
 def pool(**more: str) -> TestPool:
-    """A pool in which alice's job runs on the only slot."""
+    """Return a pool in which alice's job runs on the only slot."""
     pool = TestPool(settings=more)
     pool.machine(static=1)
     pool.submit()
@@ -37,7 +37,7 @@ def pool(**more: str) -> TestPool:
 @pytest.mark.parametrize(
     ("user", "allowed"), [("root", True), ("condor", True), ("alice", False), ("bob", False), ("", False)]
 )
-def test_machines_are_the_pools_owners_business(verb: str, user: str, allowed: bool) -> None:
+def test_only_the_pools_owners_may_manage_machines(verb: str, user: str, allowed: bool) -> None:
     found = pool()
     before = len(found.events())
     answer = found.handle(COMMANDS[verb](user))
@@ -50,7 +50,7 @@ def test_machines_are_the_pools_owners_business(verb: str, user: str, allowed: b
 
 @pytest.mark.parametrize("verb", OF_SLOTS)
 @pytest.mark.parametrize(("user", "allowed"), [("root", True), ("alice", True), ("bob", False)])
-def test_what_runs_on_a_slot_is_its_users_business_and_the_pools_owners(verb: str, user: str, allowed: bool) -> None:
+def test_only_its_user_and_the_pools_owners_may_manage_a_running_job(verb: str, user: str, allowed: bool) -> None:
     answer = pool().handle(OF_SLOTS[verb](user))
     assert answer.refusal == (
         ""
@@ -59,14 +59,14 @@ def test_what_runs_on_a_slot_is_its_users_business_and_the_pools_owners(verb: st
     )
 
 
-def test_a_log_says_who_the_pools_owners_are() -> None:
+def test_a_log_names_the_pools_owners() -> None:
     allowed = pool(QUEUE_SUPER_USERS="carol, dave")
     assert allowed.handle(s.Drain("first", "carol", "h")).refusal == ""
     assert "only the pool's owner may do that (carol, dave)" in allowed.handle(COMMANDS["turn off"]("root")).refusal
     assert allowed.act("hold", "1", user="dave").value[0]["result"] == "done"
 
 
-def test_whoever_says_nothing_of_owners_has_the_usual_ones() -> None:
+def test_a_pool_without_configured_owners_has_the_default_ones() -> None:
     assert "QUEUE_SUPER_USERS" not in settings({})
     assert super_users(settings({})) == {"root", "condor"}
     assert super_users(settings({"QUEUE_SUPER_USERS": "root alice"})) == {"root", "alice"}

@@ -1,7 +1,7 @@
-"""Golden and property: a job of the pool's own gets a slot that somebody has as soon as that one has gone, and the job
-that had to go is run again.
+"""Golden and property: a job of this pool gets a claimed slot as soon as the current job has gone, and the preempted
+job is run again.
 
-The cycles are made by hand: whom the negotiator prefers to whom is its own affair.
+The cycles are made by hand, since the negotiator's choice is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 from ..policy.points import POLICIES, Point
 from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds
 from .pools import TestPool
-from .preempting import DIALECTS, RETIRES, SLOT, contested, cycle, give, promises, waiting
+from .preempting import DIALECTS, RETIRES, SLOT, append_cycle, contested, give, promises, waiting
 from .test_invariants import as_plain
 
 
@@ -34,13 +34,13 @@ def since_begin(pool: TestPool, event: e.Event) -> float:
 
 
 def begun(pool: TestPool) -> list[tuple[str, float]]:
-    """The jobs in the order in which they began, each with the second."""
+    """Return the jobs in the order in which they started, each with the second."""
     events = [event for event in pool.events() if isinstance(event, e.JobActivated)]
     return [(f"{event.cluster}.{event.proc}", since_begin(pool, event)) for event in events]
 
 
 def rows(pool: TestPool, since: int) -> list[str]:
-    """The slot's transitions behind a position, up to the next begin of a job."""
+    """Return the slot's transitions after a position, up to the next start of a job."""
     rows = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotTransitioned)]
     return rows[: rows.index("11") + 1]
 
@@ -54,12 +54,12 @@ def withdrawn(pool: TestPool) -> list[str]:
 
 
 def sound(pool: TestPool) -> None:
-    """Nothing of what happened was illegal, and whoever reads the log comes to where the pool is."""
+    """Check that every transition was legal, and that folding the log gives the pool's state."""
     assert [violation.words for violation in validate(pool.log.read())] == []
     assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
 
 
-# How the job goes that has the slot
+# How the preempted job goes
 
 KILLED = {"KILL": "time() - EnteredCurrentActivity >= 2", "MachineMaxVacateTime": "30"}
 SUSPENDED = {
@@ -69,8 +69,8 @@ SUSPENDED = {
 }
 STUBBORN = Behaviour(1000, grace=None)
 WAYS: list[tuple[str, dict[str, str], Behaviour, float, tuple[str, str], list[str]]] = [
-    # how, policy, what alice's job does, when bob's begins,
-    #     the transitions until then: the manual's, the real startd's; what alice's is told
+    # how it goes, policy, what alice's job does, when bob's starts, the transitions until then: the manual's,
+    # HTCondor's; what alice's job is sent
     ("it has no retirement time", {}, Behaviour(100), 10,
         ("13 18 23 11", "13a 23 11"), ["soft"]),
     ("it takes its time to end", {}, Behaviour(100, grace=3), 13,
@@ -109,7 +109,7 @@ def test_the_better_match_takes_over_when_the_job_has_gone(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_job_that_had_to_go_waits_and_is_run_again(dialect: str) -> None:
+def test_the_preempted_job_waits_and_is_run_again(dialect: str) -> None:
     pool = contested(dialect, Behaviour(100), Behaviour(20))
     give(pool, "2.0")
     pool.advance(5)
@@ -125,7 +125,7 @@ def test_the_job_that_had_to_go_waits_and_is_run_again(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_holder_outside_of_the_pool_makes_way_as_well(dialect: str) -> None:
+def test_a_holder_outside_of_the_pool_makes_way_too(dialect: str) -> None:
     point = Point(dialect)
     point.point({"Rank": 'TARGET.Owner == "bob"'})
     point.claim()
@@ -137,12 +137,12 @@ def test_a_holder_outside_of_the_pool_makes_way_as_well(dialect: str) -> None:
     sound(point)
 
 
-# What waits is wanted no longer
+# The waiting job is no longer wanted
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("end", ["hold", "remove", "edit"])
-def test_a_job_that_waits_no_longer_lets_the_other_go_on(dialect: str, end: str) -> None:
+def test_a_job_that_no_longer_waits_lets_the_other_continue(dialect: str, end: str) -> None:
     pool = contested(dialect, Behaviour(100), **RETIRES)
     give(pool, "2.0")
     pool.advance(3)
@@ -159,7 +159,7 @@ def test_a_job_that_waits_no_longer_lets_the_other_go_on(dialect: str, end: str)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_better_match_that_goes_while_the_job_ends_leaves_the_slot_to_all(dialect: str) -> None:
+def test_a_better_match_that_leaves_while_the_job_ends_frees_the_slot_for_all(dialect: str) -> None:
     pool = contested(dialect, STUBBORN)
     give(pool, "2.0")
     pool.act("remove", "2", user="bob")
@@ -171,13 +171,13 @@ def test_a_better_match_that_goes_while_the_job_ends_leaves_the_slot_to_all(dial
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("held", "next_job", "begins"),
-    [("2.0", "2.1", 10), ("2", "1.0", 15)],  # the second by another cycle, once the preemption has settled
+    [("2.0", "2.1", 10), ("2", "1.0", 15)],  # the second one by another cycle, after the preemption
 )
-def test_a_job_that_is_held_in_the_instant_of_its_turn_leaves_the_claim_to_the_next(
+def test_a_job_held_in_the_second_of_its_turn_leaves_the_claim_to_the_next(
     dialect: str, held: str, next_job: str, begins: int
 ) -> None:
     pool = contested(dialect, Behaviour(1000))
-    cycle(pool, "2.0")
+    append_cycle(pool, "2.0")
     ends = s.ActivationEnded("end", pool.state.by_job[1, 0].key, pool.engine.now(), signal=15)
     pool.engine.matching = False  # the access point is slow
     pool.handle(s.ClaimMatches("claims"))
@@ -199,7 +199,7 @@ def test_a_job_that_is_held_in_the_instant_of_its_turn_leaves_the_claim_to_the_n
         ("the drain", {}),
     ],
 )
-def test_a_better_match_that_is_refused_in_the_end_is_promised_nothing(
+def test_a_better_match_that_is_rejected_in_the_end_has_no_promise_left(
     dialect: str, end: str, policy: dict[str, str]
 ) -> None:
     pool = contested(dialect, Behaviour(1000, grace=3), **policy)
@@ -230,7 +230,7 @@ def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_slot_refuses_a_job_that_it_likes_less_than_the_one_that_it_has(dialect: str) -> None:
+def test_a_slot_rejects_a_job_that_it_ranks_lower_than_its_current_one(dialect: str) -> None:
     pool = contested(dialect, Rank='TARGET.Owner == "alice"')
     give(pool, "2.0", reason="priority")
     assert pool.state.reserved == {} and pair(pool) == "Claimed/Busy"
@@ -241,7 +241,7 @@ def test_a_slot_refuses_a_job_that_it_likes_less_than_the_one_that_it_has(dialec
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_job_that_was_promised_a_slot_is_given_no_other(dialect: str) -> None:
+def test_a_job_that_was_promised_a_slot_gets_no_other(dialect: str) -> None:
     pool = contested(dialect, **RETIRES)
     give(pool, "2.0")
     pool.machine("i", static=1, cpus=1)
@@ -251,11 +251,11 @@ def test_a_job_that_was_promised_a_slot_is_given_no_other(dialect: str) -> None:
     sound(pool)
 
 
-# The pool is killed
+# Killed pools
 
 
 def resumed(pool: TestPool, position: int, seconds: float) -> Engine:
-    """Another process that finds the log as it was at a position, and lives on for so long."""
+    """Run another process with the log as it was at a position, for this many seconds."""
     log = open_log("memory:", create=True)
     log.append([event for at, event in pool.log.read() if at <= position])
     engine = Engine(log, VirtualWorld(pool.world.behave))
@@ -270,12 +270,12 @@ def resumed(pool: TestPool, position: int, seconds: float) -> Engine:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("policy", [{}, RETIRES])
-def test_whenever_the_pool_is_killed_both_jobs_come_to_their_end(dialect: str, policy: dict[str, str]) -> None:
+def test_whenever_the_pool_is_killed_both_jobs_complete(dialect: str, policy: dict[str, str]) -> None:
     pool = contested(dialect, Behaviour(100, grace=3), Behaviour(20), **policy)
     pool.act("remove", "2.1", user="bob")
     steps: list[int] = []
     pool.engine.subscribe(lambda first, events: steps.append(first + len(events) - 1))
-    cycle(pool, "2.0")
+    append_cycle(pool, "2.0")
     steps.append(pool.state.position)
     pool.engine.handle([])
     pool.advance(300)
@@ -289,19 +289,19 @@ def test_whenever_the_pool_is_killed_both_jobs_come_to_their_end(dialect: str, p
         assert list(validate(engine.log.read())) == []
 
 
-# Whatever happens
+# Random events
 
 
-class Sought(Point):
-    """An execution point whose slots are given to the jobs that wait, whoever has them."""
+class ContestedPoint(Point):
+    """An execution point whose slots are matched with waiting jobs, even if they are claimed."""
 
     def better(self, which: int, reason: str, at_once: bool) -> None:
-        """The first job that waits for a slot is given one that somebody has; before its claim comes, something else
-        may happen at the same instant."""
+        """Match a claimed slot with the first job that waits for one; before its claim request, something else may
+        happen at the same time."""
         held = [name for name, slot in self.state.slots.items() if slot.claim and name not in self.state.matches]
         job = self._first()
         if held and job:
-            (give if at_once else cycle)(self, job, held[which % len(held)], reason)
+            (give if at_once else append_cycle)(self, job, held[which % len(held)], reason)
 
     def does(self, deed: Deed) -> None:
         name, arguments, named = deed
@@ -340,7 +340,7 @@ STRIFE: dict[str, st.SearchStrategy[Any]] = LIVES | {
 }
 
 
-def what_is_promised_is_kept(
+def promises_are_kept(
     dialect: str,
     policy: str,
     kind: str,
@@ -348,7 +348,7 @@ def what_is_promised_is_kept(
     shared: str,
     offset: float,
 ) -> None:
-    point = Sought(dialect)
+    point = ContestedPoint(dialect)
     point.advance(offset)
     point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
     point.job("alice", 3, Behaviour(200, grace=4))
@@ -373,12 +373,12 @@ def what_is_promised_is_kept(
 
 @bounds(12)
 @given(**STRIFE)
-def test_what_jobs_are_promised_is_what_they_wait_for(**life: Any) -> None:
-    what_is_promised_is_kept(**life)
+def test_promised_slots_are_those_that_jobs_wait_for(**life: Any) -> None:
+    promises_are_kept(**life)
 
 
 @pytest.mark.soak
 @bounds(SOAK // 5)
 @given(**STRIFE)
-def test_what_jobs_are_promised_is_what_they_wait_for_at_length(**life: Any) -> None:
-    what_is_promised_is_kept(**life)
+def test_promised_slots_are_those_that_jobs_wait_for_at_length(**life: Any) -> None:
+    promises_are_kept(**life)

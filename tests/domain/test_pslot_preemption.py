@@ -1,4 +1,4 @@
-"""Property: what becomes of dynamic slots that go for a job on the slot that they are part of, in a pool at work."""
+"""Property: dynamic slots that are preempted for a job on their partitionable slot, in a running pool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ DIALECTS = ["manual", "htcondor-25"]
 
 
 def contested(dialect: str, /, grace: int = 3, **machine: str) -> TestPool:
-    """Four cores with four jobs of bob's, of importance 1, 0, 3 and 2; then one of alice's that asks for two cores."""
+    """Return a pool of four cores with four jobs of bob's, of importance 1, 0, 3 and 2, and one of alice's that
+    requests two cores."""
     pool = TestPool(
         dialect=dialect,
         settings={"ALLOW_PSLOT_PREEMPTION": "true"},
@@ -39,7 +40,7 @@ def contested(dialect: str, /, grace: int = 3, **machine: str) -> TestPool:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_their_claims_are_killed_and_their_resources_are_the_jobs_at_once(dialect: str) -> None:
+def test_preempted_claims_are_killed_and_the_job_gets_their_resources_immediately(dialect: str) -> None:
     pool = contested(dialect, grace=3)
     pool.advance(0)
     cycle = [event for event in pool.events() if isinstance(event, CycleHeld) and event.matches][-1]
@@ -56,7 +57,7 @@ def test_their_claims_are_killed_and_their_resources_are_the_jobs_at_once(dialec
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_log_bears_being_judged_and_its_cycles_being_taken_again(dialect: str) -> None:
+def test_the_log_is_valid_and_its_cycles_can_be_repeated(dialect: str) -> None:
     pool = contested(dialect)
     pool.advance(1900)
     assert {pool.status(f"{number}.0") for number in range(1, 6)} == {"ended"}
@@ -66,7 +67,7 @@ def test_the_log_bears_being_judged_and_its_cycles_being_taken_again(dialect: st
     assert rechecked.sound and rechecked.taken
 
 
-def test_they_stand_there_with_nothing_until_their_jobs_are_gone() -> None:
+def test_preempted_slots_stay_without_resources_until_their_jobs_are_gone() -> None:
     pool = contested("htcondor-25")
     pool.advance(0)
     events = pool.events()
@@ -78,7 +79,7 @@ def test_they_stand_there_with_nothing_until_their_jobs_are_gone() -> None:
     assert "Preempting/Killing" in moved
 
 
-def test_jobs_that_ask_for_less_retirement_go() -> None:
+def test_jobs_that_request_less_retirement_are_preempted() -> None:
     pool = contested("htcondor-25", MaxJobRetirementTime="1000")
     for number in range(1, 5):
         pool.edit(f"{number}.0", user="bob", MaxJobRetirementTime="0")
@@ -87,15 +88,15 @@ def test_jobs_that_ask_for_less_retirement_go() -> None:
     assert [str(violation) for violation in examine(pool.log.read()).violations] == []
 
 
-def test_one_whose_job_keeps_its_retirement_time_stays() -> None:
+def test_a_slot_whose_job_keeps_its_retirement_time_stays() -> None:
     pool = contested("htcondor-25", MaxJobRetirementTime="(TARGET.Importance == 0) * 1000")
     pool.advance(0)
     cycle = [event for event in pool.events() if isinstance(event, CycleHeld) and event.matches][-1]
     assert cycle.matches[0].preempts == ("slot1_1@h", "slot1_4@h")
 
 
-def test_an_altered_preemption_is_found() -> None:
-    """Another slot that goes, none that goes, or one that goes without a match."""
+def test_an_altered_preemption_is_detected() -> None:
+    """Another slot is preempted, none, or one without a match."""
     pool = contested("htcondor-25")
     pool.advance(0)
     log = list(pool.log.read())
@@ -111,7 +112,7 @@ def test_an_altered_preemption_is_found() -> None:
         assert not recheck(altered).sound, preempts
 
 
-def test_why_tells_both_jobs_of_it() -> None:
+def test_why_reports_the_preemption_for_both_jobs() -> None:
     pool = contested("htcondor-25")
     pool.advance(1)
     explanations = ["\n".join(sentence.text for sentence in why(pool.log, job).life) for job in ("1.0", "5.0")]
@@ -119,7 +120,7 @@ def test_why_tells_both_jobs_of_it() -> None:
     assert "with slot1@h, which takes the resources of slot1_2@h, slot1_1@h" in explanations[1]
 
 
-def test_a_partitionable_slot_tells_of_its_dynamic_ones() -> None:
+def test_a_partitionable_slots_ad_describes_its_dynamic_slots() -> None:
     pool = contested("htcondor-25")
     pool.advance(0)
     now = pool.world.clock
@@ -135,7 +136,7 @@ def test_a_partitionable_slot_tells_of_its_dynamic_ones() -> None:
 
 
 def lived(seed: int) -> TestPool:
-    """A pool in which this and that happens, by a number."""
+    """Return a pool with random events, drawn by a seed."""
     dice = random.Random(seed)
     pool = TestPool(
         dialect=dice.choice(DIALECTS),
@@ -163,7 +164,7 @@ def lived(seed: int) -> TestPool:
     return pool
 
 
-def test_whatever_happens_resources_add_up_and_the_log_is_legal() -> None:
+def test_resources_add_up_and_the_log_is_legal_after_random_events() -> None:
     many = 0
     for seed in range(3):
         pool = lived(seed)

@@ -1,6 +1,6 @@
-"""Property: what an event costs does not depend on how long the queue is, whatever its shape.
+"""Property: the cost of an event does not depend on the length of the queue, whatever its shape.
 
-Counted are the calls that Python makes, of its own functions and of built-in ones, so that no clock is asked.
+The test counts Python's calls, of Python functions and built-in ones, so that it does not depend on a clock.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def calls(run: Callable[[], object]) -> int:
 
 
 def ending(shape: Callable[[Pool, int], None], size: int) -> int:
-    """The calls for some ends, behind a first few."""
+    """Return the number of calls for some ends, after a first few."""
     with Pool.open(user="alice", uid_domain="example.org") as pool:
         shape(pool, size)
         pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=4000)

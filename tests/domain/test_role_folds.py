@@ -1,7 +1,8 @@
-"""Golden: what a role learns of a log, folded onto the state of that role alone, is its part of the pool's state.
+"""Golden: the part of a log that a role learns, folded onto the state of that role alone, gives its part of the pool's
+state.
 
-The pools are those of ``golden/decided``, in which much happens at once, and the logs of releases. In the log of an
-execution point that runs apart, events repeat the jobs' ads, which the log of a pool has with the queue.
+The pools are those of ``golden/decided``, with many simultaneous events, and the logs of releases. In the log of a
+separate execution point, events repeat the jobs' ads, which the log of a pool has in its queue.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Log = list[tuple[int, e.Event]]
 
 
 def repeated(state: State, event: e.Event) -> e.Event:
-    """The event as an execution point that runs apart writes it: with the job's ad."""
+    """Return the event as a separate execution point writes it: with the job's ad."""
     if isinstance(event, e.JobActivated) and event.claim:
         return replace(event, ad=state.clusters[event.cluster].attributes(event.proc))
     if isinstance(event, e.ClaimMade | e.ClaimQueued) and not event.holder:
@@ -51,7 +52,7 @@ def repeated(state: State, event: e.Event) -> e.Event:
 
 
 def apart(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
-    """Fold a log; behind each event the pool's state, and those of its roles."""
+    """Fold a log; after each event, yield the pool's state and those of its roles."""
     whole_state = State()
     roles: dict[type[LogState], LogState] = {AccessPoint: AccessPoint(), ExecutionPoint: ExecutionPoint()}
     roles[Manager] = Manager()
@@ -66,15 +67,16 @@ def apart(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
 
 
 def parts(state: LogState, kind: type[LogState]) -> dict[str, Any]:
-    """What is compared of a role: not where its own log ends, and no jobs of a manager, which it does not fold."""
+    """Return the compared parts of a role: without the end of its log, and without jobs for a manager, which does not
+    fold them."""
     left_out = {"position", "at", *(field.name for field in fields(Queue) if kind is Manager)}
     names = [field.name for field in fields(kind) if field.eq and field.name not in left_out]
     return {name: plain(getattr(state, name), kind) for name in names}
 
 
 def plain(value: Any, kind: type[LogState]) -> Any:
-    """A field without the jobs' ads, and of machines without their slots: both are compared by themselves. A manager
-    does not learn how a starter is told to end, nor of leases."""
+    """Return a field without the jobs' ads, and machines without their slots: both are compared separately. A manager
+    does not learn how a starter is ended, nor of leases."""
     if isinstance(value, dict):
         return {name: plain(value, kind) for name, value in value.items()}
     if isinstance(value, Slot):
@@ -102,7 +104,7 @@ def each_role_has_its_part(log: Log, every: int) -> None:
 
 
 def ads_of(state: Any) -> dict[str, e.Ad]:
-    """The ads of jobs that run on slots or whose claim waits, as their startd reads them."""
+    """Return the ads of running jobs and waiting claims, as their startd reads them."""
     differences = {}
     for name, slot in state.slots.items():
         starter, waiting = slot.activation, slot.waiting
@@ -154,7 +156,7 @@ def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:
 @pytest.mark.parametrize(
     "release", ["0.2.0a2-negotiation", "0.2.0a2-play-leases", "0.2.0a2-play-drain-of-static-slots"]
 )
-def test_what_a_pool_does_by_itself_is_due_for_one_of_its_roles(release: str, tmp_path: Path) -> None:
+def test_a_pools_timed_actions_are_due_for_one_of_its_roles(release: str, tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
     for whole_state, roles in apart([*open_log(str(path), create=False, read_only=True).read()]):
@@ -167,7 +169,7 @@ def test_what_a_pool_does_by_itself_is_due_for_one_of_its_roles(release: str, tm
 
 
 def deadline(state: Any) -> int | None:
-    """When something is due for the roles of a state that has just been folded, but for cycles."""
+    """Return when something is due for the roles of a freshly folded state, except for cycles."""
     state.agendas = Agendas()
     moment = Moment(state, state.at, UTC, nothing, Caches(), matching=False)
     if isinstance(state, AccessPoint):

@@ -1,4 +1,4 @@
-"""A role's rule reaches the state of its role alone: what it wants of another role it sends as a message."""
+"""A role's rule can access only the state of its role; it affects another role by a message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names(role: type[LogState]) -> set[str]:
 
 
 class OneRole:
-    """A pool's state, of which only what a role has can be read."""
+    """A pool's state, of which only one role's part can be read."""
 
     def __init__(self, state: State, role: type[LogState]) -> None:
         self._state, self._role = state, role
@@ -47,12 +47,12 @@ class OneRole:
 
 
 def _published(state: Any, *arguments: Any) -> PublishedSlots:
-    """The ads that a startd makes for a manager."""
+    """Return the ads that a startd publishes for a manager."""
     return PublishedSlots(state._state if isinstance(state, OneRole) else state, *arguments)
 
 
 def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the rule, given a draft whose state is that of the rule's role alone; the delivery's own see all."""
+    """Wrap a rule so that its draft has only the state of the rule's role; the rules of delivery see everything."""
     role = ROLES.get(rule.__module__.split(".")[2])
 
     def decide(draft: Draft[Any], *arguments: object) -> Any:
@@ -69,7 +69,7 @@ def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def separated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rule is given the state of its role alone, for each message and sender."""
+    """Give every rule only the state of its role, for each message and sender."""
     for stimulus, rule in _RULES.items():
         monkeypatch.setitem(_RULES, stimulus, of_one_role(rule))
     for message, (role, rule) in delivery._RECEIVED.items():
@@ -86,11 +86,11 @@ def separated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_rules_that_see_their_own_role_alone_decide_the_same(separated: None, dialect: str) -> None:
+def test_rules_that_see_only_their_own_role_make_the_same_decisions(separated: None, dialect: str) -> None:
     agree({"0": stories(f"crowds-{dialect}")["0"]}, by_story(crowds(dialect, [0])))
 
 
-def test_the_roles_states_have_nothing_in_common_but_what_is_published_to_a_manager() -> None:
+def test_the_roles_states_share_only_what_is_published_to_a_manager() -> None:
     assert not names(AccessPoint) & names(ExecutionPoint)
     assert names(Manager) & names(AccessPoint) == names(Queue)
     assert names(Manager) & names(ExecutionPoint) == names(Slots)
@@ -101,7 +101,7 @@ def test_the_roles_states_have_nothing_in_common_but_what_is_published_to_a_mana
     ("rule", "reads"),
     [("schedd", "slots"), ("startd", "next_cluster"), ("startd", "submitters"), ("negotiator", "mails")],
 )
-def test_a_rule_that_reads_another_roles_state_is_found(rule: str, reads: str) -> None:
+def test_a_rule_that_reads_another_roles_state_is_detected(rule: str, reads: str) -> None:
     def looks(draft: Draft[Any]) -> object:
         return getattr(draft.state, reads)
 

@@ -14,7 +14,7 @@ CHANGES = st.lists(st.tuples(NAMES, st.none() | st.text(max_size=3)), max_size=1
 
 
 @given(ADS, CHANGES)
-def test_whatever_is_changed_it_says_what_a_dict_says(
+def test_a_slot_ad_equals_a_dict_after_any_changes(
     first: dict[str, str], changes: list[tuple[str, str | None]]
 ) -> None:
     ad, plain = SlotAd(first), dict(first)
@@ -32,7 +32,7 @@ def test_whatever_is_changed_it_says_what_a_dict_says(
     assert repr(ad) == repr(plain)
 
 
-def test_what_it_does_not_have_is_an_error_that_names_it() -> None:
+def test_a_missing_attribute_is_a_key_error_with_its_name() -> None:
     ad = SlotAd({"Cpus": "1"})
     with pytest.raises(KeyError, match="Memory"):
         ad["Memory"]
@@ -40,7 +40,7 @@ def test_what_it_does_not_have_is_an_error_that_names_it() -> None:
         del ad["Memory"]
 
 
-def test_slots_of_the_same_attributes_keep_their_names_once() -> None:
+def test_slots_of_the_same_attributes_share_their_names() -> None:
     first_ad, other = SlotAd({"Cpus": "1", "Rank": "0"}), SlotAd({"Cpus": "2", "Rank": "0"})
     other["Cpus"] = "3"
     assert first_ad.keys() == other.keys()

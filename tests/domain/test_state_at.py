@@ -1,4 +1,4 @@
-"""A log folds to any moment of its past."""
+"""A log can be folded up to any time in its past."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .pools import TestPool
 from .test_invariants import as_plain
 
 
-def test_the_state_at_a_moment_is_that_of_the_events_until_then() -> None:
+def test_the_state_at_a_time_is_that_of_the_events_until_then() -> None:
     pool = TestPool()
     pool.machine(static=1, cpus=1)
     pool.submit(count=3)
@@ -24,8 +24,8 @@ def test_the_state_at_a_moment_is_that_of_the_events_until_then() -> None:
     assert state_at(pool.log, moments[0] - 1).position == 0
 
 
-def test_the_policy_of_a_slot_sees_what_was_edited_of_the_job_that_it_runs() -> None:
-    """As in HTCondor, where the schedd sends the starter an update of the job's ad."""
+def test_the_policy_of_a_slot_sees_edits_of_its_running_job() -> None:
+    """In HTCondor the schedd sends the starter an update of the job's ad."""
     pool = TestPool()
     pool.machine(static=1, cpus=1, PREEMPT="TARGET.Wish =?= 2", Start="TARGET.Wish =!= 2", MaxJobRetirementTime="0")
     pool.submit(Wish="1", Args='"100000"')

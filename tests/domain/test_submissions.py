@@ -1,4 +1,4 @@
-"""Golden: which submissions are no jobs, and are refused whole: whatever is in the log must be readable for ever."""
+"""Golden: which submissions are rejected as a whole, since everything in the log must remain readable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEXT = "the next number is 2"
         ({"Args": '"a \\" b"', "A": "-1.5", "B_2": "Args + A", "C": '""'}, {"D": ["1", "E"]}, 2, ""),
     ],
 )
-def test_a_submission_that_no_ad_can_have_is_refused_and_nothing_is_written(
+def test_a_submission_with_an_impossible_ad_is_rejected_and_nothing_is_written(
     ad: dict[str, str], columns: Mapping[str, Sequence[str]], count: int, refusal: str
 ) -> None:
     pool = TestPool()
@@ -50,14 +50,14 @@ def test_a_submission_that_no_ad_can_have_is_refused_and_nothing_is_written(
         (10_003, f"cluster 10003 was never given out; {NEXT}"),
     ],
 )
-def test_a_submission_may_have_a_number_that_was_given_out(cluster: int, refusal: str) -> None:
+def test_a_submission_may_use_a_number_that_was_reserved(cluster: int, refusal: str) -> None:
     pool = TestPool()
     pool.submit()
     answer = pool.handle(s.Submit(pool.id(), "alice", cluster, JOB, 1, ()))
     assert answer.refusal == refusal
 
 
-def test_columns_that_are_not_packed_are_refused() -> None:
+def test_columns_that_are_not_packed_are_rejected() -> None:
     pool = TestPool()
     answer = pool.handle(s.Submit(pool.id(), "alice", 0, JOB, 1, (b"rubbish",)))
     assert answer.refusal == "the jobs' own attributes cannot be read: they are packed as poolbook submit packs them"

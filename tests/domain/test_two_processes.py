@@ -1,7 +1,7 @@
-"""Golden: an access point with its manager and an execution point, in two processes with a log each, run ten jobs.
+"""Golden: an access point with its manager, and an execution point, run ten jobs in two processes with separate logs.
 
-A socket connects them. ``Socket`` is the fabric on both sides: it sends the messages as they are, with the events that
-the other side learns. What both sides decide is what the roles decide in one log: no rule knows where the other is.
+A socket connects them. ``Socket`` is the fabric on both sides: it sends the messages, with the events that the other
+side learns. Both sides make the same decisions as the roles in one log: no rule depends on where the other role is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SubmitNode(AccessPoint, Manager):
 
 
 class Frame(msgspec.Struct):
-    """What is sent: a stimulus, a message, the end of a decision, or an answer, with the events that come before."""
+    """A transmission: a stimulus, a message, the end of a decision or an answer, with the events that come before."""
 
     what: str
     stimulus: str
@@ -70,7 +70,7 @@ def decoded(body: msgspec.Raw, kind: Any) -> Any:
 
 
 def answer_of(message: type[Any]) -> Any:
-    """The type of what a message is answered with."""
+    """Return the type of the answer to a message."""
     bases = message.__dict__.get("__orig_bases__")
     return bases[0].__args__[0] if bases else str | bool | None
 
@@ -86,7 +86,7 @@ class Socket:
         self._shared: dict[int, int] = {}
         """How many of a draft's events the other side has or does not learn."""
 
-    # What a role decides of itself
+    # Own decisions
 
     def decide(self, stimulus: s.Stimulus, now: int) -> list[e.Event]:
         events = decide(self.state, stimulus, now, self.tables, fabric=self)
@@ -94,7 +94,7 @@ class Socket:
         return events
 
     def ask(self, stimulus: s.Stimulus, now: int) -> None:
-        """Have the other side decide, and serve what it sends meanwhile."""
+        """Have the other side decide, and serve its requests meanwhile."""
         self._draft = Draft(self.state, stimulus.id, now, self.tables, fabric=self)
         self._write("stimulus", self._draft, type(stimulus).__name__, stimulus)
         self._await(self._draft, None)
@@ -116,7 +116,7 @@ class Socket:
     # The connection
 
     def serve(self) -> None:
-        """Do what the other side asks, until it closes the connection."""
+        """Serve the other side's requests until it closes the connection."""
         while (frame := self._read()) is not None:
             if frame.what == "stimulus":
                 self.decide(decoded(frame.body, KINDS[frame.kind]), frame.now)
@@ -146,7 +146,7 @@ class Socket:
         self._write("answer", draft, body=answer)
 
     def _emit(self, draft: Draft[Any], frame: Frame) -> None:
-        """Fold what the other side has logged, in this side's log."""
+        """Fold events that the other side has logged, and log them."""
         for kind, event in frame.events:
             draft.emit(decoded(event, KINDS[kind]))
         self._shared[id(draft)] = len(draft.events)
@@ -184,7 +184,7 @@ Ask = Callable[[s.Stimulus, int], object]
 
 
 def story(state: Any, decide: Ask, ask: Ask) -> None:
-    """Ten jobs run on four slots; one is evicted by its slot's owner, since its user has edited it, and runs again."""
+    """Run ten jobs on four slots; one is evicted by its slot's owner because its user has edited it, and runs again."""
     now = BEGIN
     decide(FOUND, now)
     ask(FOUND, now)
@@ -215,7 +215,8 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
 
 @contextmanager
 def apart() -> Iterator[tuple[Socket, Callable[[], list[e.Event]]]]:
-    """The access point's side, and what returns the log of the execution point's, which runs in a child."""
+    """Return the access point's side, and a function that returns the log of the execution point, which runs in a
+    child."""
     end, other_end = socket.socketpair()
 
     def point(tell: int) -> None:
@@ -248,9 +249,9 @@ def parts(state: LogState) -> dict[str, Any]:
     return {field.name: getattr(state, field.name) for field in fields if field.eq}
 
 
-def told(event: e.Event) -> str:
-    """An event without what depends on whose log has it: positions, and the ads that a log with a queue does not
-    repeat."""
+def comparable(event: e.Event) -> str:
+    """Return an event without what depends on the log that has it: positions, and the ads that a log with a queue does
+    not repeat."""
     for name, nothing in (("ad", {}), ("key", ""), ("evidence", 0)):
         if hasattr(event, name) and not isinstance(event, e.ClusterSubmitted | e.MachineJoined | e.SlotCreated):
             event = replace(event, **{name: nothing})
@@ -273,7 +274,7 @@ def test_ten_jobs_run_where_two_processes_decide() -> None:
     assert not {e.ClusterSubmitted, e.MailDue, e.PrioritiesUpdated} & {type(event) for event in point_log}
 
 
-def test_two_processes_decide_what_the_roles_decide_in_one_log() -> None:
+def test_two_processes_make_the_same_decisions_as_the_roles_in_one_log() -> None:
     whole_state, log, tables = State(), list[e.Event](), Tables()
 
     def together(stimulus: s.Stimulus, now: int) -> None:
@@ -285,6 +286,6 @@ def test_two_processes_decide_what_the_roles_decide_in_one_log() -> None:
         story(side.state, side.decide, side.ask)
         point_log = log_of_point()
     for kind, mine in ((SubmitNode, side.log), (ExecutionPoint, point_log)):
-        assert [told(event) for event in mine if learns(kind, event)] == [
-            told(event) for event in log if learns(kind, event)
+        assert [comparable(event) for event in mine if learns(kind, event)] == [
+            comparable(event) for event in log if learns(kind, event)
         ]

@@ -1,4 +1,4 @@
-"""Golden: what claims, claims that wait and jobs that were told to end leave behind when they are over."""
+"""Golden: what claims, waiting claims and evicted jobs leave behind when they are over."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from poolbook.replay.virtual_world import Behaviour
 
 from ..policy.points import Point
 from .pools import TestPool
-from .preempting import DIALECTS, RETIRES, SLOT, contested, cycle
+from .preempting import DIALECTS, RETIRES, SLOT, append_cycle, contested
 
 LIMITED = "xsw"
 
 
 def promised(dialect: str, **policy: str) -> TestPool:
-    """A pool in which bob's 2.0, which holds a limit, waits for the slot that alice's 1.0 has."""
+    """Return a pool in which bob's 2.0, which uses a limit, waits for the slot of alice's 1.0."""
     pool = contested(dialect, Behaviour(1000, grace=3), **policy)
-    cycle(pool, "2.0")
+    append_cycle(pool, "2.0")
     assert pool.state.limits_in_use == {}
     note = e.EvaluationRecorded(pool.engine.now(), "negotiated", "again", "Requirements", "true", "true", {})
     match = e.Match("2.0", SLOT, reason="rank", limits=LIMITED)
@@ -33,7 +33,7 @@ def promised(dialect: str, **policy: str) -> TestPool:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_claim_that_waits_holds_its_limits_until_it_is_made_and_over(dialect: str) -> None:
+def test_a_waiting_claim_uses_its_limits_until_it_is_made_and_over(dialect: str) -> None:
     pool = promised(dialect)
     assert pool.state.limits_in_use == {LIMITED: 1}
     pool.advance(5)
@@ -47,7 +47,7 @@ def test_a_claim_that_waits_holds_its_limits_until_it_is_made_and_over(dialect: 
 @pytest.mark.parametrize(
     "why", ["its job is held", "START refuses it", "the machine is drained", "the slot withdraws it"]
 )
-def test_a_claim_that_is_withdrawn_gives_its_limits_back(dialect: str, why: str) -> None:
+def test_a_withdrawn_claim_releases_its_limits(dialect: str, why: str) -> None:
     refused = {"Start": 'TARGET.Owner =!= "bob"'} if why == "START refuses it" else {}
     pool = promised(dialect, **(refused or RETIRES))
     assert pool.state.limits_in_use == {LIMITED: 1}
@@ -64,7 +64,7 @@ def test_a_claim_that_is_withdrawn_gives_its_limits_back(dialect: str, why: str)
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("end", ["released", "lease over"])
-def test_the_silence_of_a_holder_ends_with_its_claim(dialect: str, end: str) -> None:
+def test_a_missing_keepalive_is_forgotten_with_its_claim(dialect: str, end: str) -> None:
     point = Point(dialect)
     point.point({})
     point.claim(lease=30)
@@ -83,12 +83,12 @@ def test_the_silence_of_a_holder_ends_with_its_claim(dialect: str, end: str) -> 
 @pytest.mark.parametrize(
     ("ended_at", "outcome"),
     [
-        (9, "exited"),  # before it was told
+        (9, "exited"),  # before it was signalled
         (12, "evicted"),  # between the soft and the hard signal
         (17, "evicted"),
     ],
 )
-def test_a_job_that_ends_after_it_was_first_told_to_is_evicted_whenever_its_end_is_reported(
+def test_a_job_that_ends_after_its_first_signal_is_evicted_whenever_its_end_is_reported(
     dialect: str, ended_at: int, outcome: str
 ) -> None:
     pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(1000, immortal=True))
@@ -107,9 +107,7 @@ def test_a_job_that_ends_after_it_was_first_told_to_is_evicted_whenever_its_end_
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("since", ["", "hold", "remove"])
-def test_a_job_was_vacated_for_what_came_first_whatever_becomes_of_it_until_it_is_killed(
-    dialect: str, since: str
-) -> None:
+def test_the_first_cause_of_a_vacate_counts_whatever_happens_until_the_kill(dialect: str, since: str) -> None:
     pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(1000, grace=None))
     pool.machine("h", 2, 2048, 1, MachineMaxVacateTime="5")
     pool.submit(user="alice", LeaveJobInQueue="true")
@@ -126,7 +124,7 @@ def test_a_job_was_vacated_for_what_came_first_whatever_becomes_of_it_until_it_i
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("when", ["its holder is silent", "a better match waits", "its job is told to end"])
-def test_nothing_of_the_state_names_a_slot_that_is_destroyed(dialect: str, when: str) -> None:
+def test_no_part_of_the_state_names_a_destroyed_slot(dialect: str, when: str) -> None:
     pool: TestPool
     if when == "its holder is silent":
         pool = point = Point(dialect)
@@ -144,10 +142,10 @@ def test_nothing_of_the_state_names_a_slot_that_is_destroyed(dialect: str, when:
 
 
 @pytest.mark.parametrize(("dialect", "reached"), [("manual", "Claimed/Busy"), ("htcondor-25", "Preempting/Vacating")])
-def test_a_deactivation_that_closes_ends_the_claim_of_the_pools_own_access_point_too(
+def test_a_deactivation_that_closes_also_ends_the_claim_of_the_pools_own_access_point(
     dialect: str, reached: str
 ) -> None:
-    """Only HTCondor's startd has a row for it; by the manual, the job alone ends."""
+    """Only HTCondor's startd has a row for it; by the manual, only the job ends."""
     pool = contested(dialect, Behaviour(1000, grace=50))
     pool.handle(s.DeactivateClaim(pool.id(), SLOT, closing=True))
     assert pool.state.slots[SLOT].state_activity == reached

@@ -29,7 +29,7 @@ from poolbook.replay.virtual_world import Behaviour
 from ..event_fields import fields_of
 from ..policy.cases import STORIES
 from ..policy.points import BEGIN, POLICIES, Point
-from ..policy.stories import do, told
+from ..policy.stories import run_act, run_story
 from ..simulation.story import Story
 from .crowded_pool import CONFIGURATIONS, DEEDS, JOBS
 
@@ -59,7 +59,7 @@ def policies(dialect: str) -> Iterator[str]:
     """The stories of one slot under one policy."""
     for story in STORIES:
         yield f"== {story.of}"
-        yield from events_of(told(story, dialect))
+        yield from events_of(run_story(story, dialect))
 
 
 _LINES = (
@@ -90,7 +90,7 @@ def machines(dialect: str) -> Iterator[str]:
                 line = chance.choice(_LINES)
                 before = point.state.position
                 try:
-                    do(point, slot, line)
+                    run_act(point, slot, line)
                 except (KeyError, AssertionError):
                     yield f"-- {line} cannot happen to {slot}"
                 else:

@@ -13,8 +13,8 @@ NAMES = ("AccountingGroup", "RemoteGroup", "RemoteNegotiatingGroup", "RemoteAuto
 GROUPS = {"GROUP_NAMES": "MC, MC.sub", "GROUP_QUOTA_MC": "8", "GROUP_QUOTA_MC.sub": "4"}
 
 
-def said(pool: TestPool, names: tuple[str, ...]) -> list[tuple[object, ...]]:
-    """What the ads of the claimed slots have of these attributes."""
+def attributes_of_claimed_slots(pool: TestPool, names: tuple[str, ...]) -> list[tuple[object, ...]]:
+    """Return these attributes of the claimed slots' ads."""
     published = PublishedSlots(pool.state, Caches(), pool.world.clock, Context(now=pool.world.clock // 1_000_000))
     ads = [published.ad(slot) for slot in pool.state.slots.values() if slot.claim is not None]
     return [tuple(None if ad.get(name) is None else ad.eval(name) for name in names) for ad in ads]
@@ -38,17 +38,21 @@ def test_a_claimed_slot_names_its_groups(settings: dict[str, str], group: str, e
     pool.machine(cpus=8)
     pool.submit(1, **({"AccountingGroup": f'"{group}"'} if group else {}))
     pool.advance(10)
-    assert said(pool, NAMES) == [expected]
+    assert attributes_of_claimed_slots(pool, NAMES) == [expected]
 
 
-def test_a_slot_that_was_negotiated_for_by_autoregroup_says_none_and_keeps_its_group() -> None:
+def test_a_slot_negotiated_by_autoregroup_reports_false_and_keeps_its_group() -> None:
     """HTCondor's negotiator copies SubmitterAutoregroup from the wrong ad: RemoteAutoregroup is always false."""
     regroups = GROUPS | {"GROUP_QUOTA_MC": "1", "GROUP_QUOTA_MC.sub": "0", "GROUP_AUTOREGROUP": "true"}
     pool = TestPool(settings=regroups)
     pool.machine(cpus=4)
     pool.submit(3, AccountingGroup='"MC.zed"', Args='"3000"')
     pool.advance(100)
-    assert sorted(said(pool, NAMES[1:])) == [("MC", "<none>", False), ("MC", "<none>", False), ("MC", "MC", False)]
+    assert sorted(attributes_of_claimed_slots(pool, NAMES[1:])) == [
+        ("MC", "<none>", False),
+        ("MC", "<none>", False),
+        ("MC", "MC", False),
+    ]
 
 
 def test_a_claimed_slot_names_its_job_and_the_schedd() -> None:
@@ -57,7 +61,7 @@ def test_a_claimed_slot_names_its_job_and_the_schedd() -> None:
     pool.submit(1, JobUniverse="5", GlobalJobId='"pool#1.0#1800000000"')
     pool.advance(10)
     names = ("JobId", "GlobalJobId", "JobUniverse", "RemoteScheddName", "IsSplittable")
-    assert said(pool, names) == [("1.0", "pool#1.0#1800000000", 5, "pool", True)]
+    assert attributes_of_claimed_slots(pool, names) == [("1.0", "pool#1.0#1800000000", 5, "pool", True)]
     pool.act("hold", "1.0")
     pool.advance(200)
-    assert said(pool, names) == []
+    assert attributes_of_claimed_slots(pool, names) == []

@@ -1,5 +1,5 @@
-"""Golden: the quotas and allocations of each round of each cycle of real negotiators, beside what ours make of the same
-requests."""
+"""Golden: the quotas and allocations of each round of each cycle of HTCondor negotiators, compared with Poolbook's for
+the same requests."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ ASKS = re.compile(r"group quotas: fairshare \(1\): group= (\S+)  quota= (\S+)  r
 ENDS = re.compile(r"group quotas: groups= .*  surplus= (\S+)  maxdelta=")
 
 
-class Told(NamedTuple):
-    """A round: the cores that were divided, its number, by group its quota, request and allocation, and the rest."""
+class RecordedRound(NamedTuple):
+    """A round: the cores that were divided, its number, each group's quota, request and allocation, and the
+    remainder."""
 
     total: float
     number: int  #: from 1 in each cycle
@@ -39,8 +40,8 @@ class Told(NamedTuple):
     rest: float
 
 
-def rounds(folder: Path) -> Iterator[Told]:
-    """The rounds of which the log tells all."""
+def rounds(folder: Path) -> Iterator[RecordedRound]:
+    """Yield the rounds that are complete in the log."""
     (path,) = folder.glob("NegotiatorLog*")
     total, number, groups = -1.0, 0, dict[str, tuple[float, float, float]]()
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
@@ -54,13 +55,13 @@ def rounds(folder: Path) -> Iterator[Told]:
             groups[match[1]] = (*groups[match[1]][:2], float(match[4]))
         elif match := ENDS.search(line):
             if total >= 0 and groups:
-                yield Told(total, number, groups, float(match[1]))
+                yield RecordedRound(total, number, groups, float(match[1]))
         elif "trimmed" in line:
             total = -1.0
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_quotas_and_allocations_are_those_of_the_real_negotiator(run: str) -> None:
+def test_quotas_and_allocations_are_those_of_htcondors_negotiator(run: str) -> None:
     folder, count = DATA / run, 0
     text = (folder / "scenario.conf").read_text(encoding="utf-8")
     rules = read(followed(read_configuration(text, subsystem="NEGOTIATOR")))
@@ -70,7 +71,7 @@ def test_quotas_and_allocations_are_those_of_the_real_negotiator(run: str) -> No
         for node in nodes:
             node.requested = recorded_round.groups[node.name][1]
         if nodes[0].group.autoregroup and recorded_round.number > 1:
-            nodes[0].quota = recorded_round.total  # it stays so from the first round on
+            nodes[0].quota = recorded_round.total  # from the first round on
         unallocated = allocate(nodes[0])
         if not rules.use_slot_weights:
             unallocated += recover(nodes[0])

@@ -30,7 +30,7 @@ def pool_of(slots: int, settings: dict[str, str], jobs: dict[str, int], dialect:
 
 
 def settled(pool: Pool, cycles: int = 3) -> dict[str, float]:
-    """What each has after some cycles."""
+    """Return the cores of each submitter after some cycles."""
     for _ in range(cycles):
         pool.cycle()
     return {name: cores for name, cores in pool.has().items() if cores}
@@ -54,7 +54,7 @@ def reasons(pool: Pool) -> dict[str, Unmatched]:
               "GROUP_QUOTA_DYNAMIC_group_chemistry": "0.33"}, 19, 9),
     ],
 )  # fmt: skip
-def test_no_more_than_20_of_the_physicists_jobs_and_10_of_the_chemists_run(
+def test_at_most_20_of_the_physicists_jobs_and_10_of_the_chemists_run(
     slots: int, settings: dict[str, str], physics: int, chemistry: int
 ) -> None:
     for dialect in DIALECTS:
@@ -62,16 +62,16 @@ def test_no_more_than_20_of_the_physicists_jobs_and_10_of_the_chemists_run(
         assert settled(pool) == {EINSTEIN: physics, CURIE: chemistry}
 
 
-def test_half_of_the_pool_is_enough_for_half_of_the_quotas_in_the_manual_s_dialect() -> None:
-    """The real pool keeps the quotas where the setting is left alone, and the smaller name goes first."""
+def test_half_of_the_pool_fills_half_of_the_quotas_in_the_manuals_dialect() -> None:
+    """HTCondor keeps the quotas if the setting has its default, and the smaller name comes first."""
     jobs = {EINSTEIN: 60, CURIE: 60}
     assert settled(pool_of(15, TWO, jobs)) == {EINSTEIN: 10, CURIE: 5}
     assert settled(pool_of(15, TWO, jobs, "htcondor-25")) == {EINSTEIN: 5, CURIE: 10}
 
 
-def test_jobs_of_no_group_have_what_no_group_may_have() -> None:
+def test_jobs_without_a_group_get_what_no_group_may_have() -> None:
     assert settled(pool_of(60, TWO, {EINSTEIN: 60, CURIE: 60, "ann": 60})) == {EINSTEIN: 20, CURIE: 10, "ann": 30}
-    assert settled(pool_of(30, TWO, {"ann": 60})) == {"ann": 30}  # nobody else wants it
+    assert settled(pool_of(30, TWO, {"ann": 60})) == {"ann": 30}  # no one else wants it
 
 
 @together("settings", [MANUAL, MANUAL_DYNAMIC, MANUAL | OVERSUBSCRIBED])
@@ -98,7 +98,7 @@ SURPLUS |= {"GROUP_ACCEPT_SURPLUS_group_physics": "false"}
         # physics accepts it, too: neither is limited
         (SURPLUS | {"GROUP_ACCEPT_SURPLUS_group_physics": "true"}, {HIGGS: 60}, {HIGGS: 30}),
         (SURPLUS | {"GROUP_ACCEPT_SURPLUS_group_physics": "true"}, {PAULI: 60, CURIE: 4}, {PAULI: 26, CURIE: 4}),
-        # nobody does
+        # no one does
         ({}, {HIGGS: 60}, {HIGGS: 15}),
         ({"GROUP_ACCEPT_SURPLUS": "true"}, {CURIE: 60, PAULI: 3}, {CURIE: 27, PAULI: 3}),
     ],
@@ -110,8 +110,8 @@ def test_surplus_goes_as_far_as_it_is_accepted(
         assert settled(pool_of(30, MANUAL | SCALED | settings, jobs, dialect)) == has
 
 
-def test_where_quotas_may_be_oversubscribed_surplus_counts_twice_and_the_cap_holds() -> None:
-    """As in the real pool of traces 09b: physics' own 20 are surplus for hep and lep, whose sum is 20 nevertheless."""
+def test_if_quotas_may_be_oversubscribed_surplus_counts_twice_and_the_cap_holds() -> None:
+    """As in the recorded traces 09b: physics' own 20 are surplus for hep and lep, whose sum is 20 nevertheless."""
     for dialect in DIALECTS:
         assert settled(pool_of(30, MANUAL | OVERSUBSCRIBED | SURPLUS, {HIGGS: 60, PAULI: 60}, dialect)) == {HIGGS: 20}
 
@@ -128,11 +128,11 @@ def test_strict_priority_of_three_groups() -> None:
     assert settled(pool, 2) == {"a.ann": 12, "b.bob": 8}
     for number in range(1, 11):
         pool.end_job(f"slot{number}@h")
-    assert settled(pool, 1) == {"a.ann": 12, "b.bob": 8}  # although c has nothing of its quota
+    assert settled(pool, 1) == {"a.ann": 12, "b.bob": 8}  # although c uses none of its quota
 
 
-def test_the_order_of_names_does_not_count_for_strict_priority() -> None:
-    """The manual's own: physics goes before chemistry, which is before it in the alphabet. Not so in the real pool."""
+def test_the_order_of_names_does_not_matter_for_strict_priority() -> None:
+    """In the manual's dialect physics comes before chemistry, which precedes it in the alphabet; not so in HTCondor."""
     settings = TWO | OVERSUBSCRIBED | {
         "GROUP_QUOTA_group_physics": "1000000", "GROUP_QUOTA_group_chemistry": "1000",
     }  # fmt: skip
@@ -140,14 +140,14 @@ def test_the_order_of_names_does_not_count_for_strict_priority() -> None:
     assert settled(pool_of(15, settings, {EINSTEIN: 10, CURIE: 10}, "htcondor-25")) == {EINSTEIN: 5, CURIE: 10}
 
 
-# Who goes first, and for how much
+# The order of groups, and their shares
 
 
 def order(pool: Pool) -> list[str]:
     return list(dict.fromkeys(choice.cluster.submitter.partition("@")[0] for choice in pool.hold().choices))
 
 
-def test_the_group_with_the_smallest_part_of_its_quota_goes_first_and_none_last() -> None:
+def test_the_group_with_the_smallest_used_part_of_its_quota_comes_first_and_none_last() -> None:
     settings = {"GROUP_NAMES": "a b c", "GROUP_QUOTA_a": "4", "GROUP_QUOTA_b": "4", "GROUP_QUOTA_c": "2"}
     pool = pool_of(20, settings, {"zoe": 3, "a.ann": 3, "b.bob": 3, "c.cy": 3})
     assert order(pool) == ["a.ann", "b.bob", "c.cy", "zoe"]
@@ -169,7 +169,7 @@ def test_the_group_with_the_smallest_part_of_its_quota_goes_first_and_none_last(
         ('AccountingGroup == "b"', "zoe"),  # false is 0
     ],
 )  # fmt: skip
-def test_group_sort_expr_says_who_goes_first(expression: str, first: str) -> None:
+def test_group_sort_expr_decides_the_order(expression: str, first: str) -> None:
     settings = {
         "GROUP_NAMES": "a b c", "GROUP_QUOTA_a": "6", "GROUP_QUOTA_b": "4", "GROUP_QUOTA_c": "2",
         "GROUP_SORT_EXPR": expression,
@@ -179,7 +179,7 @@ def test_group_sort_expr_says_who_goes_first(expression: str, first: str) -> Non
     assert order(pool)[0] == first
 
 
-def test_a_group_s_submitters_share_what_the_group_may_have() -> None:
+def test_a_groups_submitters_share_the_groups_quota() -> None:
     pool = pool_of(30, TWO, {EINSTEIN: 60, "group_physics.bohr": 60, "group_physics.dirac": 60, CURIE: 3})
     pool.grant("group_physics.bohr", "factor", 2000)
     assert pool.match_counts(pool.cycle()) == {EINSTEIN: 8, "group_physics.dirac": 8, "group_physics.bohr": 4, CURIE: 3}
@@ -198,7 +198,7 @@ def test_quotas_count_in_the_weights_of_slots() -> None:
     assert pool.match_counts(pool.cycle()) == {"a.ann": 3}
 
 
-def test_the_real_negotiator_lets_a_submitter_exceed_its_group_s_quota_by_a_slot() -> None:
+def test_htcondors_negotiator_lets_a_submitter_exceed_its_groups_quota_by_a_slot() -> None:
     for dialect, jobs_by_user in (("manual", {}), ("htcondor-25", {"a.ann": 1})):
         pool = Pool(dialect, GROUP_NAMES="a", GROUP_QUOTA_a="3")
         pool.slot("slot1@h", Cpus="4")
@@ -207,8 +207,8 @@ def test_the_real_negotiator_lets_a_submitter_exceed_its_group_s_quota_by_a_slot
 
 
 @together(("weighted", "matched_jobs"), [("true", 2), ("false", 1)])
-def test_demand_is_of_cores_or_of_jobs(weighted: str, matched_jobs: int) -> None:
-    """Two jobs of four cores ask for eight cores of surplus, or for two."""
+def test_demand_is_counted_in_cores_or_in_jobs(weighted: str, matched_jobs: int) -> None:
+    """Two jobs of four cores request eight cores of surplus, or two."""
     settings = {
         "GROUP_NAMES": "a", "GROUP_ACCEPT_SURPLUS": "true", "NEGOTIATOR_USE_WEIGHTED_DEMAND": weighted,
         "GROUP_QUOTA_MAX_ALLOCATION_ROUNDS": "1",
@@ -231,7 +231,7 @@ def test_what_a_group_cannot_use_goes_to_others_in_the_next_round() -> None:
             assert pool.match_counts() == {"b.bob": bob}
 
 
-def test_by_a_round_robin_rate_groups_take_turns() -> None:
+def test_with_a_round_robin_rate_groups_take_turns() -> None:
     settings = {"GROUP_NAMES": "a b", "GROUP_QUOTA_a": "4", "GROUP_QUOTA_b": "4", "GROUP_QUOTA_ROUND_ROBIN_RATE": "1"}
     pool = pool_of(8, settings, {"a.ann": 9, "b.bob": 9})
     users = [choice.cluster.submitter[0] for choice in pool.hold().choices]
@@ -260,7 +260,7 @@ def test_a_ceiling_and_a_floor_hold_within_a_group() -> None:
     assert jobs_by_user[EINSTEIN] == 7 and sum(jobs_by_user.values()) == 20
 
 
-def test_no_slot_changes_hands_beyond_a_quota_in_the_manual_s_dialect() -> None:
+def test_no_slot_is_preempted_beyond_a_quota_in_the_manuals_dialect() -> None:
     """bob's slots prefer ann's jobs, and her priority is better: her group may have no more than two."""
     for own_rank, requirements in (('TARGET.Owner == "a.ann"', "false"), ("0.0", "true")):
         pool = Pool(
@@ -274,7 +274,7 @@ def test_no_slot_changes_hands_beyond_a_quota_in_the_manual_s_dialect() -> None:
         assert pool.match_counts() == {"a.ann": 2}
 
 
-def test_within_a_group_slots_change_hands_at_its_quota() -> None:
+def test_within_a_group_slots_are_preempted_at_its_quota() -> None:
     pool = Pool("manual", GROUP_NAMES="a", GROUP_QUOTA_a="2", PREEMPTION_REQUIREMENTS="true")
     pool.slots(2)
     for number in (1, 2):
@@ -297,8 +297,8 @@ def test_within_a_group_slots_change_hands_at_its_quota() -> None:
         ("SubmitterAutoregroup || RemoteAutoregroup", 0),
     ],
 )
-def test_preemption_requirements_may_ask_for_groups_and_quotas(requirements: str, dedicated: int) -> None:
-    """The manual's use: whoever is over its quota makes room for who is below it."""
+def test_preemption_requirements_may_read_groups_and_quotas(requirements: str, dedicated: int) -> None:
+    """The manual's use: a group over its quota makes room for one below it."""
     for dialect in DIALECTS:
         pool = Pool(
             dialect, GROUP_NAMES="a b", GROUP_QUOTA_a="2", GROUP_QUOTA_b="3", PREEMPTION_REQUIREMENTS=requirements,
@@ -319,7 +319,7 @@ REGROUPED = 'RemoteNegotiatingGroup == "<none>" && RemoteAutoregroup =?= false'
 REGROUPS = {"GROUP_NAMES": "a b", "GROUP_QUOTA_a": "2", "GROUP_QUOTA_b": "3", "GROUP_AUTOREGROUP_a": "true"}
 
 
-def test_submitters_of_a_group_with_autoregroup_negotiate_with_those_of_none_too() -> None:
+def test_submitters_of_a_group_with_autoregroup_also_negotiate_without_a_group() -> None:
     for dialect in DIALECTS:
         pool = pool_of(10, REGROUPS, {"a.ann": 20}, dialect)
         assert pool.match_counts() == {"a.ann": 10}
@@ -328,7 +328,7 @@ def test_submitters_of_a_group_with_autoregroup_negotiate_with_those_of_none_too
         assert jobs_by_user["b.bob"] == 3 and jobs_by_user["a.ann"] >= 2 and sum(jobs_by_user.values()) == 10
 
 
-def test_the_log_has_which_jobs_negotiated_by_autoregroup_and_the_claims_say_so() -> None:
+def test_the_log_records_which_jobs_negotiated_by_autoregroup_and_so_do_the_claims() -> None:
     pool = pool_of(5, REGROUPS | {"PREEMPTION_REQUIREMENTS": REGROUPED}, {"a.ann": 5})
     cycle = pool.cycle()
     assert cycle.held is not None
@@ -341,7 +341,7 @@ def test_the_log_has_which_jobs_negotiated_by_autoregroup_and_the_claims_say_so(
 
 
 def test_expressions_see_under_which_group_a_job_negotiates() -> None:
-    """Only as a submitter of none may ann have the larger slots."""
+    """ann may have the larger slots only as a submitter without a group."""
     start = 'TARGET.SubmitterNegotiatingGroup == "<none>" && TARGET.SubmitterAutoregroup'
     pool = Pool(**REGROUPS)
     pool.slots(3)
@@ -355,7 +355,7 @@ def test_expressions_see_under_which_group_a_job_negotiates() -> None:
     assert not any(slot.endswith("big") for slot in slots_by_user["b"])
 
 
-# What is told
+# Reports
 
 
 @together(
@@ -367,7 +367,7 @@ def test_expressions_see_under_which_group_a_job_negotiates() -> None:
         ({"GROUP_NAMES": "group_physics"}, {EINSTEIN: 1}, EINSTEIN, ("group_physics", 0, 0)),
     ],
 )
-def test_the_reason_names_the_group_whose_quota_is_in_the_way(
+def test_the_rejection_names_the_group_whose_quota_is_used_up(
     settings: dict[str, str], jobs: dict[str, int], user: str, expected: tuple[str, float, float]
 ) -> None:
     for dialect in DIALECTS:
@@ -376,17 +376,17 @@ def test_the_reason_names_the_group_whose_quota_is_in_the_way(
         assert (rejection.limit, rejection.group, rejection.allowed, rejection.used) == ("quota", *expected)
         pool.cycle()
         held = pool.hold().held
-        assert held is None or not held.unmatched  # it is no news
+        assert held is None or not held.unmatched  # it was reported before
 
 
-def test_where_no_slot_is_left_the_quota_is_not_to_blame() -> None:
+def test_if_no_slot_is_left_the_quota_is_not_the_reason() -> None:
     pool = pool_of(15, TWO, {EINSTEIN: 60})
     assert reasons(pool)[EINSTEIN].limit == "quota"  # 10 of 15, by the manual
     pool = pool_of(15, TWO | OVERSUBSCRIBED, {EINSTEIN: 60})
     assert reasons(pool)[EINSTEIN].limit == ""
 
 
-def test_quotas_are_an_event_when_they_change() -> None:
+def test_a_change_of_quotas_is_an_event() -> None:
     pool = pool_of(30, TWO, {EINSTEIN: 60})
 
     def assigned() -> QuotasAssigned | None:
@@ -408,12 +408,12 @@ def test_quotas_are_an_event_when_they_change() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"GROUP_NAMES": ""}, {"GROUP_QUOTA_a": "3"}])
-def test_without_groups_nothing_is_said_of_quotas(settings: dict[str, str]) -> None:
+def test_without_groups_quotas_are_not_reported(settings: dict[str, str]) -> None:
     cycle = pool_of(4, settings, {"a.ann": 9}).hold()
     assert cycle.quotas is None
     assert cycle.held is not None and cycle.held.rules == 8 and len(cycle.choices) == 4
 
 
-def test_cycles_under_groups_have_a_number_of_their_own() -> None:
+def test_cycles_with_groups_have_their_own_rules_number() -> None:
     held = pool_of(4, TWO, {EINSTEIN: 9}).hold().held
     assert held is not None and held.rules == 12

@@ -1,5 +1,5 @@
-"""Property: in pools by chance, of any tree of groups: no match exceeds what a group and those around it may have, and
-nothing is left free that a group would accept."""
+"""Property: in random pools with any tree of groups, no match exceeds the quota of a group and of those around it, and
+nothing remains free that a group would accept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("a", "b", "a.x", "a.y", "a.x.p", "a.x.q", "b.z")
 
 
 def drawn(seed: int, dialect: str = "manual") -> Pool:
-    """A pool with groups, users in them and slots, some of which are in use."""
+    """Return a random pool with groups, users in them and slots, some of which are in use."""
     dice = random.Random(seed)
     names = [name for name in NAMES if name in ("a", "b") or dice.random() < 0.8]
     configuration = {"GROUP_NAMES": " ".join(names)}
@@ -63,7 +63,7 @@ def drawn(seed: int, dialect: str = "manual") -> Pool:
 
 
 def standing(pool: Pool) -> list[Node]:
-    """The groups, with their quotas and what they have."""
+    """Return the groups, with their quotas and usage."""
     rules = read(pool.state.settings)
     nodes = rules.tree.grown()
     weighs = rules.use_slot_weights
@@ -77,7 +77,7 @@ def standing(pool: Pool) -> list[Node]:
 
 
 def played(pool: Pool, cycle: CycleResult) -> list[Node]:
-    """The groups when the cycle's matches are made, one after the other; none exceeds a quota."""
+    """Return the groups after the cycle's matches, made one by one; check that none exceeds a quota."""
     tree, nodes = read(pool.state.settings).tree, standing(pool)
     for choice in cycle.choices:
         claim, thousandths = pool.state.slots[choice.slot].claim, round(1000 * choice.cores)
@@ -105,7 +105,7 @@ def test_no_match_exceeds_a_quota_and_its_surplus_at_any_node(seed: int) -> None
 
 @given(st.integers(0, 10**9))
 def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
-    """Behind a cycle no job waits that a free slot fits, if its group and all around it have room for the slot."""
+    """After a cycle no job waits that fits a free slot, if its group and all around it have room for the slot."""
     pool = drawn(seed)
     cycle = pool.hold()
     nodes, tree = played(pool, cycle), read(pool.state.settings).tree
@@ -127,7 +127,7 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
 
 @settings(max_examples=30)
 @given(st.integers(0, 10**9))
-def test_what_is_told_of_a_quota_is_that_it_is_used_up(seed: int) -> None:
+def test_a_reported_quota_is_used_up(seed: int) -> None:
     pool = drawn(seed)
     held = pool.hold().held
     for reason in () if held is None else held.unmatched:

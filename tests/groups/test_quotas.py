@@ -1,4 +1,4 @@
-"""Table: how a pool's cores are divided among accounting groups (CM, "Hierarchical Group Quotas"); property: of any
+"""Table: how a pool's cores are divided among accounting groups (CM, "Hierarchical Group Quotas"); property: for any
 tree."""
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ THIRDS = {
     [
         (TWO, 30, False, 20, 10, 0),
         (TWO, 15, False, 10, 5, 0),  # half of the pool is gone
-        (TWO, 60, False, 20, 10, 30),  # it has doubled: nobody's quota does
+        (TWO, 60, False, 20, 10, 30),  # it has doubled: no quota does
         (TWO, 15, True, 20, 10, 0),
         (TWO, 0, False, 0, 0, 0),
         (THIRDS, 30, False, 19.8, 9.9, 0.3),
         (THIRDS, 60, True, 39.6, 19.8, 0.6),
         (THIRDS | {"GROUP_QUOTA_DYNAMIC_group_physics": "0.99"}, 30, False, 22.5, 7.5, 0),  # 3 to 1
-        # static ones go first, dynamic ones divide the rest
+        # static quotas come first, dynamic ones divide the remainder
         (THIRDS | {"GROUP_QUOTA_group_physics": "20"}, 30, False, 20, 3.3, 6.7),
         ({"GROUP_NAMES": "group_physics group_chemistry"}, 30, False, 0, 0, 30),
     ],
 )
-def test_the_manual_s_two_groups_get_their_quotas(
+def test_the_manuals_two_groups_get_their_quotas(
     settings: dict[str, str], slots: float, oversubscribe: bool, physics: float, chemistry: float, none: float
 ) -> None:
     assert quotas(settings, slots, oversubscribe) == {
@@ -57,18 +57,18 @@ def test_the_manual_s_two_groups_get_their_quotas(
         (MANUAL_DYNAMIC, 60, 30.00015, 10.00005, 40.0002),
     ],
 )
-def test_a_subgroup_s_quota_is_of_its_parent_s(
+def test_a_subgroups_quota_is_part_of_its_parents(
     settings: dict[str, str], slots: float, hep: float, lep: float, physics: float
 ) -> None:
-    if settings is MANUAL_DYNAMIC:  # 0.66667 and 0.33334 come to more than 1: they are scaled, too
+    if settings is MANUAL_DYNAMIC:  # 0.66667 and 0.33334 add up to more than 1: they are scaled, too
         hep, lep, physics = (round(group / 1.00001, 9) for group in (hep, lep, physics))
     found = subtrees(settings, slots)
     assert [found[f"group_physics{name}"] for name in (".hep", ".lep", "")] == pytest.approx([hep, lep, physics])
     assert quotas(settings, slots)["group_physics"] == pytest.approx(0, abs=1e-9)
 
 
-def test_where_quotas_may_be_oversubscribed_a_parent_keeps_its_own() -> None:
-    """As the tables of a real pool show it (traces 09b)."""
+def test_if_quotas_may_be_oversubscribed_a_parent_keeps_its_own() -> None:
+    """As in the tables of HTCondor's negotiator (traces 09b)."""
     assert quotas(MANUAL, 30, True) == {
         "<none>": 0, "group_chemistry": 10, "group_physics": 20, "group_physics.hep": 15, "group_physics.lep": 5,
     }  # fmt: skip
@@ -92,7 +92,7 @@ def test_groups_are_in_the_order_of_the_tree_each_level_by_name() -> None:
         ("a a.b.c", {"a.b.c": "there is no group a.b"}),
     ],
 )
-def test_a_name_that_makes_no_group_is_left_out(names: str, ignored: dict[str, str]) -> None:
+def test_an_invalid_group_name_is_left_out(names: str, ignored: dict[str, str]) -> None:
     assert tree({"GROUP_NAMES": names}).ignored == ignored
 
 
@@ -104,12 +104,12 @@ def test_a_name_that_makes_no_group_is_left_out(names: str, ignored: dict[str, s
         ("a@here", "<none>"), ("nice-user.ann@here", "<none>"),
     ],
 )  # fmt: skip
-def test_a_submitter_is_in_the_innermost_group_that_there_is(submitter: str, group: str) -> None:
+def test_a_submitter_is_in_the_innermost_group_that_exists(submitter: str, group: str) -> None:
     groups = tree({"GROUP_NAMES": "a a.b"})
     assert groups.groups[groups.place_of(submitter)].name == group
 
 
-def test_what_is_set_for_a_group_counts_whatever_its_case() -> None:
+def test_settings_of_a_group_count_whatever_their_case() -> None:
     groups = tree(
         {
             "GROUP_NAMES": "A, a.b, c", "GROUP_QUOTA_a": "3", "GROUP_QUOTA_DYNAMIC_A.B": "0.5",
@@ -129,7 +129,7 @@ PARTS = ("a", "b", "c")
 
 @st.composite
 def trees(draw: st.DrawFn) -> dict[str, str]:
-    """Up to four levels of groups, of either kind."""
+    """Draw up to four levels of groups, of either kind."""
     names: list[str] = []
     for _ in range(draw(st.integers(1, 9))):
         parent = draw(st.sampled_from(["", *names]))
@@ -151,7 +151,7 @@ def inner(nodes_by_name: dict[str, Node]) -> list[Node]:
 
 
 @given(trees(), st.integers(0, 100))
-def test_quotas_are_scaled_down_to_what_there_is_and_never_up(settings: dict[str, str], slots: int) -> None:
+def test_quotas_are_scaled_down_to_the_available_cores_and_never_up(settings: dict[str, str], slots: int) -> None:
     nodes_by_name = nodes(settings, slots)
     for node in nodes_by_name.values():
         below = sum(child.subtree_quota for child in node.children)
@@ -169,7 +169,7 @@ def test_quotas_are_scaled_down_to_what_there_is_and_never_up(settings: dict[str
 
 
 @given(trees(), st.integers(1, 100))
-def test_static_quotas_that_may_be_oversubscribed_are_what_was_set(settings: dict[str, str], slots: int) -> None:
+def test_static_quotas_that_may_be_oversubscribed_are_as_configured(settings: dict[str, str], slots: int) -> None:
     for node in nodes(settings, slots, oversubscribe=True).values():
         if node.parent is not None and node.group.static and node.parent.subtree_quota > 0:
             assert isclose(node.subtree_quota, node.group.quota)

@@ -1,4 +1,5 @@
-"""Table: who may have what others leave, at each level of the tree; property: nothing is wasted, no cap is broken."""
+"""Table: which groups may use what others leave, at each level of the tree; property: nothing is wasted, no cap is
+exceeded."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def accepting(*names: str) -> dict[str, str]:
 def allocated(
     settings: dict[str, str], slots: float, requests: dict[str, float], whole_slots: bool = False
 ) -> dict[str, float]:
-    """What is allocated to each group that gets any."""
+    """Return the allocation of each group that gets any."""
     nodes_by_name = nodes(settings, slots)
     for name, request in requests.items():
         nodes_by_name[name].requested = nodes_by_name[name].demand = request
@@ -39,9 +40,9 @@ def allocated(
 @together(
     ("accepts", "requests", "gets"),
     [
-        # nobody accepts any: it stays where it is, but for who is in no group
+        # no group accepts any: only submitters without a group may use it
         ((), {HEP: 60, CHEMISTRY: 60}, {HEP: 15, CHEMISTRY: 10}),
-        ((), {HEP: 60, NONE: 60}, {HEP: 15, NONE: 15}),  # lep's and chemistry's go up to who is in no group
+        ((), {HEP: 60, NONE: 60}, {HEP: 15, NONE: 15}),  # lep's and chemistry's go up to submitters without a group
         # siblings
         ((HEP, LEP), {HEP: 60}, {HEP: 20}),
         ((HEP, LEP), {LEP: 60}, {LEP: 20}),
@@ -57,27 +58,30 @@ def allocated(
         ((CHEMISTRY,), {HEP: 60, LEP: 60, CHEMISTRY: 60}, {HEP: 15, LEP: 5, CHEMISTRY: 10}),
     ],
 )
-def test_what_a_group_leaves_goes_to_those_that_accept_it(
+def test_unused_quota_goes_to_the_groups_that_accept_surplus(
     accepts: tuple[str, ...], requests: dict[str, float], gets: dict[str, float]
 ) -> None:
     assert allocated(accepting(*accepts), 30, requests) == gets
 
 
-def test_groups_without_a_quota_divide_evenly_what_those_with_one_leave() -> None:
+def test_groups_without_a_quota_divide_evenly_what_the_others_leave() -> None:
     settings = {"GROUP_NAMES": "a b c", "GROUP_QUOTA_a": "10", "GROUP_ACCEPT_SURPLUS": "true"}
     assert allocated(settings, 10, {"b": 60, "c": 60}) == {"b": 5, "c": 5}
     assert allocated(settings, 10, {"a": 4, "b": 1, "c": 60}) == {"a": 4, "b": 1, "c": 5}
 
 
-def test_fractions_are_put_together_to_whole_slots_where_each_slot_counts_as_one() -> None:
+def test_fractions_are_combined_to_whole_slots_if_each_slot_counts_as_one() -> None:
     settings = {"GROUP_NAMES": "a b", "GROUP_QUOTA_DYNAMIC_a": "0.55", "GROUP_QUOTA_DYNAMIC_b": "0.45"}
     everybody = {"GROUP_ACCEPT_SURPLUS": "true"}
     assert allocated(settings, 9, {"a": 60, "b": 60}) == {"a": 4.95, "b": 4.05}
-    assert allocated(settings, 9, {"a": 60, "b": 60}, whole_slots=True) == {"a": 4, "b": 4}  # nobody accepts the ninth
+    assert allocated(settings, 9, {"a": 60, "b": 60}, whole_slots=True) == {
+        "a": 4,
+        "b": 4,
+    }  # no group accepts the ninth
     assert allocated(settings | everybody, 9, {"a": 60, "b": 60}, whole_slots=True) == {"a": 5, "b": 4}
 
 
-def test_a_remainder_goes_to_who_got_one_longest_ago() -> None:
+def test_a_remainder_goes_to_the_group_that_got_one_longest_ago() -> None:
     settings = {
         "GROUP_NAMES": "a b", "GROUP_QUOTA_DYNAMIC_a": "0.5", "GROUP_QUOTA_DYNAMIC_b": "0.5",
         "GROUP_ACCEPT_SURPLUS": "true",
@@ -109,7 +113,7 @@ def within(node: Node) -> float:
 
 
 @given(requested())
-def test_nobody_is_allocated_more_than_it_requests_and_no_cap_is_broken(case: tuple[dict[str, Node], int]) -> None:
+def test_no_group_gets_more_than_it_requests_and_no_cap_is_exceeded(case: tuple[dict[str, Node], int]) -> None:
     nodes_by_name, slots = case
     unallocated = allocate(nodes_by_name[NONE])
     assert isclose(within(nodes_by_name[NONE]) + unallocated, slots, abs_tol=1e-6)

@@ -1,4 +1,4 @@
-"""Table: what commands say of jobs that wait for a quota, and of a pool's quotas."""
+"""Table: what commands report about jobs that wait for a quota, and about a pool's quotas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lasting(launch: object) -> Behaviour:
 
 @pytest.fixture
 def log(tmp_path: Path) -> str:
-    """The log of a pool of four slots, in which one of einstein's three jobs runs, and one of higgs' two."""
+    """Return the log of a pool of four slots, in which one of einstein's three jobs runs, and one of higgs' two."""
     path = str(tmp_path / "pool.db")
     with Pool.open(path, uid_domain="x", behave=lasting, config=SLOTS + QUOTAS) as pool:
         pool.add_machine("node")
@@ -37,47 +37,49 @@ def running(pool: Pool) -> int:
     return len(pool.state.activations)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main([*arguments]) == 0
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_why_names_the_quota_that_keeps_a_job_waiting(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    sentence = said(capsys, "why", "1.1", "-verbose", "-log", log)
+def test_why_names_the_quota_that_a_job_waits_for(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = output_of(capsys, "why", "1.1", "-verbose", "-log", log)
     assert "the quota of the accounting group physics.hep was used up (1 of 1 core)" in sentence
-    sentence = said(capsys, "why", "2.2", "-verbose", "-log", log)
+    sentence = output_of(capsys, "why", "2.2", "-verbose", "-log", log)
     assert "the quota of the accounting group physics was used up (2 of 2 cores)" in sentence
 
 
-def test_why_in_short_names_the_group_and_says_where_quotas_stand(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output = said(capsys, "why", "1.1", "-log", log)
+def test_the_short_form_of_why_names_the_group_and_the_command_for_quotas(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = output_of(capsys, "why", "1.1", "-log", log)
     assert "The quota of physics.hep is used up: 1 of 1 core." in output and "`poolbook userprio -quotas`" in output
 
 
 def test_userprio_shows_the_quotas_of_groups_without_jobs_too(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their jobs are of 2027: who has used nothing within a day is not shown else."""
-    output = said(capsys, "userprio", "-quotas", "-log", log)
+    """Their jobs are of 2027: otherwise only submitters with usage in the last day are shown."""
+    output = output_of(capsys, "userprio", "-quotas", "-log", log)
     assert "<none> 2.00 0.00 yes 4.00 0" in output
     assert "physics 1.00 2.00 no 2.00 3" in output and "physics.hep 1.00 0.50 no 1.00 2" in output
 
 
-def test_the_analysis_of_a_job_names_it_too(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output = said(capsys, "q", "-better-analyze", "1.1", "-log", log)
+def test_the_analysis_of_a_job_names_the_quota_too(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output = output_of(capsys, "q", "-better-analyze", "1.1", "-log", log)
     assert "submitter limit exceeded: physics.hep has 1 of the 1 cores of its quota" in output
 
 
-def test_the_decisions_of_a_pool_with_quotas_are_taken_again_and_come_out_the_same(
+def test_the_decisions_of_a_pool_with_quotas_have_the_same_result_when_they_are_repeated(
     log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = said(capsys, "verify", "-decisions", "-log", log)
+    output = output_of(capsys, "verify", "-decisions", "-log", log)
     assert "cycle" in output and "differ" not in output.replace("none differs", "")
 
 
 def test_the_log_has_the_quotas_in_a_line(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "(4 cores: <none> 2, physics 1, physics.hep 1)" in said(capsys, "log", "-log", log)
+    assert "(4 cores: <none> 2, physics 1, physics.hep 1)" in output_of(capsys, "log", "-log", log)
 
 
-def test_a_dynamic_quota_of_more_than_the_whole_is_refused_with_its_line() -> None:
+def test_a_dynamic_quota_above_one_is_rejected_with_its_line() -> None:
     with pytest.raises(ConfigError, match=r":3: .*GROUP_QUOTA_DYNAMIC_.* = 1\.5: a part of the cores is wanted"):
         Pool.open(config="GROUP_NAMES = a\nGROUP_QUOTA_a = 3\nGROUP_QUOTA_DYNAMIC_a = 1.5\n")
 
@@ -104,7 +106,7 @@ def test_a_dynamic_quota_of_more_than_the_whole_is_refused_with_its_line() -> No
         ("GROUP_NAMES = a, A\n", ["GROUP_NAMES: A is not a valid accounting group: it is a again"]),
     ],
 )
-def test_what_is_set_for_a_group_that_there_is_not_is_told(config: str, messages: list[str]) -> None:
+def test_settings_of_an_unknown_group_are_reported(config: str, messages: list[str]) -> None:
     with catch_warnings(record=True) as caught:
         simplefilter("always")
         Pool.open(config=config).close()
@@ -117,7 +119,7 @@ def test_quotas_follow_the_configuration() -> None:
         pool.add_machine("node")
         pool.submit({"executable": "/bin/sleep", "accounting_group": "physics"}, user="einstein", count=9)
         pool.advance(5)
-        assert running(pool) == 2  # what hep leaves, its parent has
+        assert running(pool) == 2  # its parent has what hep leaves
         pool.configure(SLOTS + QUOTAS + "GROUP_ACCEPT_SURPLUS = true\n")
         pool.advance(70)
         assert running(pool) == 4

@@ -1,4 +1,4 @@
-"""Trees of accounting groups, written as configurations are."""
+"""Trees of accounting groups, written as in a configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tree(settings: dict[str, str]) -> GroupTree:
 
 
 def nodes(settings: dict[str, str], total: float, oversubscribe: bool = False) -> dict[str, Node]:
-    """The groups by their names, with their quotas."""
+    """Return the groups by their names, with their quotas."""
     groups = tree(settings).grown()
     assign(groups[0], total, oversubscribe)
     return {node.name: node for node in groups}

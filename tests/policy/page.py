@@ -73,7 +73,7 @@ def _settings() -> str:
 
 
 def fill(page: str) -> str:
-    """Return docs/execution-point.md with each of its tables generated again."""
+    """Return docs/execution-point.md with its generated tables."""
     drawn = {"expressions": _expressions(), "settings": _settings()}
     drawn |= {"conditions": _conditions(), "facts": _facts(), "actions": _actions()}
     for name in DIALECTS:

@@ -1,5 +1,5 @@
-"""Execution points for tests: the live engine over a log in memory, a world in which time and sensors are set by hand,
-and a menu of policies such as owners write them."""
+"""Execution points for tests: the live engine with a log in memory, a world in which time and sensors are set by hand,
+and a set of policies such as owners write."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ POLICIES: dict[str, dict[str, str]] = {
         "MaxJobRetirementTime": "25",
     },
 }  # fmt: skip
-"""Policies by a name: what stands in each slot's ad."""
+"""Policies by name: the expressions in each slot's ad."""
 
 SETTINGS = {
     "POLLING_INTERVAL": "5",
@@ -100,7 +100,7 @@ ELSEWHERE = "other.example.org"
 
 
 class Point(TestPool):
-    """A pool whose execution points hear of their owners, of administrators and of holders of claims outside of it."""
+    """A pool whose execution points receive readings of owners, commands of administrators, and claims from outside."""
 
     def __init__(self, dialect: str, *, steady: bool = True, tables: Tables | None = None) -> None:
         super().__init__(dialect=dialect, tables=tables, behave=self._behaviour, steady=steady)
@@ -111,12 +111,12 @@ class Point(TestPool):
     def _behaviour(self, launch) -> Behaviour:  # type: ignore[no-untyped-def]
         return self.behaviours.get(launch.cluster, Behaviour(60))
 
-    # What there is
+    # Machines and slots
 
     def point(
         self, policy: dict[str, str], *, name: str = "h", slots: int = 1, kind: str = "static", **settings: str
     ) -> StimulusResult:
-        """A machine of so many cores: each a slot, or all one partitionable slot."""
+        """Add a machine with this many cores: each a slot, or all one partitionable slot."""
         shares = [("1", "1024")] * slots if kind == "static" else [(str(slots), str(1024 * slots))]
         plans = tuple(
             s.SlotPlan(
@@ -138,7 +138,7 @@ class Point(TestPool):
         return self.slot(name).state_activity
 
     def moves(self, slot: str = "slot1@h") -> list[tuple[str, str, str]]:
-        """The slot's transitions: row, target, cause."""
+        """Return the slot's transitions: row, target, cause."""
         return [(e.row, e.target, e.cause) for e in self.events() if isinstance(e, SlotTransitioned) and e.slot == slot]
 
     def rows(self, slot: str = "slot1@h") -> list[str]:
@@ -147,15 +147,15 @@ class Point(TestPool):
     def after(self, position: int) -> list[Event]:
         return [event for _, event in self.log.read(position)]
 
-    # What happens
+    # Events
 
     def job(self, user: str = "alice", count: int = 1, behaviour: Behaviour | None = None, **ad: str) -> StimulusResult:
-        """Jobs that do the same, put into the queue."""
+        """Submit jobs that do the same."""
         self.behaviours[self.state.next_cluster] = behaviour or Behaviour(1000)
         return self.submit(count, user, Owner=quoted(user), JobUniverse="5", ImageSize="500", **ad)
 
     def read(self, machine: str = "h", **value: object) -> None:
-        """The machine's sensors say something else from now on."""
+        """Set the readings of the machine's sensors from now on."""
         self.world.set_readings(machine, evolve(self._said(machine), **value))  # type: ignore[arg-type]
 
     def _said(self, machine: str) -> Readings:
@@ -165,7 +165,7 @@ class Point(TestPool):
         self.read(machine, last_input=self.world.clock, last_console=self.world.clock)
 
     def say(self, machine: str = "h", **attributes: str) -> None:
-        """The owner's own sensors publish these attributes."""
+        """Publish these attributes from the owner's own sensors."""
         self.read(machine, attributes={**self._said(machine).attributes, **attributes})
 
     def drain(self, schedule: str = "Graceful", machine: str = "h", **more: str) -> StimulusResult:
@@ -184,7 +184,7 @@ class Point(TestPool):
         return self.handle(s.ContinueClaim(self.id(), "root", slot))
 
     def reconfigure(self, policy: dict[str, str], machine: str = "h", **settings: str) -> StimulusResult:
-        """The machine's configuration says this in its slots' ads, beside what it said before."""
+        """Add these settings to the machine's configuration, which end up in its slots' ads."""
         of_machine = self.state.machines[machine]
         slots = [slot for slot in of_machine.slots.values() if not slot.parent]
         plans = tuple(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **policy}) for slot in slots)
@@ -193,7 +193,7 @@ class Point(TestPool):
     def client(
         self, machine: str = "h", *, seconds: str = "", load: str = "0", immortal: str = "", failure: str = ""
     ) -> None:
-        """The machine's next backfill clients do this."""
+        """Set the behaviour of the machine's next backfill clients."""
         lasts = float(seconds) if seconds else CLIENT.seconds
         self.world.clients[machine] = Behaviour(lasts, immortal=bool(immortal), failure=failure, load=float(load))
 
@@ -202,7 +202,8 @@ class Point(TestPool):
     def claim(
         self, slot: str = "slot1@h", behaviour: Behaviour | None = None, *, lease: int = 0, **ad: str
     ) -> StimulusResult:
-        """Someone else's claim; with a behaviour, it is activated at once and released when the job is over."""
+        """Claim a slot for an outside holder; with a behaviour, the claim is activated immediately and released when
+        the job is over."""
         number = self.elsewhere.number()
         claim_ad = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
         name = f"{ELSEWHERE}#{number}"
@@ -218,11 +219,11 @@ class Point(TestPool):
         return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", claim_ad))
 
     def tell(self, kind: type[s.SlotMessage], slot: str = "slot1@h", **more: object) -> StimulusResult:
-        """A holder tells its slot something."""
+        """Send a message from a claim's holder to its slot."""
         return self.handle(kind(self.id(), slot, **more))
 
     def silence(self, slot: str = "slot1@h") -> StimulusResult:
-        """The holder is heard of no more."""
+        """Stop the holder's keepalives."""
         return self.handle(s.HolderSilent(self.id(), slot, self.world.clock))
 
 
@@ -231,7 +232,7 @@ def claims(events: Sequence[Event]) -> list[ClaimMade]:
 
 
 def at(point: Point, second: float) -> None:
-    """Let time pass up to so many seconds behind the world's beginning."""
+    """Let time pass up to this many seconds after the world's start."""
     point.advance((second * SECOND - (point.world.clock - BEGIN)) / SECOND)
 
 

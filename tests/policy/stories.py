@@ -1,9 +1,9 @@
-"""Short stories of one slot under one policy, and the transitions that each dialect makes of them.
+"""Short stories of one slot under one policy, and the resulting transitions in each dialect.
 
-A line of a story is an instant in seconds, a verb, and what it is done with: words, or ``Name=value``. What is expected
-is each transition's row with V or K (it led to Preempting/Vacating, to Preempting/Killing), and the instant at which it
-was taken, if that is another than the one before's. A machine joins at instant 0, its policy is asked every 5 seconds
-while it is claimed, else every 20 (``points.SETTINGS``).
+A line of a story is a time in seconds, a verb and its arguments: words, or ``Name=value``. The expected result lists
+each transition's row, with V or K if it led to Preempting/Vacating or Preempting/Killing, and its time, if that differs
+from the previous one's. A machine joins at time 0; its policy is evaluated every 5 seconds while it is claimed, else
+every 20 (``points.SETTINGS``).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SHORT = {"Preempting/Vacating": "V", "Preempting/Killing": "K"}
 
 @frozen
 class Story:
-    """``of`` is whose policy this is, in words; ``manual`` and ``htcondor`` are what the dialects make of it (empty:
-    the dialect has no such story). ``slots``: how many there are; the first one's transitions are told."""
+    """``of`` is whose policy this is, in words. ``manual`` and ``htcondor`` are the expected results of the dialects
+    (empty: the dialect has no such story). ``slots``: how many there are; the first one's transitions count."""
 
     of: str
     policy: dict[str, str]
@@ -44,20 +44,20 @@ class Story:
         return self.manual if dialect == "manual" else self.htcondor
 
 
-def told(story: Story, dialect: str) -> Point:
-    """A point that has lived through the story."""
+def run_story(story: Story, dialect: str) -> Point:
+    """Return an execution point that has gone through the story."""
     point = Point(dialect)
     play(story, point)
     return point
 
 
 def play(story: Story, point: Point) -> None:
-    """Let a point live through the story."""
+    """Run the story on an execution point."""
     begin(story, point)
     for line in story.lines:
         instant, _, act = line.partition(" ")
         at(point, float(instant))
-        do(point, story.slot, act)
+        run_act(point, story.slot, act)
     at(point, story.until)
 
 
@@ -66,14 +66,14 @@ def begin(story: Story, point: Point) -> None:
     point.point(story.policy, slots=story.slots, kind=story.kind, **story.settings)
 
 
-def do(point: Point, slot: str, act: str) -> None:
-    """Let happen what a line says behind its instant."""
+def run_act(point: Point, slot: str, act: str) -> None:
+    """Run one line of a story, without its time."""
     verb, *arguments = act.split()
     VERBS[verb](point, slot, arguments)
 
 
 def moves(point: Point, slot: str) -> str:
-    """The slot's transitions, as stories expect them."""
+    """Return the slot's transitions in the form of a story's expected result."""
     return " ".join(_moves(point, slot))
 
 
@@ -89,15 +89,15 @@ def _moves(point: Point, slot: str) -> Iterator[str]:
 
 
 def _row(dialect: str, event: SlotTransitioned | SlotDestroyed) -> str:
-    """The row that was taken, and where it led to if that is not said by the row."""
+    """Return the row that was taken, and the target if the row does not determine it."""
     target = getattr(event, "target", "")
     row = row_of(event, dialect)
     return row + (_SHORT.get(target, "") if row in ("10", "17", "18") else "")
 
 
 def row_of(event: Event, dialect: str) -> str:
-    """The slot's row that an event tells of, if any. A dynamic slot that is given back takes one in the dialect that
-    knows of it, and no state and activity."""
+    """Return the slot's row that an event takes, if any. A dynamic slot that is destroyed takes a row in a dialect that
+    has one, and has no state and activity."""
     if isinstance(event, SlotDestroyed):
         return "2a" if event.cause == "merged" and dialect == HTCONDOR_25.name else ""
     return event.row if isinstance(event, SlotTransitioned) else ""
@@ -111,7 +111,7 @@ def _named(arguments: list[str]) -> dict[str, str]:
 
 
 def _behaviour(attributes: dict[str, str]) -> Behaviour:
-    """What a job does: takes away what is said of it, and leaves what is of its ad."""
+    """Return the job's behaviour; remove its options and leave the attributes of its ad."""
     grace = attributes.pop("grace", "0")
     return Behaviour(
         seconds=float(attributes.pop("seconds", "1000")),
@@ -121,14 +121,14 @@ def _behaviour(attributes: dict[str, str]) -> Behaviour:
 
 
 def _job(point: Point, slot: str, arguments: list[str]) -> None:
-    """job [user=bob] [count=2] [seconds=50] [grace=5]: what else is named is of its ad."""
+    """job [user=bob] [count=2] [seconds=50] [grace=5]: other names are attributes of its ad."""
     options = _named(arguments)
     user, count, behaviour = options.pop("user", "alice"), int(options.pop("count", "1")), _behaviour(options)
     point.job(user, count, behaviour, **options)
 
 
 def _claim(point: Point, slot: str, arguments: list[str]) -> None:
-    """claim [idle] [lease=30] [seconds=50]: someone else's, for a job that begins at once unless ``idle``."""
+    """claim [idle] [lease=30] [seconds=50]: an outside claim, whose job starts immediately unless ``idle``."""
     options = _named([word for word in arguments if word != "idle"])
     lease, behaviour = int(options.pop("lease", "0")), _behaviour(options)
     point.claim(slot, None if "idle" in arguments else behaviour, lease=lease, **options)

@@ -1,4 +1,4 @@
-"""Specification: the backfill client of a machine, and what it costs: nothing. (The slots' ways are in ``cases``.)"""
+"""Specification: a machine's backfill client, and its cost: none. (The slots' transitions are in ``cases``.)"""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def of(point: Point, kind: type[Kind]) -> list[Kind]:
     return [event for event in point.events() if isinstance(event, kind)]
 
 
-def instants(events: Iterable[Event]) -> list[float]:
+def times_of(events: Iterable[Event]) -> list[float]:
     return [(event.at - BEGIN) / SECOND for event in events]
 
 
-def filled(dialect: str, slots: int = 1, kind: str = "static", **policy: str) -> Point:
+def backfilling_point(dialect: str, slots: int = 1, kind: str = "static", **policy: str) -> Point:
     point = Point(dialect)
     point.point(FILLED | policy, slots=slots, kind=kind, **EXEC)
     return point
@@ -47,7 +47,7 @@ def filled(dialect: str, slots: int = 1, kind: str = "static", **policy: str) ->
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_one_client_runs_for_all_slots_and_ends_with_the_last(dialect: str) -> None:
-    point = filled(dialect, slots=3)
+    point = backfilling_point(dialect, slots=3)
     at(point, 30)
     (started,) = of(point, BackfillStarted)
     assert (started.slot, started.system, started.client) == (
@@ -66,13 +66,13 @@ def test_one_client_runs_for_all_slots_and_ends_with_the_last(dialect: str) -> N
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_client_that_does_not_die_is_told_again_after_each_killing_timeout(dialect: str) -> None:
-    point = filled(dialect)
+def test_a_client_that_does_not_die_is_signalled_again_after_each_killing_timeout(dialect: str) -> None:
+    point = backfilling_point(dialect)
     point.client(immortal="yes")
     at(point, 32)
     point.vacate_slot("slot1@h")
     at(point, 60)
-    assert instants(of(point, BackfillSignalled)) == [32, 42, 52]
+    assert times_of(of(point, BackfillSignalled)) == [32, 42, 52]
     assert point.pair() == "Backfill/Killing"
 
 
@@ -80,8 +80,8 @@ def test_a_client_that_does_not_die_is_told_again_after_each_killing_timeout(dia
     ("failures", "seconds"),
     [(1, 11), (2, 13), (3, 17), (4, 25), (8, 265), (11, 2057), (12, 3600), (13, 3600)],
 )
-def test_a_client_that_fails_again_and_again_is_started_later_and_later(failures: int, seconds: int) -> None:
-    point = filled("manual")
+def test_a_client_that_fails_repeatedly_is_restarted_later_and_later(failures: int, seconds: int) -> None:
+    point = backfilling_point("manual")
     point.client(failure="no such file")
     while len(of(point, BackfillExited)) < failures:
         at(point, (point.world.clock - BEGIN) / SECOND + 60)
@@ -90,9 +90,9 @@ def test_a_client_that_fails_again_and_again_is_started_later_and_later(failures
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_load_of_the_client_is_the_pools_and_not_the_owners(dialect: str) -> None:
+def test_the_load_of_the_client_counts_as_the_pools_and_not_the_owners(dialect: str) -> None:
     less = 'Activity == "Busy" && CondorLoadAvg < 0.9'
-    point = filled(dialect, slots=2, EVICT_BACKFILL=f"LoadAvg - CondorLoadAvg > 0.3 || ({less})")
+    point = backfilling_point(dialect, slots=2, EVICT_BACKFILL=f"LoadAvg - CondorLoadAvg > 0.3 || ({less})")
     point.client(load="2")
     at(point, 100)
     assert [point.pair(f"slot{number}@h") for number in (1, 2)] == ["Backfill/Busy"] * 2
@@ -103,7 +103,7 @@ def test_the_load_of_the_client_is_the_pools_and_not_the_owners(dialect: str) ->
 
 
 @pytest.mark.parametrize(("dialect", "kind"), [("manual", "static"), ("htcondor-25", "partitionable")])
-def test_jobs_begin_and_end_as_without_backfill(dialect: str, kind: str) -> None:
+def test_jobs_start_and_end_as_without_backfill(dialect: str, kind: str) -> None:
     """A hundred and fifty short ones, and the log is hardly longer."""
     ends = []
     for more in (EXEC, {}):
@@ -114,14 +114,14 @@ def test_jobs_begin_and_end_as_without_backfill(dialect: str, kind: str) -> None
         at(point, 100)
         point.job(user="bob", behaviour=Behaviour(3))
         at(point, 120)
-        ends.append((instants(of(point, JobActivated)), instants(of(point, JobExited)), len(list(point.events()))))
+        ends.append((times_of(of(point, JobActivated)), times_of(of(point, JobExited)), len(list(point.events()))))
     with_backfill, without = ends
     assert with_backfill[:2] == without[:2]
     assert len(without[1]) == 151
     assert with_backfill[2] < 1.05 * without[2]
 
 
-# What a configuration lacks
+# Incomplete configurations
 
 ON = "ENABLE_BACKFILL = true\n"
 EXEC_ON = f"{ON}BACKFILL_SYSTEM = exec\nEXEC_Executable = /bin/burn\n"
@@ -149,7 +149,7 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
         ),
     ],
 )
-def test_a_backfill_that_lacks_something_is_refused(text: str, message: str) -> None:
+def test_an_incomplete_backfill_configuration_is_rejected(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         settings(read(text))
     assert message in str(refused.value)
@@ -164,11 +164,11 @@ def test_a_backfill_that_lacks_something_is_refused(text: str, message: str) -> 
         (f"{EXEC_ON}EXEC_InitialDir = /\nENABLE_BACKFILL = false\nBACKFILL_SYSTEM = SETI\n", "SETI"),
     ],
 )
-def test_a_backfill_that_lacks_nothing_is_taken(text: str, system: str) -> None:
+def test_a_complete_backfill_configuration_is_accepted(text: str, system: str) -> None:
     assert settings(read(text))["BACKFILL_SYSTEM"] == system
 
 
-def test_the_settings_of_a_client_are_what_its_process_gets() -> None:
+def test_the_settings_of_a_client_reach_its_process() -> None:
     client = {
         "Executable": "/usr/bin/boinc",
         "InitialDir": "/var/lib/boinc-client",

@@ -1,4 +1,4 @@
-"""Property: the clock in a slot's ad is the one on its wall, and its next change is known."""
+"""Property: the clock in a slot's ad shows its local time, and the time of its next change is known."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ DAY = 86_400
 @together(
     ("start", "keyboard", "console", "turns"),
     [
-        # START; for how long there has been no input at all, and none at the console;
-        # when the slot leaves Owner, in a round of every 20 s
+        # START; for how long there has been no input at all, and none at the console; when the slot leaves Owner, in a
+        # round of every 20 s
         ("KeyboardIdle > 900", 0, 600, 920), ("KeyboardIdle > 900", 300, 0, 620), ("ConsoleIdle > 900", 0, 600, 320),
         ("ConsoleIdle > 900", 300, 0, 920), ("KeyboardIdle > 900 && ConsoleIdle > 900", 0, 600, 920),
     ],
 )  # fmt: skip
-def test_a_slot_is_its_owners_for_as_long_as_the_input_that_its_policy_reads_is_recent(
+def test_a_slot_stays_in_owner_state_while_the_input_that_its_policy_reads_is_recent(
     start: str, keyboard: int, console: int, turns: int
 ) -> None:
     point = Point("htcondor-25")
@@ -46,11 +46,11 @@ def test_a_slot_is_its_owners_for_as_long_as_the_input_that_its_policy_reads_is_
     [
         ("UTC", "2026-03-28T12:00"),
         ("Asia/Kolkata", "2026-03-28T12:00"),
-        ("Europe/Berlin", "2026-03-28T12:00"),  # an hour is left out in the night
-        ("America/New_York", "2026-10-31T12:00"),  # one is there twice
+        ("Europe/Berlin", "2026-03-28T12:00"),  # one hour is skipped in the night
+        ("America/New_York", "2026-10-31T12:00"),  # one hour occurs twice
     ],
 )
-def test_the_clock_goes_by_the_zone_until_the_instant_that_is_told(zone: str, noon: str) -> None:
+def test_the_clock_follows_the_zone_until_the_reported_change(zone: str, noon: str) -> None:
     point, local_zone = Point("manual"), ZoneInfo(zone)
     point.point({})
     slot = point.slot()

@@ -1,5 +1,5 @@
-"""Property: whatever else happens in the midst of a story, its log is legal, and the live state is that log folded. The
-stories are those of ``cases``, so few that they reach every row of both dialects."""
+"""Property: whatever else happens during a story, its log is legal, and the live state equals the folded log. The test
+takes as few stories of ``cases`` as together reach every row of both dialects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..domain.test_invariants import as_plain
 from .cases import STORIES
 from .points import BEGIN, Point, at
 from .reach import NOT_REACHED, reached
-from .stories import Story, begin, do, row_of
+from .stories import Story, begin, row_of, run_act
 
 SLOTS = st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h", "slot1_2@h"])
 ALL_ROWS = {
@@ -37,7 +37,7 @@ ALL_ROWS = {
 
 
 def fewest(dialect: str) -> list[Story]:
-    """Return stories that reach every row of a dialect between them, such first that reach most of what is left."""
+    """Return stories that together reach every row of a dialect, those first that reach most of the remaining rows."""
     rows_of = {story.of: set[str]() for story in STORIES}
     for row, stories in reached(dialect).items():
         for name in stories:
@@ -52,7 +52,7 @@ def fewest(dialect: str) -> list[Story]:
 
 
 class DisturbedStory(RuleBasedStateMachine):
-    """A story up to any of its lines, and from there on anything, while it goes on."""
+    """A story up to any of its lines, and then random events while it continues."""
 
     story: Story
     dialect: str
@@ -60,12 +60,12 @@ class DisturbedStory(RuleBasedStateMachine):
 
     @initialize(undisturbed=st.integers(0, 6))
     def begins(self, undisturbed: int) -> None:
-        """0: the whole story happens first; else so many of its lines less one."""
+        """0: the whole story happens first; otherwise this many of its lines minus one."""
         self.point = Point(self.dialect)
         begin(self.story, self.point)
         self.lines = list(self.story.lines)
         for _ in range(len(self.lines) if not undisturbed else min(undisturbed - 1, len(self.lines))):
-            self.the_story_goes_on()
+            self.the_story_continues()
         if not undisturbed:
             at(self.point, self.story.until)
 
@@ -78,10 +78,10 @@ class DisturbedStory(RuleBasedStateMachine):
 
     @precondition(lambda self: self.lines and self.has_machine())
     @rule()
-    def the_story_goes_on(self) -> None:
+    def the_story_continues(self) -> None:
         instant, _, act = self.lines.pop(0).partition(" ")
         at(self.point, max(float(instant), self.second))
-        do(self.point, self.story.slot, act)
+        run_act(self.point, self.story.slot, act)
 
     @rule(seconds=st.sampled_from([0.5, 5, 25, 70, 400]))
     def time_passes(self, seconds: float) -> None:
@@ -96,7 +96,7 @@ class DisturbedStory(RuleBasedStateMachine):
         ])
     )  # fmt: skip
     def the_owner(self, line: str) -> None:
-        do(self.point, "slot1@h", line)
+        run_act(self.point, "slot1@h", line)
 
     @precondition(has_machine)
     @rule(
@@ -107,11 +107,11 @@ class DisturbedStory(RuleBasedStateMachine):
         ])
     )  # fmt: skip
     def the_administrator(self, slot: str, line: str) -> None:
-        do(self.point, slot, line)
+        run_act(self.point, slot, line)
 
     @rule(line=st.sampled_from(["job seconds=50", "job grace=20", "hold 1", "remove 1"]))
     def a_user(self, line: str) -> None:
-        do(self.point, "slot1@h", line)
+        run_act(self.point, "slot1@h", line)
 
     @precondition(has_machine)
     @rule(
@@ -121,14 +121,14 @@ class DisturbedStory(RuleBasedStateMachine):
             "withdraw", "fail",
         ])
     )  # fmt: skip
-    def somebody_else(self, slot: str, line: str) -> None:
-        do(self.point, slot, line)
+    def an_outside_holder(self, slot: str, line: str) -> None:
+        run_act(self.point, slot, line)
 
     @rule(slot=SLOTS, line=st.sampled_from(["activate", "release", "deactivate", "close", "silence", "heard"]))
     def the_holder(self, slot: str, line: str) -> None:
         slot_record = self.point.state.slots.get(slot)
         if slot_record is not None and slot_record.claim is not None and slot_record.claim.holder:
-            do(self.point, slot, line)
+            run_act(self.point, slot, line)
 
     @invariant()
     def a_slot_has_a_claim_exactly_in_claimed_and_preempting(self) -> None:
@@ -145,7 +145,7 @@ class DisturbedStory(RuleBasedStateMachine):
 
 
 def disturbed(stories: list[Story], dialect: str, examples: int, steps: int) -> Counter[str]:
-    """Disturb each of these stories so often, and return how often each row was taken."""
+    """Disturb each of these stories this many times, and return how often each row was taken."""
     rows = Counter[str]()
     for story in stories:
         machine = type("Disturbed", (DisturbedStory,), {"story": story, "dialect": dialect, "rows": rows})
@@ -160,13 +160,13 @@ def disturbed(stories: list[Story], dialect: str, examples: int, steps: int) -> 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_whatever_disturbs_a_story_is_legal_and_every_row_is_reached(dialect: str) -> None:
+def test_any_disturbed_story_is_legal_and_every_row_is_reached(dialect: str) -> None:
     rows = disturbed(fewest(dialect), dialect, examples=2, steps=12)
     assert set(rows) == ALL_ROWS[dialect]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_whatever_disturbs_any_story_is_legal(dialect: str) -> None:
+def test_any_disturbed_story_is_legal(dialect: str) -> None:
     examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
     disturbed(list(STORIES), dialect, examples, steps=30)

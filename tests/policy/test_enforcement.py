@@ -1,5 +1,4 @@
-"""Property: nothing changes but by a row of the tables: without a row, the story that needs it is refused, and nothing
-of what was refused is in the log."""
+"""Property: every change is a row of the tables: without it, the story that needs it is rejected and logs nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from .stories import Story, play
 
 
 def needing(dialect: str, number: str) -> Story:
-    """A story that takes a row."""
+    """Return a story that takes a row."""
     return next(
         story
         for story in STORIES
@@ -42,7 +41,7 @@ DRIVEN = [
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("letter", [row.number for row in LETTERED])
-def test_without_its_letter_a_change_of_state_is_refused(dialect: str, letter: str) -> None:
+def test_without_its_letter_a_change_of_state_is_rejected(dialect: str, letter: str) -> None:
     numbers = [row.number for row in DIALECTS[dialect].slot_rows if row.letter == letter]
     reached = next(number for number in numbers if (dialect, number) not in NOT_REACHED)
     point = Point(dialect, tables=Tables(dialect, letter=letter_machine().without(letter)))
@@ -52,7 +51,7 @@ def test_without_its_letter_a_change_of_state_is_refused(dialect: str, letter: s
 
 
 @together(("dialect", "number"), DRIVEN)
-def test_without_its_row_a_transition_is_refused(dialect: str, number: str) -> None:
+def test_without_its_row_a_transition_is_rejected(dialect: str, number: str) -> None:
     tables = Tables(dialect, slot=slot_machine(dialect).without(number))
     point = Point(dialect, tables=tables)
     with pytest.raises(NotAllowed, match=f"row {number} "):
@@ -71,7 +70,7 @@ DRAINED = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("number", "value"), DRAINED.items())
-def test_without_its_row_a_drain_is_refused(dialect: str, number: str, value: str) -> None:
+def test_without_its_row_a_drain_is_rejected(dialect: str, number: str, value: str) -> None:
     story = next(story for story in STORIES if story.of == value)
     tables = Tables(dialect, drain=drain_machine().without(number))
     with pytest.raises(NotAllowed, match=f"row {number} "):

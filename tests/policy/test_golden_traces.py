@@ -1,6 +1,7 @@
-"""Golden: what happened to the startds of a real pool happens to machines of ours, and their slots go the same way.
+"""Golden: the events of recorded HTCondor startds are replayed on Poolbook's machines, and their slots take the same
+transitions.
 
-Each folder of recorded runs is a case, and the same code takes each apart (``test_trace_stimuli``).
+Each folder of recorded runs is a case, and the same code reads each (``test_trace_stimuli``).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def compared(run: str) -> TraceComparison:
 
 
 @pytest.mark.parametrize("run", NAMES)
-def test_slots_go_the_way_of_the_recorded_ones_entry_by_entry(run: str) -> None:
+def test_slots_take_the_recorded_transitions_entry_by_entry(run: str) -> None:
     comparison = compared(run)
     assert [str(difference) for difference in comparison.differences] == []
     assert comparison.equal
@@ -54,9 +55,7 @@ def test_slots_go_the_way_of_the_recorded_ones_entry_by_entry(run: str) -> None:
 
 
 @pytest.mark.parametrize("archive", HONEST, ids=lambda archive: archive.name.partition(".")[0])
-def test_slots_of_a_recording_that_the_audit_reads_go_the_way_of_the_recorded_ones(
-    archive: Path, tmp_path: Path
-) -> None:
+def test_slots_of_audited_recordings_take_the_recorded_transitions(archive: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as file:
         file.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
@@ -74,7 +73,7 @@ def test_at_most_a_dozen_rewrites_are_needed_in_all_and_each_of_them_is() -> Non
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -> None:
+def test_the_compared_transitions_are_those_that_an_independent_count_finds(run: str) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for line in (TRACES / "transitions.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         _, source, target, _, by_run = line.split("\t")
@@ -85,7 +84,7 @@ def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -
 
 
 @pytest.mark.parametrize("run", some(["02", "04", "07", "08a", "18b", "20b", "20c", *POINTS, *WHOLE], 14))
-def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
+def test_the_validator_finds_the_log_of_a_replayed_trace_legal(run: str) -> None:
     golden = trace(BY_RUN[run])
     for one in golden.runs:
         play = TracePlay(golden.files, one, "htcondor-25")
@@ -110,7 +109,7 @@ def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
         ("20c", "KILL = False"),
     ],
 )
-def test_under_another_policy_the_slots_would_have_gone_another_way(run: str, line: str, tmp_path: Path) -> None:
+def test_another_policy_would_give_other_transitions(run: str, line: str, tmp_path: Path) -> None:
     for path in filter(Path.is_file, BY_RUN[run].iterdir()):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with (tmp_path / "scenario.conf").open("a", encoding="utf-8") as file:
@@ -121,13 +120,13 @@ def test_under_another_policy_the_slots_would_have_gone_another_way(run: str, li
 # What a folder shows of its configuration
 
 
-def test_a_reconfiguration_has_the_file_that_the_folder_has_for_it() -> None:
+def test_a_reconfiguration_uses_the_folders_file_for_it() -> None:
     golden = trace(BY_RUN["20c"])
     before, after = (configuration(golden.files, golden.runs[0], number).get("WANT_HOLD") for number in (0, 1))
     assert (before, after) == ("", "True")
 
 
-def test_without_a_file_the_log_shows_which_constant_was_changed_and_when_it_was_changed_back() -> None:
+def test_without_a_file_the_log_shows_which_constant_was_changed_and_when_it_was_restored() -> None:
     golden = trace(BY_RUN["07"])
     values = [configuration(golden.files, golden.runs[0], number).get("IS_OWNER").lower() for number in (0, 1, 2)]
     assert values == ["false", "true", "false"]
@@ -139,7 +138,7 @@ def test_without_a_file_a_snapshot_shows_which_expression_was_changed() -> None:
     assert values == ["20", "600"]
 
 
-def test_a_folder_without_a_startlog_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_folder_without_a_startlog_is_refused_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "scenario.conf").write_text("START = True\n", encoding="utf-8")
     with pytest.raises(FileNotFoundError, match="there is no StartLog"):
         compare(tmp_path)
@@ -154,9 +153,9 @@ def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> N
 
 @settings(max_examples=6, deadline=None)
 @given(gone=st.sets(st.integers(0, 90), max_size=40))
-def test_a_log_with_lines_missing_is_compared_all_the_same(gone: set[int]) -> None:
+def test_a_log_with_missing_lines_is_still_compared(gone: set[int]) -> None:
     lines = gzip.decompress((BY_RUN["18b"] / "StartLog.gz").read_bytes()).split(b"\n")
-    begins = (b"STARTING UP", b"New Slot")  # without these there is no slot
+    begins = (b"STARTING UP", b"New Slot")  # without these lines no slot exists
     lines_kept = [
         line for number, line in enumerate(lines) if number not in gone or any(word in line for word in begins)
     ]

@@ -1,7 +1,7 @@
-"""Property: whatever happens to an execution point, in any order, what the manual promises of it holds; the judge of
-logs finds each step legal, and a machine whose rounds are all held lives as one that jumps over those without effect.
+"""Property: whatever happens to an execution point, in any order, the manual's guarantees hold. The validator finds
+each step legal, and a machine that evaluates in every round behaves like one that skips rounds without effect.
 
-Everything happens here that may: owners and their sensors, users' jobs, administrators' drains and shutdowns, other
+Anything possible happens: owners and their sensors, users' jobs, administrators' drains and shutdowns, other
 configurations, and holders of claims outside of the pool, under policies as owners write them.
 """
 
@@ -60,7 +60,7 @@ DEEDS = st.one_of(
         st.sampled_from(["true", "false"]),
     ),
     st.builds(
-        lambda user, count, behaviour, wishes: _deed("job", user, count, behaviour, **wishes),
+        lambda user, count, behaviour, attributes: _deed("job", user, count, behaviour, **attributes),
         st.sampled_from(["alice", "bob"]),
         st.integers(1, 3),
         BEHAVIOURS,
@@ -104,10 +104,10 @@ LIVES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def lived(
+def random_point(
     dialect: str, policy: str, kind: str, story: list[tuple[float, Deed]], shared: str, offset: float, steady: bool
 ) -> Point:
-    """A machine of two cores that has lived through a story."""
+    """Return a machine of two cores that has gone through a story."""
     point = Point(dialect, steady=steady)
     point.advance(offset)
     point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
@@ -119,20 +119,20 @@ def lived(
     return point
 
 
-def told(event: e.Event) -> dict[str, Any]:
-    """An event without the id of what it follows from."""
+def comparable(event: e.Event) -> dict[str, Any]:
+    """Return an event without the id of its cause."""
     fields = {"event": type(event).__name__, **structs.asdict(event)}
     del fields["stimulus"]
     return fields
 
 
 def jumping_is_as_holding_every_round(**life: Any) -> None:
-    every = [told(event) for event in lived(**life, steady=False).events()]
-    assert [told(event) for event in lived(**life, steady=True).events()] == every
+    every = [comparable(event) for event in random_point(**life, steady=False).events()]
+    assert [comparable(event) for event in random_point(**life, steady=True).events()] == every
 
 
-def what_is_promised_holds(**life: Any) -> None:
-    point = lived(**life, steady=True)
+def guarantees_hold(**life: Any) -> None:
+    point = random_point(**life, steady=True)
     assert list(validate(point.log.read())) == []
     state, promises = State(), [promise() for promise in PROMISES]
     stimulus = ""
@@ -149,11 +149,11 @@ def what_is_promised_holds(**life: Any) -> None:
     assert as_plain(state) == as_plain(point.state)
 
 
-# What is promised
+# The guarantees
 
 
-class Promise:
-    """Looks at each event before it is folded, and at the state between one stimulus' events and the next's."""
+class Guarantee:
+    """Checks each event before it is folded, and the state between the events of two stimuli."""
 
     def before(self, state: State, event: e.Event) -> None: ...
 
@@ -167,9 +167,9 @@ HASTE = {
 """Causes that do not wait for a retirement."""
 
 
-class RetirementIsKept(Promise):
-    """A job that the policy sends away had what it was granted: MaxJobRetirementTime of the slot, less only if it
-    wished for less itself, counted without the time in which it was suspended, its time to vacate included."""
+class RetirementIsGranted(Guarantee):
+    """A job that the policy evicts had its retirement time: MaxJobRetirementTime of the slot, less only if the job
+    requested less. The time in which it was suspended does not count; its vacate time does."""
 
     def before(self, state: State, event: e.Event) -> None:
         if not isinstance(event, e.JobSignalled) or event.cause in HASTE or event.how != "soft":
@@ -188,7 +188,7 @@ class RetirementIsKept(Promise):
         assert slot.activation.ran(event.at) + to_end >= granted * SECOND
 
 
-class OneJobForOneClaim(Promise):
+class OneJobForOneClaim(Guarantee):
     def between(self, state: State) -> None:
         for slot in state.slots.values():
             assert slot.activation is None or slot.claim is not None, slot.name
@@ -201,7 +201,7 @@ class OneJobForOneClaim(Promise):
             assert state.slots[event.slot].activation is None
 
 
-class WhatIsCarvedAddsUp(Promise):
+class CarvedPartsAddUp(Guarantee):
     def __init__(self) -> None:
         self.had: dict[str, dict[str, str]] = {}
 
@@ -217,7 +217,7 @@ class WhatIsCarvedAddsUp(Promise):
                     assert int(slot.ad[name]) + carved == int(self.had[slot.name][name])
 
 
-class DrainedMeansNoJob(Promise):
+class DrainedMeansNoJobs(Guarantee):
     def between(self, state: State) -> None:
         for slot in state.slots.values():
             if slot.state == "Drained":
@@ -228,7 +228,7 @@ class DrainedMeansNoJob(Promise):
                 assert all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
 
 
-class AClaimEndsOnce(Promise):
+class AClaimEndsOnce(Guarantee):
     def __init__(self) -> None:
         self.open: dict[str, str] = {}
         self.ended: set[str] = set()
@@ -253,18 +253,18 @@ class AClaimEndsOnce(Promise):
         assert state.usage == self.usage
 
 
-class NoTransitionWithoutARow(Promise):
+class NoTransitionWithoutARow(Guarantee):
     def before(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.SlotTransitioned):
             assert event.source == state.slots[event.slot].state_activity
             assert slot_machine(state.dialect.name).legal(event.source, event.row, event.target)
 
 
-PROMISES: tuple[Callable[[], Promise], ...] = (
-    RetirementIsKept,
+PROMISES: tuple[Callable[[], Guarantee], ...] = (
+    RetirementIsGranted,
     OneJobForOneClaim,
-    WhatIsCarvedAddsUp,
-    DrainedMeansNoJob,
+    CarvedPartsAddUp,
+    DrainedMeansNoJobs,
     AClaimEndsOnce,
     NoTransitionWithoutARow,
 )
@@ -276,14 +276,14 @@ def bounds(examples: int) -> settings:
 
 @bounds(8)
 @given(**LIVES)
-def test_a_world_that_jumps_sees_what_one_sees_that_holds_every_round(**life: Any) -> None:
+def test_a_world_that_skips_rounds_equals_one_that_holds_every_round(**life: Any) -> None:
     jumping_is_as_holding_every_round(**life)
 
 
 @bounds(15)
 @given(**LIVES)
-def test_what_is_promised_of_an_execution_point_holds(**life: Any) -> None:
-    what_is_promised_holds(**life)
+def test_guarantees_of_an_execution_point_hold(**life: Any) -> None:
+    guarantees_hold(**life)
 
 
 SOAK = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
@@ -292,12 +292,12 @@ SOAK = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 @pytest.mark.soak
 @bounds(SOAK // 10)
 @given(**LIVES)
-def test_a_world_that_jumps_sees_what_one_sees_that_holds_every_round_at_length(**life: Any) -> None:
+def test_a_world_that_skips_rounds_equals_one_that_holds_every_round_at_length(**life: Any) -> None:
     jumping_is_as_holding_every_round(**life)
 
 
 @pytest.mark.soak
 @bounds(SOAK // 5)
 @given(**LIVES)
-def test_what_is_promised_of_an_execution_point_holds_at_length(**life: Any) -> None:
-    what_is_promised_holds(**life)
+def test_guarantees_of_an_execution_point_hold_at_length(**life: Any) -> None:
+    guarantees_hold(**life)

@@ -1,4 +1,4 @@
-"""Golden: what becomes of a job that somebody outside of the pool's queue has on a slot."""
+"""Golden: the end of a job on a slot whose claim holder is outside of the pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from poolbook.domain.events import StarterSignalled
 from poolbook.replay.virtual_world import Behaviour
 
 from .points import Point, at
-from .stories import do
+from .stories import run_act
 
 
 @pytest.mark.parametrize(("dialect", "killed_as"), [("manual", "vacate_timeout"), ("htcondor-25", "kill_timeout")])
@@ -18,7 +18,7 @@ def test_a_job_that_does_not_end_in_time_is_killed(dialect: str, killed_as: str)
     at(point, 2)
     point.claim(behaviour=Behaviour(1000, grace=None))
     at(point, 10)
-    do(point, "slot1@h", "vacate")
+    run_act(point, "slot1@h", "vacate")
     at(point, 39)
     assert point.pair() == "Preempting/Vacating"
     at(point, 42)

@@ -20,7 +20,7 @@ EACH_RULE = [
 ]
 
 
-def test_the_page_is_drawn_from_the_tables() -> None:
+def test_the_page_is_generated_from_the_tables() -> None:
     page = Path("docs/execution-point.md").read_text(encoding="utf-8")
     assert fill(page) == page, "docs/execution-point.md is out of date: run python docs/generate.py"
 
@@ -38,12 +38,12 @@ def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_happening_goes_through_rows_that_the_table_has(dialect: str) -> None:
+def test_each_trigger_takes_rows_that_the_table_has(dialect: str) -> None:
     machine = slot_machine(dialect)
     for happening, by_pair in DIALECTS[dialect].triggers.items():
         for pair, steps in by_pair.items():
             for step in steps:
-                # Row 5b leads back to where the claim came from: which place that is, the claim tells.
+                # Row 5b leads back to the state before the claim, which the claim records.
                 target = machine.allowed(pair)["5b"][0] if happening == "revert" else step.target
                 pair = machine.fire(pair, step.row, target)
 

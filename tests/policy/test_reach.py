@@ -1,5 +1,5 @@
-"""Policy alone reaches every transition, in each dialect that has it; docs/state-machines.md lists the stories that
-reach it. ``test_rules`` checks what each story does."""
+"""The policy alone reaches every transition, in each dialect that has it. docs/state-machines.md lists the stories that
+reach it; ``test_rules`` checks what each story does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .reach import NOT_REACHED, reached
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_number_is_reached(dialect: str) -> None:
     missed = {number for number, stories in reached(dialect).items() if not stories}
-    assert missed == {number for told, number in NOT_REACHED if told == dialect}
+    assert missed == {number for of_dialect, number in NOT_REACHED if of_dialect == dialect}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -25,6 +25,6 @@ def test_every_letter_is_reached(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_all_37_numbers_are_reached_if_not_whole_then_in_their_parts(dialect: str) -> None:
+def test_all_37_numbers_are_reached_completely_or_in_their_parts(dialect: str) -> None:
     numbers = {number.rstrip("abc") for number, stories in reached(dialect).items() if stories}
     assert numbers == {str(number) for number in range(1, 38)}

@@ -1,5 +1,5 @@
-"""Each rule of the policy fires when it should and not when it should not, in the order and at the instant in which the
-dialect in force asks for it: the stories of ``cases``. All else that the log says of them is as it was recorded."""
+"""Each rule of the policy fires when it should and not otherwise, in the order and at the time that the dialect
+requires: the stories of ``cases``. Everything else in their logs is as it was recorded."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from poolbook.replay.validation import validate
 from ..golden.decided import difference, events_of, stories
 from ..together import together
 from .cases import STORIES
-from .stories import Story, moves, told
+from .stories import Story, moves, run_story
 
 BOTH = [(story, dialect) for story in STORIES for dialect in DIALECTS]
 
 
 @together(("story", "dialect"), BOTH)
-def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
-    point = told(story, dialect)
+def test_a_slot_follows_its_policy(story: Story, dialect: str) -> None:
+    point = run_story(story, dialect)
     assert moves(point, story.slot) == story.expected(dialect)
     assert list(validate(point.log.read())) == []
     assert not difference(stories(f"policies-{dialect}")[story.of], events_of(point))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_rule_names_a_condition_and_every_condition_is_asked(dialect: str) -> None:
+def test_every_rule_names_a_condition_and_every_condition_is_evaluated(dialect: str) -> None:
     conditions = {rule.when for dialect in DIALECTS.values() for row in dialect.rules.values() for rule in row}
     assert conditions == set(CONDITIONS)
     read = {name for condition in CONDITIONS.values() for name in condition.expressions}

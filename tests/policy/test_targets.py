@@ -1,4 +1,4 @@
-"""Property: what a machine's policy reads of its job behind ``TARGET.`` is the job's, whatever the slot has."""
+"""Property: ``TARGET.`` in a machine's policy refers to the job, whatever attributes the slot has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_SLOTS = sorted(DYNAMIC_ATTRIBUTES.keys() - {"jobuniverse"})
 
 @contextmanager
 def running(policy: Mapping[str, str]) -> Iterator[Pool]:
-    """A pool with this policy in which a job runs that has an attribute of its own of each name of the slot's."""
+    """Return a pool with this policy and a running job that has its own value for each attribute name of the slot."""
     config = "PREEMPT = false\n" + "".join(f"{name} = {text}\n" for name, text in policy.items())
     with Pool.open("memory:", config=config, behave=lambda launch: Behaviour(seconds=60)) as pool:
         pool.add_machine("node", cpus=1, memory=1024)
@@ -27,7 +27,7 @@ def running(policy: Mapping[str, str]) -> Iterator[Pool]:
         yield pool
 
 
-def test_a_policy_reads_the_jobs_own_attribute_where_the_slot_has_one_of_that_name() -> None:
+def test_a_policy_reads_the_jobs_own_attribute_even_if_the_slot_has_one_of_that_name() -> None:
     with running({}) as pool:
         (job,) = pool.jobs()
         names = sorted(name for name in OF_SLOTS if job.get(name) == "mine")

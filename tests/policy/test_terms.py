@@ -1,4 +1,4 @@
-"""What a job is granted and told, and what is counted: WANT_HOLD, drains and their accounts, configurations."""
+"""What a job is granted and sent, and what is counted: WANT_HOLD, drains and their costs, configurations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import Behaviour
 
 from .points import BEGIN, Point, at
-from .stories import Story, told
+from .stories import Story, run_story
 
 WANTED = {"PREEMPT": "Wanted =?= true"}
 RETIRING = {"MaxJobRetirementTime": "100", "MachineMaxVacateTime": "10"}
@@ -27,7 +27,7 @@ both = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def preempted(dialect: str, policy: dict[str, str], behaviour: Behaviour | None = None, **ad: str) -> Point:
-    """A slot whose job PREEMPT sends away 10 seconds after the machine has joined."""
+    """Return a slot whose job PREEMPT evicts 10 seconds after the machine has joined."""
     point = Point(dialect)
     point.point(WANTED | policy)
     at(point, 2)
@@ -39,7 +39,7 @@ def preempted(dialect: str, policy: dict[str, str], behaviour: Behaviour | None 
 
 
 @both
-def test_a_job_that_want_hold_names_is_held_with_the_owners_reason(dialect: str) -> None:
+def test_a_job_selected_by_want_hold_is_held_with_the_owners_reason(dialect: str) -> None:
     hold = {"WANT_HOLD": "true", "WANT_HOLD_REASON": 'strcat("too ", "big")', "WANT_HOLD_SUBCODE": "7"}
     point = preempted(dialect, hold)
     assert point.status("1.0") == "Held"
@@ -50,7 +50,7 @@ def test_a_job_that_want_hold_names_is_held_with_the_owners_reason(dialect: str)
 
 
 @both
-def test_want_hold_is_asked_of_a_job_that_preempt_sends_away_alone(dialect: str) -> None:
+def test_want_hold_is_evaluated_only_for_a_job_that_preempt_evicts(dialect: str) -> None:
     point = Point(dialect)
     point.point({"WANT_HOLD": "true"})
     at(point, 2)
@@ -58,11 +58,11 @@ def test_want_hold_is_asked_of_a_job_that_preempt_sends_away_alone(dialect: str)
     at(point, 7)
     point.vacate_slot("slot1@h")
     at(point, 12)
-    assert point.status("1.0") == "Running", "it was sent away, and began anew"
+    assert point.status("1.0") == "Running", "it was evicted, and started again"
 
 
 @both
-def test_a_job_is_told_softly_once_and_for_its_time_to_vacate(dialect: str) -> None:
+def test_a_job_is_signalled_softly_once_and_for_its_vacate_time(dialect: str) -> None:
     point = preempted(dialect, {"MachineMaxVacateTime": "40"}, Behaviour(1000, grace=None), JobMaxVacateTime="25")
     signals = [event for event in point.events() if isinstance(event, e.JobSignalled)]
     assert [(event.how, (event.until - event.at) // SECOND) for event in signals] == [("soft", 25)]
@@ -73,7 +73,7 @@ def test_a_job_is_told_softly_once_and_for_its_time_to_vacate(dialect: str) -> N
 
 
 @both
-def test_a_job_that_does_not_hear_is_killed_again_each_killing_timeout(dialect: str) -> None:
+def test_a_job_that_ignores_signals_is_killed_again_each_killing_timeout(dialect: str) -> None:
     point = preempted(dialect, {"MachineMaxVacateTime": "5"}, Behaviour(1000, immortal=True))
     at(point, 40)
     signals = [event for event in point.events() if isinstance(event, e.JobSignalled)]
@@ -84,7 +84,9 @@ def test_a_job_that_does_not_hear_is_killed_again_each_killing_timeout(dialect: 
 
 @both
 @pytest.mark.parametrize(("requested", "seconds"), [("25", 25), ("undefined", 0), ('"long"', 0), ("-3", 0)])
-def test_a_wish_for_time_to_vacate_that_is_no_number_is_for_none(dialect: str, requested: str, seconds: int) -> None:
+def test_a_requested_vacate_time_that_is_not_a_positive_number_counts_as_none(
+    dialect: str, requested: str, seconds: int
+) -> None:
     point = preempted(dialect, {"MachineMaxVacateTime": "40"}, Behaviour(1000, grace=None), JobMaxVacateTime=requested)
     first = next(event for event in point.events() if isinstance(event, e.JobSignalled))
     assert (first.how, (first.until - first.at) // SECOND) == ("soft", seconds)
@@ -92,7 +94,7 @@ def test_a_wish_for_time_to_vacate_that_is_no_number_is_for_none(dialect: str, r
 
 @both
 @pytest.mark.parametrize(("before", "after"), [("30", "0"), ("0", "30")])
-def test_the_time_to_vacate_is_what_it_was_when_the_job_began(dialect: str, before: str, after: str) -> None:
+def test_the_vacate_time_is_that_of_the_jobs_start(dialect: str, before: str, after: str) -> None:
     point = Point(dialect)
     point.point(WANTED | {"MachineMaxVacateTime": before})
     at(point, 2)
@@ -121,7 +123,7 @@ def test_want_hold_has_no_variant_for_the_vanilla_universe(dialect: str) -> None
         ({"WANT_VACATE": "SlotID == 2", "MaxJobRetirementTime": "3 * SlotID"}, "Killing", ("WANT_VACATE", "false")),
     ],
 )
-def test_what_decided_that_and_how_a_job_must_go_is_the_evidence(
+def test_the_evidence_is_the_expression_that_decided_the_eviction(
     dialect: str, policy: dict[str, str], target: str, evidence: tuple[str, str]
 ) -> None:
     point = preempted(dialect, policy, Behaviour(1000, grace=None))
@@ -133,7 +135,7 @@ def test_what_decided_that_and_how_a_job_must_go_is_the_evidence(
 
 
 @both
-def test_a_job_that_goes_on_after_it_was_told_to_retire_retires_because_it_was(dialect: str) -> None:
+def test_a_job_that_continues_after_it_was_told_to_retire_retires_for_the_first_reason(dialect: str) -> None:
     point = Point(dialect)
     point.point(RETIRING)
     at(point, 2)
@@ -151,7 +153,7 @@ def test_a_job_that_goes_on_after_it_was_told_to_retire_retires_because_it_was(d
 
 
 @pytest.mark.parametrize(("dialect", "signal_at"), [("manual", 20), ("htcondor-25", 92)])
-def test_a_quick_drain_grants_no_retirement_but_in_the_real_startd_to_a_job_that_start_refuses(
+def test_a_quick_drain_grants_no_retirement_except_in_htcondor_to_a_job_that_start_rejects(
     dialect: str, signal_at: int
 ) -> None:
     point = Point(dialect)
@@ -171,8 +173,8 @@ DESKTOP = {"IS_OWNER": "Start =?= false"}
 INTERRUPTIBLE = "TARGET.Interruptible =?= true"
 
 
-def test_what_asks_for_start_gets_the_one_of_the_drain() -> None:
-    """Without a job that START is false, so the slot is its owner's until it is drained (seen in a recorded run)."""
+def test_expressions_that_read_start_get_the_one_of_the_drain() -> None:
+    """Without a job START is false, so the slot is in Owner state until it is drained (seen in a recorded run)."""
     point = Point("htcondor-25")
     point.point(DESKTOP | {"MaxJobRetirementTime": "0"})
     at(point, 2)
@@ -189,10 +191,10 @@ def test_what_asks_for_start_gets_the_one_of_the_drain() -> None:
     ("start", "signal_times"),
     [(INTERRUPTIBLE, [50, 90]), ('TARGET.Owner == "alice"', [60, 90]), ('TARGET.Owner == "bob"', [50, 90])],
 )
-def test_the_real_startd_lets_those_stay_as_long_as_they_may_that_the_start_of_the_drain_accepts(
+def test_htcondors_startd_grants_full_retirement_to_jobs_that_the_drains_start_accepts(
     start: str, signal_times: list[int]
 ) -> None:
-    """Their time to vacate may then go beyond their retirement, if that of another job is longer."""
+    """Their vacate time may then exceed their retirement time, if another job's is longer."""
     point = Point("htcondor-25")
     point.point({"MaxJobRetirementTime": "100", "MachineMaxVacateTime": "10"}, slots=2)
     at(point, 0)
@@ -206,7 +208,7 @@ def test_the_real_startd_lets_those_stay_as_long_as_they_may_that_the_start_of_t
 
 
 @pytest.mark.parametrize(("dialect", "rows"), [("manual", ["1", "37"]), ("htcondor-25", ["1", "37", "5c", "11"])])
-def test_the_real_startd_gives_static_slots_to_jobs_that_its_drain_accepts(dialect: str, rows: list[str]) -> None:
+def test_htcondors_startd_gives_static_slots_to_jobs_that_its_drain_accepts(dialect: str, rows: list[str]) -> None:
     point = Point(dialect)
     point.point(RETIRING, slots=2)
     at(point, 2)
@@ -232,7 +234,7 @@ def test_the_real_startd_gives_static_slots_to_jobs_that_its_drain_accepts(diale
         ({"start": "1 +"}, "the drain's start expression is invalid"),
     ],
 )
-def test_a_drain_that_cannot_be_is_refused_in_words(dialect: str, options: dict[str, str], refusal: str) -> None:
+def test_an_invalid_drain_is_rejected_with_a_message(dialect: str, options: dict[str, str], refusal: str) -> None:
     point = Point(dialect)
     point.point({})
     before = len(point.events())
@@ -255,8 +257,8 @@ def test_a_machine_has_one_drain_at_a_time_and_it_is_canceled_by_its_number(dial
     ("schedule", "badput", "unclaimed"),
     [("Graceful", 95 - 2, 180 + 105), ("Quick", 20 - 2, 180 + 180), ("Fast", 20 - 2, 180 + 180)],
 )
-def test_what_a_drain_costs_is_counted(dialect: str, schedule: str, badput: int, unclaimed: int) -> None:
-    """A job that began at 2 is drained from 20 on, and retires until 95 if it may; the other core is empty then."""
+def test_the_cost_of_a_drain_is_counted(dialect: str, schedule: str, badput: int, unclaimed: int) -> None:
+    """A job that started at 2 is drained from 20 on, and retires until 95 if it may; the other core is empty then."""
     point = Point(dialect)
     point.point(RETIRING, slots=2)
     at(point, 2)
@@ -280,7 +282,7 @@ def test_what_a_drain_costs_is_counted(dialect: str, schedule: str, badput: int,
 
 
 @both
-def test_a_reconfiguration_is_an_event_and_changes_what_is_in_force(dialect: str) -> None:
+def test_a_reconfiguration_is_an_event_and_changes_the_settings(dialect: str) -> None:
     point = Point(dialect)
     point.point({})
     before = len(point.events())
@@ -293,7 +295,7 @@ def test_a_reconfiguration_is_an_event_and_changes_what_is_in_force(dialect: str
 
 @both
 @pytest.mark.parametrize("change", [{"SlotTypeID": "3"}, {"TotalSlotCpus": "2"}])
-def test_slots_that_would_be_others_are_refused(dialect: str, change: dict[str, str]) -> None:
+def test_a_change_of_slot_types_is_rejected(dialect: str, change: dict[str, str]) -> None:
     point = Point(dialect)
     point.point({})
     before = len(point.events())
@@ -329,7 +331,7 @@ def test_a_machine_leaves_with_its_last_claim(dialect: str, how: str, seconds_le
 
 
 @both
-def test_nothing_new_comes_to_a_machine_that_is_shut_down(dialect: str) -> None:
+def test_a_machine_that_is_shutting_down_accepts_nothing_new(dialect: str) -> None:
     point = Point(dialect)
     point.point(RETIRING)
     at(point, 2)
@@ -346,10 +348,8 @@ def test_nothing_new_comes_to_a_machine_that_is_shut_down(dialect: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "rows"), [("manual", ["18", "21", "25", "1"]), ("htcondor-25", ["13", "18", "23"])]
 )
-def test_in_the_real_startd_a_better_match_that_waits_takes_over_while_it_shuts_down(
-    dialect: str, rows: list[str]
-) -> None:
-    """And ends with it, as no job runs any more (seen in a recorded run)."""
+def test_in_htcondors_startd_a_waiting_better_match_takes_over_during_a_shutdown(dialect: str, rows: list[str]) -> None:
+    """It ends with the machine, since no job runs any more (seen in a recorded run)."""
     point = Point(dialect)
     point.point(RETIRING)
     at(point, 2)
@@ -363,7 +363,7 @@ def test_in_the_real_startd_a_better_match_that_waits_takes_over_while_it_shuts_
     assert "h" not in point.state.machines
 
 
-def test_no_job_starts_on_a_claim_that_took_over_while_the_machine_shuts_down() -> None:
+def test_no_job_starts_on_a_claim_that_took_over_during_a_shutdown() -> None:
     point = Point("htcondor-25")
     point.point(RETIRING, slots=2)
     at(point, 2)
@@ -380,9 +380,9 @@ def test_no_job_starts_on_a_claim_that_took_over_while_the_machine_shuts_down() 
     assert point.pair("slot2@h") == "Claimed/Retiring"
 
 
-def test_a_claim_that_is_taken_back_at_once_is_made_again_only_when_things_have_settled() -> None:
-    """A real startd carves the slot for its owner: so it would be claimed again in the same instant, without an end."""
+def test_a_claim_that_is_taken_back_immediately_is_repeated_only_in_the_next_second() -> None:
+    """HTCondor's startd carves the slot in Owner state: it would be claimed again in the same second, endlessly."""
     story = Story("an owner who stays", {"IS_OWNER": "true"}, ("1 job seconds=50",), "", "", 71, 2, "partitionable")
-    claim_times = [event.at for event in told(story, "htcondor-25").events() if isinstance(event, e.ClaimMade)]
+    claim_times = [event.at for event in run_story(story, "htcondor-25").events() if isinstance(event, e.ClaimMade)]
     assert len(claim_times) == 15
     assert all(after - before >= SETTLES for before, after in pairwise(claim_times))

@@ -1,4 +1,4 @@
-"""What is taken from a StartLog for a golden trace: what happened to the startd, nothing that its policy decided."""
+"""What a golden trace takes from a StartLog: what happened to the startd, but no decision of its policy."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _DECIDED = re.compile(
     rb"starter exited)[^\n]*)\n",
     re.MULTILINE,
 )
-"""What a startd says of its own decisions: its transitions, and its reasons."""
+"""The log lines about the startd's own decisions: its transitions, and their reasons."""
 
 
 @pytest.mark.parametrize("folder", some(FOLDERS, 7))
-def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the_policy(folder: Path) -> None:
+def test_the_stimuli_are_the_same_without_the_policys_transitions_and_reasons(folder: Path) -> None:
     files = TraceFiles(folder)
     data = files.data("StartLog")
     assert data is not None
@@ -44,7 +44,7 @@ def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the
 
 
 def _emptied(line: bytes) -> bytes:
-    """A line with its time alone, so that the others keep their numbers."""
+    """Return only the line's time, so that the other lines keep their numbers."""
     return line[: len("11/20/26 22:44:07 ")] + b"\n"
 
 
@@ -67,8 +67,8 @@ BETTER = [*ACTIVE, "slot1: New claim has sufficient rank, preempting current cla
 NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND
 
 
-def told(*lines: str) -> list[str]:
-    """The stimuli of a log with these lines, by their kinds; rounds are left out."""
+def stimuli_by_kind(*lines: str) -> list[str]:
+    """Return the stimuli of a log with these lines, by their kinds, without policy rounds."""
     return [type(stimulus).__name__ for stimulus in stimuli(*lines)]
 
 
@@ -92,7 +92,7 @@ def stimuli(*lines: str) -> list[object]:
         ([*ACTIVE, "Starter pid 12 exited with status 0", REPORT],
          [...]),
         ([*ACTIVE, GONE], [..., "StarterGone"]),
-        # the holder's word that its job is done: nothing, while the starter is there
+        # the holder's report that its job is done: ignored while the starter exists
         ([*ACTIVE, "slot1: Called deactivate_claim_job_done()"], [...]),
         ([*REQUEST, "slot1: Called deactivate_claim_job_done()"], ["RequestClaim", "DeactivateClaim"]),
         ([*ACTIVE, "slot1: Called deactivate_claim()"], [..., "DeactivateClaim"]),
@@ -114,27 +114,27 @@ def stimuli(*lines: str) -> list[object]:
         # a better match that cannot be claimed in the end was gone before the slot was free
         ([*BETTER, GONE,
           "slot1: State change: claiming protocol failed"], [..., "RequestClaim", "WithdrawClaim", "StarterGone"]),
-        # a better match that takes over asked before
+        # a better match that takes over made its request before
         ([*BETTER, GONE, "slot1: Remote owner is bob@node7"],
          [..., "RequestClaim", "StarterGone"]),
         (["Processing drain request from <10.0.0.7:22007>"], ["Drain"]),
         (["Processing cancel drain request from <10.0.0.7:22007>"], ["CancelDrain"]),
         (["shutdown fast"], ["ShutDown"]),
         (["beginning reconfig_resources"], ["Reconfigured"]),
-        # what the policy decides is no stimulus
+        # decisions of the policy are not stimuli
         (["slot1: State change: IS_OWNER is TRUE.", "slot1: Changing state: Unclaimed -> Owner"], []),
         (["slot1: State change: PREEMPT is TRUE.", "slot1: Changing activity: Busy -> Retiring"], []),
         (["slot1: State change: idle claim shutting down due to CLAIM_WORKLIFE."], []),
         (["slot1: State change: slot is no longer draining.", "slot1: State change: draining is complete."], []),
     ],
 )  # fmt: skip
-def test_what_a_line_is_taken_for(lines: list[str], expected: list[object]) -> None:
+def test_a_line_becomes_its_stimuli(lines: list[str], expected: list[object]) -> None:
     if expected[:1] == [...]:
         expected = ["RequestClaim", "ActivateClaim", *expected[1:]]
-    assert told(*lines) == expected
+    assert stimuli_by_kind(*lines) == expected
 
 
-def test_a_request_knows_who_asks_and_for_which_job_though_later_lines_tell() -> None:
+def test_a_request_has_its_user_and_job_even_if_later_lines_name_them() -> None:
     requests, *_, better, _ = stimuli(*BETTER, GONE,
                                    "slot1: Remote owner is bob@node7", "slot1: Remote job ID is 8.0")  # fmt: skip
     assert isinstance(requests, s.RequestClaim)
@@ -145,7 +145,7 @@ def test_a_request_knows_who_asks_and_for_which_job_though_later_lines_tell() ->
     )  # fmt: skip
 
 
-def test_a_piece_of_a_partitionable_slot_is_asked_for_by_the_dynamic_slots_name() -> None:
+def test_a_request_for_a_part_of_a_partitionable_slot_has_the_dynamic_slots_name() -> None:
     trace = stimuli(
         "slot1: Job 3.0 requesting resources: Cpus=1.000000, Memory=128, Disk=1048576 ,GPUs=0.000000",
         "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.00, Memory: 128, Swap: 0, Disk: 1048576, GPUs: 0",
@@ -171,7 +171,7 @@ KILLED = "slot1_2: Canceled ClaimLease timer (43)"
     ("lines", "gone"),
     [
         (["slot1: Schedd sending 1 preempting claims.", KILLED], ("slot1_2@node7",)),
-        # a claim that fails takes nothing: what is killed after it goes for another reason
+        # a claim that fails takes nothing: slots that are killed after it are preempted for another reason
         (["slot1: Schedd sending 1 preempting claims.", "slot1: State change: claiming protocol failed", KILLED], ()),
     ],
 )
@@ -192,11 +192,11 @@ WALKED = "No direct attach schedd configured"
     ("lines", "rounds"),
     [
         ([_decided("slot1", "Claimed/Suspended"), _decided("slot2", "Claimed/Suspended")], 1),
-        # a slot that is looked at again
+        # a slot that is evaluated again
         ([_decided("slot1", "Claimed/Suspended"), _decided("slot1", "Claimed/Busy")], 2),
         ([_decided("slot1", "Claimed/Suspended"), _decided("slot2", "Claimed/Suspended"),
           _decided("slot1", "Claimed/Busy"), _decided("slot2", "Claimed/Busy")], 2),
-        # a slot that becomes idle or retires is looked at again within the same round, before the next slot
+        # a slot that becomes idle or retires is evaluated again within the same round, before the next slot
         ([_decided("slot1", "Claimed/Retiring"), _decided("slot1", "Preempting/Retiring"),
           _decided("slot2", "Claimed/Suspended")], 1),
         ([_decided("slot1", "Drained/Retiring"), _decided("slot1", "Drained/Idle"), WALKED], 1),
@@ -212,7 +212,7 @@ WALKED = "No direct attach schedd configured"
           _decided("slot2", "Claimed/Suspended")], 2),
     ],
 )  # fmt: skip
-def test_several_policy_rounds_of_one_second_are_several(lines: list[str], rounds: int) -> None:
+def test_several_policy_rounds_in_one_second_are_several(lines: list[str], rounds: int) -> None:
     text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + "".join(
         f"11/20/26 12:00:05 {line}\n" for line in lines
     )
@@ -220,7 +220,7 @@ def test_several_policy_rounds_of_one_second_are_several(lines: list[str], round
     assert sum(isinstance(step.what, s.EvaluatePolicies) for step in run.steps) == rounds
 
 
-def test_a_drain_has_the_words_of_its_request() -> None:
+def test_a_drain_has_the_arguments_of_its_request() -> None:
     text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + (
         '11/20/26 12:00:01 Processing drain request from <10.0.0.7:22007>\nCheckExpr = true\nDrainReason = "by root"\n'
         "HowFast = 10\nResumeOnCompletion = 4\nStartExpr = TARGET.Short\n11/20/26 12:00:01 Initiating quick draining.\n"
@@ -233,20 +233,20 @@ def test_a_drain_has_the_words_of_its_request() -> None:
 @pytest.mark.parametrize(
     ("lines", "published"),
     [
-        # by the log: the sensor's next run that began after the second of the writing
+        # by the log: the sensor's next run that started after the second of the writing
         (["12:00:05 STARTD_CRON job OWNER started. pid=1", "12:00:05 CronJob: 'OWNER' (pid 1) exit_status=0",
           "12:00:06 STARTD_CRON job OWNER started. pid=2", "12:00:06 CronJob: 'OWNER' (pid 2) exit_status=0"], 6),
-        # unless the policy decided something in between, perhaps by what the run of that second read
+        # unless the policy decided something in between, perhaps by a value that the run of that second read
         (["12:00:05 STARTD_CRON job OWNER started. pid=1", "12:00:05 CronJob: 'OWNER' (pid 1) exit_status=0",
           "12:00:05 slot1: eval_policy state should be: Owner/Idle 15 IS_OWNER is TRUE"], 5),
-        # a log that does not tell when the sensor was done: at once
+        # a log that does not show when the sensor was done: immediately
         (["12:00:05 STARTD_CRON job OWNER started. pid=1", "12:00:06 STARTD_CRON job OWNER started. pid=2",
           "12:00:08 slot1: match_info called"], 8),
         # without the sensor's lines: within a second
         (["12:00:05 slot1: match_info called", "12:00:07 slot1: match_info called"], 7),
     ],
 )  # fmt: skip
-def test_when_the_owners_sensor_published_what_it_was_given_at_five(lines: list[str], published: int) -> None:
+def test_the_owners_sensor_publishes_the_input_of_five_at_its_next_run(lines: list[str], published: int) -> None:
     text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + "".join(f"11/20/26 {line}\n" for line in lines)
     (run,) = startd_runs(text.encode(), {}, [(NOON + 5 * SECOND, {"OwnerAtKeyboard": "True"})])
     readings = [step.at for step in run.steps if not isinstance(step.what, s.Stimulus)]
@@ -266,15 +266,13 @@ OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_s
         ([("5.400", RUN[0]), ("5.700", RUN[1])], "True"),
         ([("5.650", RUN[0]), ("5.700", RUN[1])], "False"),
         ([("5.400", RUN[0]), ("5.500", RUN[1]), ("5.650", RUN[0]), ("5.700", RUN[1])], "False"),
-        # two sensors that run at one time: each has what was there when it began
+        # two sensors that run at the same time: each has the input of its start
         ([("5.100", OTHER[0]), ("5.400", RUN[0]), ("5.700", OTHER[1])], ""),
         ([("5.400", OTHER[0]), ("5.650", RUN[0]), ("5.700", OTHER[1])], "True"),
         ([("5.400", OTHER[0]), ("5.650", RUN[0]), ("5.700", OTHER[1]), ("5.800", RUN[1])], "False"),
     ],
 )
-def test_fractions_tell_which_of_the_readings_of_one_second_a_sensor_found(
-    lines: list[tuple[str, str]], found: str
-) -> None:
+def test_fractions_of_a_second_decide_which_reading_a_sensor_found(lines: list[tuple[str, str]], found: str) -> None:
     text = "".join(f"11/20/26 12:00:00.000 {line}\n" for line in HEAD)
     text += "".join(f"11/20/26 12:00:0{at} {line}\n" for at, line in lines)
     owner = [(NOON + at, {"OwnerHere": value}) for at, value in ((5_200_000, "True"), (5_600_000, "False"))]
@@ -283,7 +281,7 @@ def test_fractions_tell_which_of_the_readings_of_one_second_a_sensor_found(
     assert "".join(published[-1:]) == found
 
 
-def test_what_a_slot_decides_when_its_starter_has_exited_is_no_round_of_its_machine() -> None:
+def test_a_slots_decision_after_its_starter_exited_is_not_a_round_of_its_machine() -> None:
     decided = "slot1: eval_policy state should be: Preempting/Idle 2 claim retirement ended/expired"
     for before, rounds in (([GONE], 0), (["slot1: match_info called"], 1)):
         lines = [*HEAD, *(f"later {line}" for line in [*before, decided])]

@@ -16,5 +16,5 @@ def _drawn(kind: str) -> str:
 
 
 def fill(page: str) -> str:
-    """Return docs/log.md with each of its tables drawn anew."""
+    """Return docs/log.md with its generated tables."""
     return markdown_tables.fill(page, {"tables": _drawn("table"), "views": _drawn("view")})

@@ -1,4 +1,4 @@
-"""Pools in virtual time, to make logs of: what happens in them is the live pool's own code."""
+"""Pools in virtual time that produce logs with the live pool's own code."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ JOB = {
 
 
 class Pool:
-    """A pool with one machine of `cpus` cores; ``dialect`` manual unless said."""
+    """A pool with one machine of `cpus` cores; ``dialect`` manual by default."""
 
     def __init__(self, log: EventStore | None = None, cpus: int = 2, dialect: str = "manual") -> None:
         self.log = open_log("memory:", create=True) if log is None else log
@@ -58,7 +58,7 @@ class Pool:
         self.handle(s.AddMachine("machine", "h", MACHINE, (plan,)))
 
     def handle(self, stimulus: s.Stimulus) -> str:
-        """Hand something in; return why it was refused, or nothing."""
+        """Handle a stimulus; return why it was rejected, or an empty text."""
         return self.engine.handle([stimulus])[0].refusal
 
     def id(self) -> str:
@@ -66,7 +66,7 @@ class Pool:
         return f"command-{self._ids}"
 
     def submit(self, count: int, owner: str = "alice", texts: Sequence[str] = (), **changes: str) -> int:
-        """Submit jobs, each with its own Args where `texts` has one for each; return the cluster's number."""
+        """Submit jobs, each with its own Args if `texts` has one for each; return the cluster's number."""
         columns = pack({"Args": list(texts)}) if texts else ()
         ad = {name: text for name, text in (JOB | changes).items() if not texts or name != "Args"}
         assert not self.handle(s.Submit(self.id(), owner, 0, ad, count, columns))
@@ -79,7 +79,7 @@ class Pool:
         self.handle(s.Edit(self.id(), "root", selection, changes, add=add))
 
     def run(self, seconds: int) -> None:
-        """Let so much time pass."""
+        """Let this much time pass."""
         until = self.engine.world.now() + seconds * SECOND
         while self.engine.step(until):
             pass
@@ -90,8 +90,8 @@ class Pool:
 
 
 def busy_pool(dialect: str = "manual") -> Pool:
-    """A pool in which most things have happened: jobs that ran, run, wait, are held, were removed while they ran or
-    before, were vacated, edited, suspended; two submitters, one with jobs that differ."""
+    """Return a pool in which most things have happened: jobs that ran, are running, idle or held, were removed while
+    they ran or before, were vacated, edited, suspended; two submitters, one with jobs that differ."""
     pool = Pool(cpus=3, dialect=dialect)
     first = pool.submit(12)
     second = pool.submit(6, "bob", [f'"{seconds}"' for seconds in range(40, 46)], JobPrio="5")
@@ -113,14 +113,14 @@ def busy_pool(dialect: str = "manual") -> Pool:
 
 
 def empty_tables() -> sqlite3.Connection:
-    """Views in memory that have folded nothing."""
+    """Return views in memory that have folded nothing."""
     connection = open_tables(None)
     create(connection)
     return connection
 
 
 def folded(events: Sequence[tuple[int, Event]], sizes: Sequence[int] = ()) -> sqlite3.Connection:
-    """The views of events: folded all at once, or in batches of these sizes and then the rest."""
+    """Return the views of events: folded in one batch, or in batches of these sizes and a last one."""
     connection = empty_tables()
     at = 0
     for size in [*sizes, len(events)]:
@@ -130,7 +130,7 @@ def folded(events: Sequence[tuple[int, Event]], sizes: Sequence[int] = ()) -> sq
 
 
 def dump(connection: sqlite3.Connection, but: str = "") -> dict[str, list[tuple[object, ...]]]:
-    """All rows of all tables, in an order of their own."""
+    """Return all rows of all tables, in a fixed order."""
     return {
         name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
         for name in described("table")
@@ -139,7 +139,7 @@ def dump(connection: sqlite3.Connection, but: str = "") -> dict[str, list[tuple[
 
 
 def live_ad(cluster: Cluster, proc: int, pool: str) -> ClassAd:
-    """A job's ad as the live pool has it, with its GlobalJobId."""
+    """Return a job's ad as in the live pool, with its GlobalJobId."""
     texts = cluster.attributes(proc)
     ad = ad_of(attributes(texts))
     ad["GlobalJobId"] = f"{pool}#{cluster.id}.{proc}#{texts['QDate']}"

@@ -1,4 +1,4 @@
-"""Property: the views of any pool's log are what the live state is, however the log is cut into batches."""
+"""Property: the views of any pool's log equal the live state, however the log is divided into batches."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ steps: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-def is_the_state(views: Views, state: State) -> None:
-    """Check that views and a state tell the same of queue, slots and usage."""
+def check_queue_and_slots(views: Views, state: State) -> None:
+    """Check that views and a state have the same queue, slots and usage."""
     queue = {(ad.eval("ClusterId"), ad.eval("ProcId")): ad for ad in views.ads()}
     live = {(cluster.id, proc): cluster for cluster in state.clusters.values() for proc in cluster.procs()}
     assert list(queue) == sorted(live)
     for (number, proc), cluster in live.items():
         assert queue[number, proc] == live_ad(cluster, proc, state.name)
         assert queue[number, proc].eval("JobStatus") == STATUS_NUMBERS[cluster.status_of(proc)]
-    assert [told(slot) for slot in views.slots()] == [told(slot) for slot in state.slots.values()]
-    is_the_books(views, state)
+    assert [comparable(slot) for slot in views.slots()] == [comparable(slot) for slot in state.slots.values()]
+    check_accounting(views, state)
 
 
-def told(slot: Slot) -> Slot:
-    """A slot without what only the live pool follows: how its job's processes end, and its claim's lease."""
+def comparable(slot: Slot) -> Slot:
+    """Return a slot without what only the live pool tracks: how its job's processes end, and its claim's lease."""
     activation = slot.activation
     if activation is not None:
         activation = evolve(activation, stop="", told=0, until=0)
@@ -81,8 +81,8 @@ def told(slot: Slot) -> Slot:
     return evolve(slot, activation=activation, claim=claim)
 
 
-def is_the_books(views: Views, state: State) -> None:
-    """Check that views and a state have the same of the submitters."""
+def check_accounting(views: Views, state: State) -> None:
+    """Check that views and a state have the same submitters."""
     books = {row.submitter: row for row in views.submitters()}
     assert books.keys() == state.submitters.keys()
     pool = views.pool()
@@ -95,8 +95,8 @@ def is_the_books(views: Views, state: State) -> None:
     assert (pool.settings, pool.accounted, views.at) == (state.settings, state.priorities_updated_at, state.at)
 
 
-def is_the_policys_view(views: Views, state: State) -> None:
-    """Check that views tell of claims, drains and benchmarks what the slots' own policy sees of them."""
+def check_slot_ads(views: Views, state: State) -> None:
+    """Check that claims, drains and benchmarks are in the views as the slots' own policy sees them."""
     context = Context(now=state.at // SECOND)
     published = PublishedSlots(state, Caches(), state.at, context)
     for ad, slot in zip(views.slot_ads(state.at // SECOND), state.slots.values(), strict=True):
@@ -113,10 +113,10 @@ OF_THE_LOG = (
     "ClientMachine", "JobStart", "JobId", "PreemptingUser", "PreemptingOwner", "PreemptingRank", "DrainReason",
     "DrainingRequestId", "LastDrainStartTime", "LastDrainStopTime", "TotalMachineDrainingBadput", "Mips", "KFlops",
 )  # fmt: skip
-"""Attributes of the moment that the log tells of, so that a view has them."""
+"""Attributes that the log records, so that views have them."""
 
 
-def no_job_is_lost(views: Views) -> None:
+def check_no_job_is_lost(views: Views) -> None:
     """Check that each job that was submitted is in the queue or in the history, and in one of them only."""
     job_ids = [
         (ad.eval("ClusterId"), ad.eval("ProcId")) for view_ads in (views.ads(), views.history_ads()) for ad in view_ads
@@ -132,7 +132,7 @@ def no_job_is_lost(views: Views) -> None:
     st.lists(st.integers(0, 60), max_size=12),
     st.sampled_from(["manual", "htcondor-25"]),
 )
-def test_views_are_the_state_and_do_not_depend_on_where_batches_ended(
+def test_views_equal_the_state_and_do_not_depend_on_batches(
     happens: list[Step], sizes: list[int], dialect: str
 ) -> None:
     pool = Pool(dialect=dialect)
@@ -143,36 +143,36 @@ def test_views_are_the_state_and_do_not_depend_on_where_batches_ended(
     at_once = folded(events)
     assert dump(at_once) == dump(folded(events, sizes))
     views = Views(at_once)
-    is_the_state(views, fold(events))
-    no_job_is_lost(views)
+    check_queue_and_slots(views, fold(events))
+    check_no_job_is_lost(views)
 
 
-def test_views_are_the_state_after_every_event() -> None:
+def test_views_equal_the_state_after_every_event() -> None:
     events = busy_pool().events
     singly = folded([])
     state = State()
     for event in events:
         apply(singly, [event])
         state = fold([event], state)
-        is_the_state(Views(singly), state)
+        check_queue_and_slots(Views(singly), state)
     assert dump(singly) == dump(folded(events))
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_views_are_what_an_execution_point_sees_after_every_event(dialect: str) -> None:
+def test_views_equal_what_an_execution_point_sees_after_every_event(dialect: str) -> None:
     events = list(enumerate(sound(dialect), 1))
     singly = folded([])
     state = State()
     for event in events:
         apply(singly, [event])
         state = fold([event], state)
-        is_the_state(Views(singly), state)
-        is_the_policys_view(Views(singly), state)
+        check_queue_and_slots(Views(singly), state)
+        check_slot_ads(Views(singly), state)
     assert dump(singly) == dump(folded(events))
 
 
-def test_an_event_about_what_is_not_there_changes_nothing() -> None:
-    """As where the beginning of a log was not kept."""
+def test_an_event_about_an_unknown_subject_changes_nothing() -> None:
+    """This happens if the beginning of a log is missing."""
     pool = busy_pool()
     events = pool.events
     views = Views(

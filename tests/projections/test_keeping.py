@@ -1,4 +1,4 @@
-"""Property: views in a file are at any moment what their position says; whatever happens to them, they come back."""
+"""Property: views in a file agree with their position at any time, and they are restored whatever happens to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH = 30
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A log of a busy pool, in a file, without views."""
+    """Return a log of a busy pool, in a file, without views."""
     path = str(tmp_path / "pool.db")
     with closing(open_log(path, create=True)) as log:
         log.append([event for _, event in busy_pool().events])
@@ -37,13 +37,13 @@ def url(tmp_path: Path) -> str:
 
 
 def truth(url: str, upto: int | None = None) -> dict[str, list[tuple[object, ...]]]:
-    """What the views of a log hold, folded from its beginning."""
+    """Return the views of a log, folded from its beginning."""
     with closing(open_log(url, create=False, read_only=True)) as log:
         return dump(folded(list(log.read(0, upto))), but="tracking")
 
 
 def held(url: str) -> dict[str, list[tuple[object, ...]]]:
-    """What a reader of the views finds."""
+    """Return what a reader of the views sees."""
     with views_current(url) as views:
         return dump(views.connection, but="tracking")
 
@@ -90,7 +90,7 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
     assert positions >= {30, 60, 90}
 
 
-def test_several_processes_may_bring_the_same_views_forward(url: str) -> None:
+def test_several_processes_may_update_the_same_views(url: str) -> None:
     def catch_up_here(_: int) -> None:
         path = views_path(url)
         with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(path)) as tables:
@@ -117,8 +117,8 @@ def test_views_that_are_current_are_not_written(url: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [1000, 7])
-def test_views_at_the_head_of_a_log_know_its_digest(url: str, batch: int) -> None:
-    """By it the next reader sees at once that they are current."""
+def test_views_at_the_head_of_a_log_have_its_digest(url: str, batch: int) -> None:
+    """It shows the next reader immediately that they are current."""
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(f"{url}.views")) as tables:
         catch_up(log, tables, batch=batch)
         head = log.head
@@ -130,7 +130,7 @@ def test_views_at_the_head_of_a_log_know_its_digest(url: str, batch: int) -> Non
         assert read_checkpoint(tables)[:2] == (head.position, head.digest)
 
 
-def test_a_reader_has_one_moment_before_it(url: str) -> None:
+def test_a_reader_sees_one_consistent_position(url: str) -> None:
     with views_current(url) as views:
         before = dump(views.connection)
         with closing(open_log(url, create=False)) as log:
@@ -140,11 +140,11 @@ def test_a_reader_has_one_moment_before_it(url: str) -> None:
         assert views.position == before["tracking"][0][1]
 
 
-# -- whose views
+# -- which log the views belong to
 
 
 def cut(url: str) -> None:
-    """The log in a file loses its last events: an older copy was put in its place."""
+    """Remove the last events of the log in a file, as an older copy would."""
     older = f"{url}.older"
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(older, create=True)) as copy:
         copy.append([event for _, event in log.read(0, 100)])
@@ -158,14 +158,14 @@ def put_in_place(url: str, other: str) -> None:
 
 
 def written_on(url: str) -> None:
-    """An older copy was put in its place, and a pool went another way from there, beyond where it had been."""
+    """Replace the log with an older copy whose pool wrote other events, up to a later position."""
     cut(url)
     with closing(open_log(url, create=False)) as log:
         log.append([event for _, event in busy_pool("htcondor-25").events][:150])
 
 
 def another(url: str) -> None:
-    """Another log of the same length."""
+    """Replace the log with another one of the same length."""
     with closing(open_log(url, create=False, read_only=True)) as log:
         length = log.head.position
     other = f"{url}.other"
@@ -176,7 +176,7 @@ def another(url: str) -> None:
 
 
 def altered(url: str) -> None:
-    """A log that ends with the same event at the same place, but has another before."""
+    """Replace the log with one that ends with the same event at the same position, but differs before."""
     other = f"{url}.other"
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
         events = [event for _, event in log.read()]
@@ -187,7 +187,8 @@ def altered(url: str) -> None:
 
 
 def another_of_the_same_events(url: str) -> None:
-    """Another log that had another submission, and has passed the event at which the views stopped."""
+    """Replace the log with another one that had another submission, and is beyond the event at which the views
+    stopped."""
     other = f"{url}.other"
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
         events = [event for _, event in log.read()]
@@ -213,13 +214,13 @@ def removed(url: str) -> None:
 @pytest.mark.parametrize(
     "happens", [cut, written_on, another, altered, another_of_the_same_events, of_another_format, removed]
 )
-def test_views_of_another_log_are_made_anew(url: str, happens: Callable[[str], None]) -> None:
+def test_views_of_another_log_are_rebuilt(url: str, happens: Callable[[str], None]) -> None:
     held(url)
     happens(url)
     assert held(url) == truth(url)
 
 
-def test_views_know_the_id_of_their_log(url: str) -> None:
+def test_views_have_the_id_of_their_log(url: str) -> None:
     with views_current(url) as views, closing(open_log(url, create=False, read_only=True)) as log:
         assert read_checkpoint(views.connection).log == log.id != ""
 
@@ -244,12 +245,12 @@ def test_a_log_in_memory_is_read_by_its_name() -> None:
         assert views.totals() == {"alice": {1: 2}}
 
 
-# -- what goes wrong
+# -- failures
 
 
 @contextmanager
 def as_nobody(folder: Path) -> Iterator[None]:
-    """As a user who may read a folder and what is in it, but not write there."""
+    """Become a user who may read a directory and its files, but not write there."""
     for path in [*folder.parents, folder]:
         if path.stat().st_uid == os.geteuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o055)
@@ -298,7 +299,7 @@ def no_database(path: str) -> None:
         (no_database, r"the views \S+pool.db.views are damaged \(file is not a database\); `poolbook views`"),
     ],
 )
-def test_damaged_views_are_told_and_rebuilt_on_demand(url: str, happens: Callable[[str], None], says: str) -> None:
+def test_damaged_views_are_reported_and_rebuilt_on_demand(url: str, happens: Callable[[str], None], says: str) -> None:
     held(url)
     happens(f"{url}.views")
     with pytest.raises(LogUnavailable, match=says):
@@ -321,7 +322,7 @@ NO_TEXT, NO_JSON = "CAST(x'7b22ff' AS TEXT)", "'{\"a'"
         ("history.changes", lambda queries: queries.usage()),
     ],
 )
-def test_a_damaged_cell_is_told_with_the_way_out(
+def test_a_damaged_cell_is_reported_with_the_fix(
     url: str, cell: str, value: str, question: Callable[[Queries], object]
 ) -> None:
     held(url)
@@ -346,7 +347,7 @@ def test_sound_views_are_rebuilt_on_demand_under_their_readers(url: str) -> None
 
 
 @pytest.mark.parametrize("does", [held, rebuild])
-def test_a_file_of_somebody_elses_is_left_alone(url: str, does: Callable[[str], object]) -> None:
+def test_a_file_that_is_not_a_views_file_is_left_alone(url: str, does: Callable[[str], object]) -> None:
     with closing(sqlite3.connect(f"{url}.views")) as tables:
         tables.execute("CREATE TABLE recipes (name)")
     before = Path(f"{url}.views").read_bytes()
@@ -375,11 +376,11 @@ def test_there_are_no_views_without_a_log(tmp_path: Path) -> None:
         ("memory:name", None),
     ],
 )
-def test_views_stand_beside_their_log(url: str, path: str | None) -> None:
+def test_views_are_next_to_their_log(url: str, path: str | None) -> None:
     assert views_path(url) == path
 
 
-def test_views_of_a_log_on_a_server_stand_beside_its_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_views_of_a_log_on_a_server_are_next_to_its_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path, other = (views_path(f"postgresql://user@host/pool?schema={name}") for name in ("a", "b"))
     assert path is not None and path.startswith(str(tmp_path)) and path.endswith(".views") and path != other

@@ -1,4 +1,5 @@
-"""Golden: the page about the views is true: its example prints what stands there, and its tables are the tables."""
+"""Golden: the page about the views is correct: its example prints the output shown, and its tables are the
+database's."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .page import fill
 PAGE = Path(__file__).parents[2] / "docs" / "log.md"
 
 
-def test_the_example_prints_what_the_page_says() -> None:
+def test_the_example_prints_the_output_on_the_page() -> None:
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, verbose=False)
     assert (failed, tried > 8) == (0, True)
 
@@ -27,9 +28,9 @@ def test_the_page_lists_the_tables_and_their_columns() -> None:
     assert fill(page) == page, "docs/log.md is out of date: run python docs/generate.py"
 
 
-def test_the_database_has_what_is_described() -> None:
+def test_the_database_has_the_described_tables() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        for _ in range(2):  # the second time, all of it is there
+        for _ in range(2):  # the second time, all of it exists
             create(connection)
         database = Database(connection)
         tables = {name: [column.name for column in database.table(name).columns] for name in database.table_names()}

@@ -1,4 +1,4 @@
-"""Golden: which rows the queue and the history have for jobs that are changed together, apart, and together again."""
+"""Golden: the rows of the queue and the history for jobs that are changed together, separately, and together again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def left(*procs: tuple[int, int], source: str = "Removed") -> e.Event:
 
 
 def of_old(event: e.JobsTransitioned | e.JobExited) -> e.Event:
-    """An event of a log of format 1: those that have come to their end have left the queue with it."""
+    """Return an event of a log of format 1, in which jobs leave the queue with their end."""
     return replace(event, left=True)
 
 
@@ -70,18 +70,18 @@ Rows = list[tuple[int, int, int]]
     ("happens", "queue", "history"),
     [
         ([], [(0, 9, IDLE)], []),
-        # All of them, and a part of them.
+        # All jobs, and a part of them.
         ([held((0, 9))], [(0, 9, HELD)], []),
         ([held((3, 4))], [(0, 2, IDLE), (3, 4, HELD), (5, 9, IDLE)], []),
         ([held((0, 0), (9, 9))], [(0, 0, HELD), (1, 8, IDLE), (9, 9, HELD)], []),
         ([held((4, 50))], [(0, 3, IDLE), (4, 9, HELD)], []),
-        # One after the other, what becomes equal is one row again.
+        # One after the other: jobs that become equal share a row again.
         ([held((0, 4)), held((5, 9))], [(0, 9, HELD)], []),
         ([held((5, 9)), held((0, 4))], [(0, 9, HELD)], []),
         ([held((0, 2)), held((7, 9)), held((3, 6))], [(0, 9, HELD)], []),
         ([painted("red", (2, 3)), painted("red", (0, 9))], [(0, 9, IDLE)], []),
         ([painted("red", (2, 3)), painted("blue", (4, 9))], [(0, 1, IDLE), (2, 3, IDLE), (4, 9, IDLE)], []),
-        # Jobs that went another way stay apart.
+        # Jobs with different changes stay separate.
         ([painted("red", (2, 3)), held((0, 9))], [(0, 1, HELD), (2, 3, HELD), (4, 9, HELD)], []),
         # Removed: jobs stay in the queue until they leave it.
         ([removed((0, 9))], [(0, 9, REMOVED)], []),
@@ -94,7 +94,7 @@ Rows = list[tuple[int, int, int]]
             [(0, 2, REMOVED), (3, 3, REMOVED), (4, 9, REMOVED)],
         ),
         ([removed((0, 9)), left((0, 9)), held((0, 9)), painted("red", (3, 3)), began(3)], [], [(0, 9, REMOVED)]),
-        # A job that runs has its row alone until its processes are gone.
+        # A running job has its own row until its processes are gone.
         ([began(0)], [(0, 0, RUNNING), (1, 9, IDLE)], []),
         ([began(9), began(5)], [(0, 4, IDLE), (5, 5, RUNNING), (6, 8, IDLE), (9, 9, RUNNING)], []),
         ([began(0), ended(0, "Completed")], [(0, 0, COMPLETED), (1, 9, IDLE)], []),
@@ -105,7 +105,7 @@ Rows = list[tuple[int, int, int]]
             [(0, 3, IDLE), (5, 9, IDLE)],
             [(4, 4, REMOVED)],
         ),
-        # In logs of format 1, what does not run is gone at once, and what runs with its processes.
+        # In logs of format 1, idle jobs are gone immediately, and running ones with their processes.
         ([of_old(removed((0, 9)))], [], [(0, 9, REMOVED)]),
         ([of_old(removed((1, 8)))], [(0, 0, IDLE), (9, 9, IDLE)], [(1, 8, REMOVED)]),
         ([of_old(removed((0, 4))), of_old(removed((5, 9)))], [], [(0, 4, REMOVED), (5, 9, REMOVED)]),
@@ -122,13 +122,13 @@ Rows = list[tuple[int, int, int]]
             [],
         ),
         ([began(4), ended(4, "Idle"), removed((4, 4)), left((4, 4))], [(0, 3, IDLE), (5, 9, IDLE)], [(4, 4, REMOVED)]),
-        # Two that run are two, however alike their ads are.
+        # Two running jobs are two rows, however similar their ads are.
         (
             [began(4), began(5), painted("red", (0, 9))],
             [(0, 3, IDLE), (4, 4, RUNNING), (5, 5, RUNNING), (6, 9, IDLE)],
             [],
         ),
-        # Whether it runs is for its activation to say, not for what somebody wrote into its ad.
+        # Its activation determines whether a job runs, not a status that a user wrote into its ad.
         (
             [e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": '"slot1@h"'}), of_old(removed((4, 4)))],
             [(0, 3, IDLE), (5, 9, IDLE)],
@@ -141,7 +141,7 @@ Rows = list[tuple[int, int, int]]
         ),
     ],
 )  # fmt: skip
-def test_rows_are_cut_and_joined(happens: list[e.Event], queue: Rows, history: Rows) -> None:
+def test_rows_are_split_and_joined(happens: list[e.Event], queue: Rows, history: Rows) -> None:
     events = list(enumerate([submitted(10), *happens], 1))
     for sizes in ([], [1] * len(events)):
         tables = folded(events, sizes)
@@ -159,11 +159,11 @@ def test_rows_are_cut_and_joined(happens: list[e.Event], queue: Rows, history: R
         (began(0), 4),
     ],
 )
-def test_a_change_of_all_jobs_or_of_one_is_a_handful_of_rows(happens: e.Event, statements: int) -> None:
+def test_a_change_of_all_jobs_or_of_one_writes_few_rows(happens: e.Event, statements: int) -> None:
     tables = folded([(1, submitted(MANY))])
     before = tables.total_changes
     apply(tables, [(2, happens)])
-    assert tables.total_changes - before - 2 <= statements  # but for the row that says how far the views came
+    assert tables.total_changes - before - 2 <= statements  # except the row with the views' position
     assert (
         sum(
             last - first + 1
@@ -173,7 +173,7 @@ def test_a_change_of_all_jobs_or_of_one_is_a_handful_of_rows(happens: e.Event, s
     )
 
 
-def test_usage_outgrows_64_bits() -> None:
+def test_usage_may_exceed_64_bits() -> None:
     claimed = e.ClaimMade(*WHY, "slot1@h", "c", "alice@x", 1000)
     ends = [e.ClaimEnded(*WHY, "slot1@h", "c", "alice@x", 2**62) for _ in range(8)]
     events = [event for end in ends for event in (claimed, end)]
@@ -190,7 +190,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, m
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from("ab")), max_size=8),
     st.lists(st.tuples(RANGES, st.sampled_from("abcd")), min_size=1, max_size=3),
 )
-def test_many_ranges_are_changed_at_once_as_they_are_one_by_one(
+def test_many_ranges_changed_at_once_equal_ranges_changed_one_by_one(
     stretches: list[tuple[int, int, str]], events: list[tuple[list[tuple[int, int]], str]]
 ) -> None:
     with closing(sqlite3.connect(":memory:")) as nothing_stored:
@@ -227,7 +227,9 @@ ABOUT_MANY = st.one_of(
 
 
 @given(st.lists(ABOUT_MANY, min_size=1, max_size=6), st.lists(st.integers(1, 3), max_size=4))
-def test_many_ranges_are_changed_by_columns_as_they_are_one_by_one(happens: list[e.Event], sizes: list[int]) -> None:
+def test_many_ranges_changed_by_columns_equal_ranges_changed_one_by_one(
+    happens: list[e.Event], sizes: list[int]
+) -> None:
     events = list(enumerate([submitted(30), *map(placed, happens)], 1))
     found = []
     for fewest in (1, MANY):
@@ -240,7 +242,7 @@ def test_many_ranges_are_changed_by_columns_as_they_are_one_by_one(happens: list
 
 
 def placed(event: e.Event) -> e.Event:
-    """The event, its ranges made of how many processes lie before each and how many more than one are in it."""
+    """Return the event with its ranges built from the number of processes before each, and that in each minus one."""
     if not isinstance(event, e.JobsTransitioned | e.JobsEdited):
         return event
     procs, at = [], 0

@@ -1,4 +1,4 @@
-"""Golden: what is read of the queue, the history and the pool, as ads, as texts and as counts."""
+"""Golden: queries of the queue, the history and the pool, as ads, as texts and as counts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_texts_are_what_the_ads_show(dialect: str) -> None:
         ("", "undefined"),
     ],
 )
-def test_an_attribute_is_shown_as_autoformat_shows_it(text: str, shows: str) -> None:
+def test_an_attribute_is_shown_as_in_autoformat(text: str, shows: str) -> None:
     ad = {"Value": text, "Base": "7", "Indirect": "Deeper", "Deeper": "ProcId"}
     founded = e.PoolFounded(*WHY, "p", "manual", "x", "0.1", {})
     job_views = views(founded, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
@@ -96,7 +96,7 @@ def test_an_attribute_is_shown_as_autoformat_shows_it(text: str, shows: str) -> 
     assert texts == [value_text(ad.eval("Value", None, context)) for ad in job_views.ads()]
 
 
-def test_the_later_text_of_an_attribute_counts_and_an_empty_one_takes_it_away() -> None:
+def test_the_later_text_of_an_attribute_counts_and_an_empty_one_removes_it() -> None:
     job_views = views(
         submitted(1, "alice", {"A": "1", "B": "1", "C": "1"}, B=["2", "2", ""], D=["7", "8", "9"]),
         e.JobsEdited(*WHY, 1, ((1, 1),), {"c": "3", "d": "", "b": "4"}),
@@ -134,7 +134,7 @@ def test_an_ad_shares_its_clusters_attributes_and_has_the_queues_own() -> None:
     ]
 
 
-# -- which
+# -- selections
 
 
 def three_clusters() -> Views:
@@ -171,12 +171,12 @@ def test_jobs_are_selected_by_id_and_owner(selection: JobSelection, selected: li
     assert [f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" for ad in job_views.ads(selection)] == selected
 
 
-def test_thousands_of_ids_may_be_asked_for() -> None:
+def test_thousands_of_ids_may_be_selected() -> None:
     job_views = views(submitted(1, "alice", {}, 10_000))
     assert len(list(job_views.ads(SelectedJobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
 
 
-def test_a_job_that_is_not_in_the_queue_is_none() -> None:
+def test_a_job_that_is_not_in_the_queue_is_not_found() -> None:
     assert three_clusters().job(1, 3) is None
 
 
@@ -231,7 +231,7 @@ def test_the_history_is_read_in_the_order_of_the_ends(
     assert [ad.eval("ProcId") for ad in history] == procs
 
 
-def test_the_ads_of_the_history_tell_how_jobs_ended() -> None:
+def test_the_ads_of_the_history_show_how_jobs_ended() -> None:
     pool = Pool()
     pool.submit(1)
     pool.run(40)
@@ -244,7 +244,7 @@ def test_the_ads_of_the_history_tell_how_jobs_ended() -> None:
 # -- the pool
 
 
-def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
+def test_slot_ads_show_state_claim_job_and_carved_resources() -> None:
     pool = Pool(cpus=3)
     pool.submit(1, RequestCpus="2")
     pool.run(10)
@@ -259,13 +259,13 @@ def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
     assert child.eval("EnteredCurrentActivity") == child.eval("EnteredCurrentState") == 1_800_000_000
 
 
-def test_slots_ads_tell_the_time_of_day() -> None:
+def test_slot_ads_show_the_time_of_day() -> None:
     (ad,) = views_of(Pool()).slot_ads(NOW, ZoneInfo("Asia/Kolkata"))  # a Friday, 13:30
     names = ("MyCurrentTime", "ClockMin", "ClockDay", "LastBenchmark")
     assert [ad.eval(name) for name in names] == [1_800_000_000, 810, 5, 0]
 
 
-def test_slots_ads_tell_what_slots_see_of_each_other() -> None:
+def test_slot_ads_show_what_slots_publish_to_each_other() -> None:
     def statuses_after(*happens: e.Event) -> list[dict[str, object]]:
         log = [
             e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
@@ -292,7 +292,7 @@ SHOWN = (
 )  # fmt: skip
 
 
-def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() -> None:
+def test_slot_ads_show_drains_and_waiting_claims_and_hide_the_owners_policy() -> None:
     attributes = {"Start": "true", "Requirements": "Start && WithinResourceLimits", "PREEMPT": "KeyboardIdle < 60"}
 
     def policy_after(*happens: e.Event) -> list[str]:
@@ -362,10 +362,10 @@ def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
     assert slot_views.machines() == {"h": {"Arch": '"X86_64"'}}
 
 
-# -- why jobs wait
+# -- rejections
 
 
-def test_reasons_are_told_of_jobs_that_still_wait() -> None:
+def test_rejections_are_reported_for_jobs_that_still_wait() -> None:
     pool = Pool()
     big = pool.submit(3, RequestCpus="64")
     other = pool.submit(2, "bob", RequestCpus="32")
@@ -398,13 +398,13 @@ def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e
         ([cycle(refusals=("7.0", "1.9"))], []),
     ],
 )
-def test_a_match_takes_back_what_was_said(happens: list[e.Event], messages: list[str]) -> None:
+def test_a_match_clears_the_rejection(happens: list[e.Event], messages: list[str]) -> None:
     refusals = views(submitted(1, "alice", {}), *happens).refusals()
     assert [row.job for row in refusals] == messages
     assert all(row[1:8] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1, "") for row in refusals)
 
 
-def test_what_else_stood_in_the_way_is_told() -> None:
+def test_other_reasons_for_a_rejection_are_reported() -> None:
     why = e.Unmatched("1.0", 2, 5, (), 1, 1, "alice@h", e.Denied(policy=2, own=1), "share", 12.5, 12.0, (), "physics")
     (row,) = views(submitted(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).refusals()
     assert row[7:] == ("alice@h", {"policy": 2, "own": 1}, "share", 12.5, 12.0, "physics")
@@ -415,5 +415,5 @@ def test_the_last_four_cycles_have_their_statistics_the_last_one_first() -> None
     assert [row.statistics for row in views(*held).cycles()] == [{"Matches": number} for number in (4, 3, 2, 1)]
 
 
-def test_a_cycle_of_a_release_that_kept_no_statistics_has_none() -> None:
+def test_a_cycle_of_a_release_without_statistics_has_none() -> None:
     assert views(cycle(refusals=("1.0",))).cycles() == []

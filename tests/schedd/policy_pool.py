@@ -1,4 +1,4 @@
-"""A pool in virtual time that has a configuration, for tests of what its schedd makes of submissions and edits."""
+"""A pool in virtual time with a configuration, for tests of its schedd's handling of submissions and edits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOB = {
 
 
 class TextFiles:
-    """A disk with these files."""
+    """A file system with these files."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = dict(files)
@@ -92,7 +92,7 @@ class PolicyPool:
         return self.handle(s.Submit(self.id(), user, 0, attributes, count, pack(columns or {})))
 
     def ads(self, cluster: int = 0) -> list[dict[str, str]]:
-        """The ads of a cluster's jobs; of the last one unless it is named."""
+        """Return the ads of a cluster's jobs; by default of the last cluster."""
         cluster_record = self.engine.state.clusters[cluster or max(self.engine.state.clusters)]
         return [cluster_record.attributes(proc) for proc in cluster_record.procs()]
 

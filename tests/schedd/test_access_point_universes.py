@@ -1,5 +1,5 @@
-"""Golden: jobs of the universes that the access point runs itself, as the reference's IsLocalJobEligibleToRun
-(schedd.cpp, HTCondor 25.14) begins them."""
+"""Golden: the access point itself runs jobs of some universes, by the rules of HTCondor 25.14 (IsLocalJobEligibleToRun,
+schedd.cpp)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MACHINE = {"Arch": '"X86_64"', "OpSys": '"LINUX"', "DetectedMemory": "4096", "De
 
 
 def counts(pool: Pool) -> Counter[tuple[str, int]]:
-    """How many jobs of each universe are in each status."""
+    """Return how many jobs of each universe are in each status."""
     return Counter((str(job["JobUniverse"]), job["JobStatus"]) for job in pool.jobs())
 
 
-def test_each_universe_has_as_many_jobs_at_a_time_as_it_may() -> None:
+def test_each_universe_runs_at_most_its_limit_of_jobs() -> None:
     most = {LOCAL: 200, SCHEDULER: 200}  # of the scheduler universe 500, of one owner 200
     with Pool.open("memory:", behave=lambda launch: Behaviour(seconds=600)) as pool:
         for universe in most:
@@ -44,7 +44,7 @@ def test_each_universe_has_as_many_jobs_at_a_time_as_it_may() -> None:
         assert pool.judge() == []
 
 
-def test_a_scheduler_job_asks_what_a_local_job_asks_but_for_deferral() -> None:
+def test_a_scheduler_job_requests_what_a_local_job_requests_except_deferral() -> None:
     ads = [submit(f"universe = {universe}\ncron_minute = 5\nqueue").ad for universe in ("scheduler", "local")]
     assert [ad["JobUniverse"] for ad in ads] == ["7", "12"]
     assert ["TARGET.HasJobDeferral" in ad["Requirements"] for ad in ads] == [True, False]
@@ -54,8 +54,8 @@ def test_a_scheduler_job_asks_what_a_local_job_asks_but_for_deferral() -> None:
     assert own_attributes[0] == own_attributes[1]
 
 
-def begun(pool: PolicyPool) -> list[str]:
-    """The jobs that run, once the access point has begun what it may."""
+def running_jobs(pool: PolicyPool) -> list[str]:
+    """Return the running jobs, after the access point has started all that it may."""
     pool.handle(s.ClaimMatches(pool.id()))
     clusters = pool.engine.state.clusters.values()
     return [
@@ -78,7 +78,7 @@ def begun(pool: PolicyPool) -> list[str]:
         ("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1",
          [{"Quick": "false"}, {"Quick": "true"}, {"Quick": "true"}], ["2.0"]),
         ('START_LOCAL_UNIVERSE = TARGET.Owner == "alice"', [{}, {"user": "bob"}], ["1.0"]),
-        # what is neither true nor false begins none; a number other than 0 is true
+        # a value that is neither true nor false starts none; a number other than 0 is true
         ("START_LOCAL_UNIVERSE = NoSuchThing", [{}], []),
         ("START_LOCAL_UNIVERSE = 1", [{}], ["1.0"]),
         # of an owner
@@ -94,38 +94,38 @@ def begun(pool: PolicyPool) -> list[str]:
         ("", [{"Requirements": "TARGET.HasNothing"}], []),
     ],
 )  # fmt: skip
-def test_a_job_begins_when_the_access_point_s_expression_and_its_own_requirements_are_true(
+def test_a_job_starts_when_the_access_points_expression_and_its_own_requirements_are_true(
     config: str, ads: list[dict[str, Any]], runs: list[str]
 ) -> None:
     pool = PolicyPool(config)
     pool.machine(**MACHINE)
     for ad in ads:
         assert pool.submit(**{"JobUniverse": LOCAL, **ad}).refusal == ""
-    assert begun(pool) == runs
+    assert running_jobs(pool) == runs
 
 
-def test_jobs_of_one_cluster_are_asked_one_by_one_where_they_differ() -> None:
+def test_jobs_of_one_cluster_are_evaluated_one_by_one_where_they_differ() -> None:
     pool = PolicyPool("START_LOCAL_UNIVERSE = TARGET.Size < 3")
     pool.machine(**MACHINE)
     pool.submit(count=4, columns={"Size": ["5", "1", "2", "4"]}, JobUniverse=LOCAL)
-    assert begun(pool) == ["1.1", "1.2"]
+    assert running_jobs(pool) == ["1.1", "1.2"]
 
 
-def test_where_nothing_is_known_of_the_machine_requirements_of_it_keep_no_job() -> None:
+def test_requirements_about_an_unknown_machine_keep_no_job_waiting() -> None:
     pool = PolicyPool()
     pool.submit(JobUniverse=LOCAL, Requirements=DEFAULT_REQUIREMENTS)
-    assert begun(pool) == ["1.0"]
+    assert running_jobs(pool) == ["1.0"]
 
 
-def test_a_job_that_was_kept_begins_when_the_configuration_lets_it() -> None:
+def test_a_waiting_job_starts_when_the_configuration_permits_it() -> None:
     pool = PolicyPool("START_LOCAL_UNIVERSE = false")
     pool.submit(JobUniverse=LOCAL)
-    assert begun(pool) == []
+    assert running_jobs(pool) == []
     pool.configure("")
-    assert begun(pool) == ["1.0"]
+    assert running_jobs(pool) == ["1.0"]
 
 
-def test_an_expression_that_names_the_clock_is_asked_again_in_time() -> None:
+def test_an_expression_that_reads_the_clock_is_evaluated_again_in_time() -> None:
     config = "START_LOCAL_UNIVERSE = time() >= 1800000400"
     with Pool.open("memory:", config=config, behave=lambda launch: Behaviour(seconds=6000)) as pool:
         pool.submit({"executable": "/bin/sleep", "universe": "local"})
@@ -134,7 +134,7 @@ def test_an_expression_that_names_the_clock_is_asked_again_in_time() -> None:
         assert job["JobCurrentStartDate"] == 1_800_000_600
 
 
-def test_why_tells_what_a_job_waits_for_that_the_access_point_does_not_begin() -> None:
+def test_why_reports_what_a_job_waits_for_that_the_access_point_does_not_start() -> None:
     with Pool.open("memory:", config="START_SCHEDULER_UNIVERSE = false", user="alice") as pool:
         pool.submit({"executable": "/bin/sleep", "universe": "scheduler"})
         pool.advance(10)
@@ -142,10 +142,10 @@ def test_why_tells_what_a_job_waits_for_that_the_access_point_does_not_begin() -
         assert any(line.startswith(message) for line in pool.why("1.0"))
 
 
-def test_what_let_a_job_begin_is_in_the_log_with_what_it_read() -> None:
+def test_the_log_has_the_expression_that_let_a_job_start_and_what_it_read() -> None:
     pool = PolicyPool("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1")
     pool.submit(JobUniverse=LOCAL, Quick="true")
-    assert begun(pool) == ["1.0"]
+    assert running_jobs(pool) == ["1.0"]
     (event,) = pool.of(JobActivated)
     note = pool.events[event.evidence - 1]
     assert isinstance(note, EvaluationRecorded)
@@ -156,10 +156,10 @@ def test_what_let_a_job_begin_is_in_the_log_with_what_it_read() -> None:
     assert any("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1 was true" in text for text in full)
 
 
-def test_a_job_that_began_by_another_expression_than_the_pool_s_is_found() -> None:
+def test_a_job_started_by_another_expression_than_the_pools_is_detected() -> None:
     pool = PolicyPool("START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 1")
     pool.submit(JobUniverse=LOCAL)
-    begun(pool)
+    running_jobs(pool)
     edited = [
         (
             place,

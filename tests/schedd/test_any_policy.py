@@ -1,7 +1,6 @@
-"""Property: whatever policies jobs have, and whatever people, machines, time and crashes do to them, each that was made
-comes to one end, no policy acts on a job that has left, no limit is exceeded, the log is legal, and a pool that was
-stopped and folded anew goes on as one that was not. With factories, retries, schedules, edits and the queue's limits at
-once."""
+"""Property: whatever policies jobs have, and whatever users, machines, time and crashes do to them, each created job
+ends once, no policy acts on a job that has left, no limit is exceeded, the log is legal, and a restarted pool continues
+like one that was not. This includes factories, retries, schedules, edits and the queue's limits together."""
 
 from __future__ import annotations
 
@@ -54,11 +53,11 @@ LIMITS = st.sampled_from(["0", "1", "2", "5"])
 
 
 class AnyPolicy(RuleBasedStateMachine):
-    """Two submissions of three jobs, a factory of six that are tried again, and a job with a schedule, on two slots;
-    and three jobs of the local universe, of which START_LOCAL_UNIVERSE may let one run at a time."""
+    """Two submissions of three jobs, a factory of six jobs with retries, and a job with a schedule, on two slots; and
+    three jobs of the local universe, of which START_LOCAL_UNIVERSE may permit one at a time."""
 
     pool: TestPool
-    most: int  #: how many jobs of the factory the limits have ever let into the queue together
+    most: int  #: the largest number of the factory's jobs that were in the queue together
 
     @initialize(
         system=st.sampled_from(SYSTEMS), hold=st.sampled_from(HOLDS), release=st.sampled_from(RELEASES),
@@ -120,8 +119,8 @@ class AnyPolicy(RuleBasedStateMachine):
         assert most is None or answer.refusal or live <= int(most)
 
     @rule()
-    def stop_and_begin_anew(self) -> None:
-        """The pool's process is killed between two steps; another folds the log, and the jobs run on."""
+    def restart(self) -> None:
+        """Kill the pool's process between two steps; another process folds the log, and the jobs continue."""
         before = self._ads()
         self.pool.engine = Engine(self.pool.log, self.pool.world)
         self.pool.engine.load()
@@ -132,7 +131,7 @@ class AnyPolicy(RuleBasedStateMachine):
         return [cluster.attributes(proc) for cluster in clusters for proc in cluster.procs()]
 
     @invariant()
-    def each_job_leaves_once_and_nothing_happens_to_it_then(self) -> None:
+    def each_job_leaves_once_and_has_no_events_afterwards(self) -> None:
         if not hasattr(self, "pool"):
             return
         gone: set[tuple[int, int]] = set()
@@ -150,7 +149,7 @@ class AnyPolicy(RuleBasedStateMachine):
         assert not procs & gone
 
     def _made(self) -> set[tuple[int, int]]:
-        """The jobs that ever were in the queue."""
+        """Return the jobs that ever were in the queue."""
         new_jobs: set[tuple[int, int]] = set()
         for event in self.pool.events():
             if isinstance(event, e.ClusterSubmitted) and not event.factory:
@@ -181,7 +180,7 @@ class AnyPolicy(RuleBasedStateMachine):
         self.pool.advance(3000)
         self.pool.handle(job_command(self.pool.id(), "alice", "remove", s.Selection(everything=True)))
         self.pool.advance(60)
-        self.each_job_leaves_once_and_nothing_happens_to_it_then()
+        self.each_job_leaves_once_and_has_no_events_afterwards()
         assert not self.pool.state.clusters
         assert examine(self.pool.log.read()).violations == []
 

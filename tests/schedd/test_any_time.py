@@ -1,5 +1,5 @@
-"""Property: whatever is done to jobs that wait for their time, and whenever the pool dies, none begins before its time,
-no two runs of one are at one time, each that ends ends once, and the log says all of it."""
+"""Property: whatever is done to jobs that wait for their time, and whenever the pool dies, none starts before its time,
+no two runs of one job overlap, each job ends once, and the log records all of it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ COMMANDS = st.one_of(
 )
 
 
-class Mortal(TestPool):
+class MortalPool(TestPool):
     def die(self, seconds: int) -> None:
-        """Nobody serves the pool for so long; its processes, if any run, go on."""
+        """Leave the pool unserved for this many seconds; its processes continue."""
         self.world.clock += seconds * SECOND
         self.log.raise_epoch("again", self.world.clock, "serve")
         self.engine = Engine(self.log, self.world)
@@ -53,8 +53,8 @@ class Mortal(TestPool):
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(sorted(JOBS)), min_size=1, max_size=5), st.lists(COMMANDS, max_size=14))
 @example(["cron", "once"], [("advance", "10"), ("suspend", "1"), ("die", "61"), ("continue", "1"), ("advance", "61")])
-def test_no_job_begins_before_its_time_or_twice(jobs: list[str], commands: list[tuple[str, str]]) -> None:
-    pool = Mortal(behave=lambda launch: Behaviour(4))
+def test_no_job_starts_before_its_time_or_twice(jobs: list[str], commands: list[tuple[str, str]]) -> None:
+    pool = MortalPool(behave=lambda launch: Behaviour(4))
     pool.machine(cpus=2)
     attributes = {"DeferralWindow": "0", "DeferralPrepTime": "15", "ScheddInterval": "5", "Requirements": WHEN_DUE}
     for name in jobs:

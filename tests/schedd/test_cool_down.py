@@ -1,5 +1,4 @@
-"""Golden: a job whose run was interrupted rests for as long as SYSTEM_ON_VACATE_COOL_DOWN says, as in a real pool of
-version 25.14."""
+"""Golden: a job whose run was interrupted waits for SYSTEM_ON_VACATE_COOL_DOWN seconds, as in HTCondor 25.14."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def test_each_interruption_counts() -> None:
 
 
 @together(("action", "behaviour"), [("hold", Behaviour(600)), ("remove", Behaviour(600)), ("", Behaviour(20))])
-def test_a_job_that_is_held_or_removed_or_ends_by_itself_does_not_cool_down(action: str, behaviour: Behaviour) -> None:
+def test_a_job_that_is_held_or_removed_or_ends_does_not_cool_down(action: str, behaviour: Behaviour) -> None:
     pool = pool_of("60", behaviour)
     if action:
         pool.act(action, "1.0")
@@ -77,7 +76,7 @@ def test_a_job_that_is_held_or_removed_or_ends_by_itself_does_not_cool_down(acti
     assert not pool.state.cooling
 
 
-def test_a_job_that_its_transform_spares_a_hold_runs_again_at_once() -> None:
+def test_a_job_whose_transform_prevents_a_hold_runs_again_immediately() -> None:
     body = {"TransformOnEvict": '"A"', "TransformBody_A": '"SET RequestMemory 130"'}
     pool = TestPool(behave=lambda launch: Behaviour(600), settings={"SYSTEM_ON_VACATE_COOL_DOWN": "60"})
     pool.machine()
@@ -109,14 +108,14 @@ def test_a_job_that_leaves_the_queue_in_its_cool_down_is_forgotten() -> None:
     assert not examine(pool.log.read()).violations
 
 
-def test_a_pool_with_nothing_but_a_cooling_job_is_not_done() -> None:
+def test_a_pool_with_only_a_cooling_job_is_not_done() -> None:
     pool = pool_of("60")
     pool.act("vacate", "1.0")
     pool.advance(5)
     assert pool.engine.busy()
 
 
-def test_why_tells_until_when_it_cools_down() -> None:
+def test_why_reports_until_when_a_job_cools_down() -> None:
     pool = pool_of("ifThenElse(VacateReasonCode == 1022, 20, 0)")
     pool.act("vacate", "1.0")
     pool.advance(40)
@@ -149,7 +148,7 @@ def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(unive
         (4, {"SYSTEM_ON_VACATE_COOL_DOWN": "30"}, {"JobUniverse": "12"}, 41, "1"),
     ],
 )
-def test_a_job_of_the_scheduler_universe_that_failed_and_waits_again_cools_down(
+def test_a_failed_scheduler_universe_job_that_waits_again_cools_down(
     code: int, settings: dict[str, str], ad: dict[str, str], second_run: int, counted: str | None
 ) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(10, code=code), settings=settings)
@@ -162,7 +161,7 @@ def test_a_job_of_the_scheduler_universe_that_failed_and_waits_again_cools_down(
     assert not examine(pool.log.read()).violations
 
 
-def test_one_that_has_left_the_queue_says_so_and_keeps_nobody() -> None:
+def test_a_cooling_job_that_has_left_the_queue_is_logged_and_delays_no_other() -> None:
     """As recorded (tests/data/beside/scheduler.sub)."""
     pool = TestPool(behave=lambda launch: Behaviour(10, code=4))
     pool.submit(1, JobUniverse="7", LeaveJobInQueue="true")
@@ -184,5 +183,5 @@ def test_one_that_has_left_the_queue_says_so_and_keeps_nobody() -> None:
     ],
 )  # fmt: skip
 def test_the_cool_down_is_what_the_configuration_sets(configuration: str, expected: str | None) -> None:
-    """HTCondor's own template, which it always uses, redefines the setting around what is set."""
+    """HTCondor's own template, which it always uses, redefines the setting around the configured value."""
     assert PolicyPool(configuration).engine.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN") == expected

@@ -1,5 +1,5 @@
-"""Golden: what the ``cron_`` commands of the manual's "CronTab Scheduling" mean, and what a real pool made of others
-(``tests/data/recordings/schedules``). Property: a schedule's next time is the first minute that fits it."""
+"""Golden: the meaning of the ``cron_`` commands in the manual's "CronTab Scheduling", and the results of other values
+in HTCondor (``tests/data/recordings/schedules``). Property: a schedule's next time is the first minute that fits it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def seconds(text: str, zone: object = UTC) -> int:
 
 
 def runs(schedule: CronTab, since: str, zone: object = UTC) -> Iterator[str]:
-    """The times of a schedule in local time, one after the other."""
+    """Yield the times of a schedule in local time."""
     now = seconds(since, zone)
     while True:
         now = schedule.next_run(now, offset(zone))
         yield f"{datetime.fromtimestamp(now, zone):%Y-%m-%d %H:%M %Z}"  # type: ignore[arg-type]
 
 
-# What a real pool said
+# HTCondor's answers
 
 
 def recorded() -> list[list[str]]:
@@ -54,13 +54,13 @@ def recorded() -> list[list[str]]:
 
 
 REASONS_OF_OUR_OWN = {
-    "quoted": "Invalid parameter value '\"5\"' for CronMinute",  # which the real schedd cannot write into the ad
-    "step0": "Invalid cron attribute: */0",  # of which it says nothing
+    "quoted": "Invalid parameter value '\"5\"' for CronMinute",  # which HTCondor's schedd cannot write into the ad
+    "step0": "Invalid cron attribute: */0",  # which it does not report
 }
 
 
 @together("name, submitted, minute, hour, day_of_month, month, day_of_week, came", recorded())
-def test_a_schedule_comes_to_the_time_or_to_the_reason_that_a_real_pool_came_to(
+def test_a_schedule_gives_the_same_time_or_error_as_in_htcondor(
     name: str, submitted: str, came: str, **fields: str
 ) -> None:
     texts = tuple(unquoted(fields[each]) if fields[each].startswith('"') else None for each in NAMES)
@@ -74,7 +74,7 @@ def test_a_schedule_comes_to_the_time_or_to_the_reason_that_a_real_pool_came_to(
     assert next_run == came
 
 
-# What the manual says
+# The manual
 
 
 @together(
@@ -96,13 +96,13 @@ def test_a_schedule_comes_to_the_time_or_to_the_reason_that_a_real_pool_came_to(
         ({"day_of_month": "1,31", "month": "1,12"}, {"days_of_month": (1, 31), "months": (1, 12)}),
         ({"day_of_week": "0"}, {"days_of_week": (0,)}),
         ({"day_of_week": "7"}, {"days_of_week": (0,)}),
-        # Once one is given, all others are every value
+        # If one field is given, all others are every value
         ({"minute": "7"}, {"hours": tuple(range(24)), "days_of_month": tuple(range(1, 32))}),
-        ({"minute": "7"}, {"months": tuple(range(1, 13)), "days_of_week": ()}),  # and those of the month are all
+        ({"minute": "7"}, {"months": tuple(range(1, 13)), "days_of_week": ()}),  # and so are the days of the month
         ({"hour": "7"}, {"minutes": tuple(range(60))}),
     ],
 )  # fmt: skip
-def test_a_field_names_the_values_that_the_manual_lists(fields: dict[str, str], values: dict[str, object]) -> None:
+def test_a_field_has_the_values_that_the_manual_lists(fields: dict[str, str], values: dict[str, object]) -> None:
     schedule = of(**fields)
     assert {name: getattr(schedule, name) for name in values} == values
 
@@ -127,7 +127,7 @@ def test_a_field_names_the_values_that_the_manual_lists(fields: dict[str, str], 
         ({"minute": "*"}, "2026-11-20 09:30:00", ["2026-11-20 09:31 UTC"]),
         ({"minute": "30"}, "2026-11-20 09:30:00", ["2026-11-20 10:30 UTC"]),
         ({"minute": "30"}, "2026-11-20 09:29:59", ["2026-11-20 09:30 UTC"]),
-        # Days of the week alone are no others, at the end of a month too
+        # Only days of the week, at the end of a month too
         ({"minute": "0", "hour": "3", "day_of_week": "1"}, "2026-11-30 03:00",
          ["2026-12-07 03:00 UTC", "2026-12-14 03:00 UTC"]),
         ({"minute": "0", "hour": "0", "day_of_week": "2", "month": "12"}, "2026-11-20 00:00", ["2026-12-01 00:00 UTC"]),
@@ -138,9 +138,7 @@ def test_a_field_names_the_values_that_the_manual_lists(fields: dict[str, str], 
          ["2104-02-29 00:00 UTC"]),
     ],
 )  # fmt: skip
-def test_a_schedule_comes_to_these_times_one_after_the_other(
-    fields: dict[str, str], since: str, times: list[str]
-) -> None:
+def test_a_schedule_has_these_times_one_after_the_other(fields: dict[str, str], since: str, times: list[str]) -> None:
     run_times = runs(of(**fields), since)
     assert [next(run_times) for _ in times] == times
 
@@ -162,13 +160,13 @@ def test_a_schedule_comes_to_these_times_one_after_the_other(
         ({"minute": "30/7", "hour": "4-0"}, "Invalid cron attribute: 30/7Invalid cron attribute: 4-0"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_the_words_of_the_real_schedd(fields: dict[str, str], message: str) -> None:
+def test_an_invalid_schedule_is_rejected_with_htcondors_message(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidCronTab) as error:
         of(**fields)
     assert str(error.value) == message
 
 
-def test_a_day_that_never_comes_is_refused_where_the_real_schedd_would_look_for_ever() -> None:
+def test_a_day_that_never_comes_is_rejected_where_htcondors_schedd_would_search_endlessly() -> None:
     with pytest.raises(InvalidCronTab, match="no such day comes by the end of 2038"):
         of(day_of_month="30,31", month="2").next_run(seconds("2026-11-20 00:00"), offset(UTC))
 
@@ -176,13 +174,13 @@ def test_a_day_that_never_comes_is_refused_where_the_real_schedd_would_look_for_
 @together(
     ("zone", "manual", "htcondor_25"),
     [
-        # The schedd takes a month's days to begin with 0 where weekdays alone count, from the next month on.
+        # If only weekdays count, the schedd starts a month's days with 0, from the next month on.
         ({"day_of_week": "2", "month": "12"}, "2026-12-01 00:00", "2026-11-30 00:00"),
         ({"day_of_week": "2"}, "2026-11-24 00:00", "2026-11-24 00:00"),
         ({"day_of_week": "2", "day_of_month": "5", "month": "12"}, "2026-12-01 00:00", "2026-12-01 00:00"),
     ],
 )
-def test_only_the_real_schedd_slips_to_the_day_before_a_month(
+def test_only_htcondors_schedd_slips_to_the_day_before_a_month(
     zone: dict[str, str], manual: str, htcondor_25: str
 ) -> None:
     now, schedule = seconds("2026-11-23 12:00"), of(**zone)
@@ -190,7 +188,7 @@ def test_only_the_real_schedd_slips_to_the_day_before_a_month(
     assert schedule.next_run(now, offset(UTC), slips_days=True) == seconds(htcondor_25)
 
 
-def test_a_time_of_the_real_schedd_that_is_past_already_is_two_minutes_from_now() -> None:
+def test_a_past_time_of_htcondors_schedd_is_two_minutes_from_now() -> None:
     now = seconds("2026-11-30 03:00:20")
     weekly = of(minute="0", hour="3", day_of_week="1")
     assert weekly.next_run(now, offset(UTC), slips_days=True) == now + 120
@@ -202,14 +200,14 @@ def test_a_time_of_the_real_schedd_that_is_past_already_is_two_minutes_from_now(
 @together(
     ("fields", "since", "times"),
     [
-        # A time that is left out comes as long after the change as it would have without.
+        # A skipped time comes as long after the change as it would have without the change.
         ({"minute": "30", "hour": "2"}, "2027-03-13 12:00",
          ["2027-03-14 03:30 EDT", "2027-03-15 02:30 EDT"]),
         ({"minute": "30", "hour": "*"}, "2027-03-14 00:40",
          ["2027-03-14 01:30 EST", "2027-03-14 03:30 EDT", "2027-03-14 04:30 EDT"]),
         ({"minute": "30", "hour": "2,3"}, "2027-03-13 12:00",
          ["2027-03-14 03:30 EDT", "2027-03-15 02:30 EDT"]),
-        # One that there is twice comes once.
+        # A repeated time comes once.
         ({"minute": "30", "hour": "1"}, "2027-11-06 12:00",
          ["2027-11-07 01:30 EDT", "2027-11-08 01:30 EST"]),
         ({"minute": "30", "hour": "*"}, "2027-11-07 00:40",
@@ -223,7 +221,7 @@ def test_a_time_of_the_real_schedd_that_is_past_already_is_two_minutes_from_now(
          ["2027-01-01 12:00 EST", "2027-07-01 12:00 EDT"]),
     ],
 )  # fmt: skip
-def test_the_times_are_those_of_the_access_points_zone(fields: dict[str, str], since: str, times: list[str]) -> None:
+def test_the_times_are_in_the_access_points_zone(fields: dict[str, str], since: str, times: list[str]) -> None:
     run_times = runs(of(**fields), since, NEW_YORK)
     assert [next(run_times) for _ in times] == times
 
@@ -244,8 +242,8 @@ def texts_of(least: int, most: int) -> st.SearchStrategy[str | None]:
     return st.none() | st.just("*") | several
 
 
-def meant(text: str | None, least: int, most: int) -> set[int]:
-    """The values that a text means, by the words of the manual."""
+def parse_field(text: str | None, least: int, most: int) -> set[int]:
+    """Return the values of a text, as the manual defines them."""
     values: set[int] = set()
     for part in ("*" if text is None else text).split(","):
         low, _, high = part.partition("-")
@@ -257,12 +255,12 @@ def meant(text: str | None, least: int, most: int) -> set[int]:
 def test_the_next_time_is_the_first_minute_that_fits(texts: tuple[str | None, ...], minutes: int) -> None:
     now = seconds("2025-01-01 00:00") + minutes * 60
     minute, hour, month_day, month, weekday = (
-        meant(text, field.least, field.most) for text, field in zip(texts, FIELDS, strict=True)
+        parse_field(text, field.least, field.most) for text, field in zip(texts, FIELDS, strict=True)
     )
     weekdays = {day % 7 for day in weekday}
 
     def fits(day: datetime) -> bool:
-        """Either field will do, but one that names all days leaves it to the other."""
+        """Return True if a day fits: either field suffices, but one that includes all days leaves it to the other."""
         by_month, by_week = day.day in month_day, day.isoweekday() % 7 in weekdays
         all_month, all_week = len(month_day) == 31, texts[4] in (None, "*") or len(weekdays) == 7
         if all_month or texts[4] in (None, "*"):

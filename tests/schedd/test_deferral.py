@@ -1,5 +1,5 @@
-"""Golden: jobs that begin at a time of their own, as the manual's "Time Scheduling for Job Execution" says, and as a
-real pool's jobs did (``tests/data/recordings/schedules``)."""
+"""Golden: jobs that start at a chosen time, as in the manual's "Time Scheduling for Job Execution" and in recorded
+HTCondor jobs (``tests/data/recordings/schedules``)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pool_of(*, cpus: int = 1, seconds: float = 10, dialect: str = "manual") -> T
 
 
 def deferred(pool: TestPool, **ad: str) -> None:
-    """Submit a job as its submission would write its ad."""
+    """Submit a job with the ad that its submission would write."""
     attributes = {"DeferralWindow": "0", "DeferralPrepTime": "300", "ScheddInterval": "5", "Requirements": WHEN_DUE}
     pool.handle(s.Submit(pool.id(), "alice", 0, JOB | attributes | ad, 1, ()))
 
@@ -48,7 +48,7 @@ def ad(pool: TestPool, job: str = "1.0") -> dict[str, str]:
 
 
 def waits(pool: TestPool) -> bool:
-    """Whether a job is on its slot, and its process is not."""
+    """Return True if a job is on its slot, but its process is not running."""
     return bool(pool.state.deferred) and not any(each.executing for each in pool.state.activations.values())
 
 
@@ -59,7 +59,7 @@ def sound(pool: TestPool) -> bool:
 # Deferral
 
 
-def test_a_job_waits_on_its_slot_as_running_and_begins_at_its_time() -> None:
+def test_a_job_waits_on_its_slot_as_running_and_starts_at_its_time() -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"{NOW + 60}")
     pool.advance(59)
@@ -74,7 +74,7 @@ def test_a_job_waits_on_its_slot_as_running_and_begins_at_its_time() -> None:
     assert sound(pool)
 
 
-def test_the_job_always_waits_60_seconds_after_its_submission() -> None:
+def test_a_job_always_waits_60_seconds_after_its_submission() -> None:
     pool = pool_of()
     pool.advance(1000)
     deferred(pool, DeferralTime="(QDate + 60)")
@@ -87,7 +87,7 @@ def test_the_job_always_waits_60_seconds_after_its_submission() -> None:
     ("prep", "interval", "matched"),
     [("60", "0", 940), ("0", "0", 1000), ("60", "5", 935), ("300", "300", 400), ("60 * 2", "0", 880), ("5000", "0", 0)],
 )
-def test_a_job_is_matched_its_preparation_time_before_its_time_and_the_schedds_interval(
+def test_a_job_is_matched_its_preparation_time_and_the_schedd_interval_before_its_time(
     prep: str, interval: str, matched: int
 ) -> None:
     pool = pool_of()
@@ -101,7 +101,7 @@ def test_a_job_is_matched_its_preparation_time_before_its_time_and_the_schedds_i
     ("late", "window", "begins"),
     [(45, "120", True), (45, "20", False), (0, "0", False), (0, "1", True), (120, "120", False), (119, "120", True)],
 )
-def test_a_job_that_is_late_is_matched_within_its_window_alone(late: int, window: str, begins: bool) -> None:
+def test_a_late_job_is_matched_only_within_its_window(late: int, window: str, begins: bool) -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"(QDate - {late})", DeferralWindow=window)
     pool.advance(5)
@@ -120,7 +120,7 @@ def test_a_job_that_is_late_is_matched_within_its_window_alone(late: int, window
         (5, "soon", True),
     ],
 )
-def test_a_job_that_comes_to_its_slot_behind_its_window_is_held(late: int, window: str, held: bool) -> None:
+def test_a_job_that_reaches_its_slot_after_its_window_is_held(late: int, window: str, held: bool) -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"(QDate - {late})", DeferralWindow=window, Requirements="true")
     pool.advance(5)
@@ -129,14 +129,14 @@ def test_a_job_that_comes_to_its_slot_behind_its_window_is_held(late: int, windo
 
 
 @together("time", ["NoSuchAttribute", '"noon"', "0", "-5", "undefined"])
-def test_a_time_that_is_none_has_been_missed(time: str) -> None:
+def test_an_invalid_time_counts_as_missed(time: str) -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=time, DeferralWindow="5000000000", Requirements="true")
     pool.advance(5)
     assert ad(pool)["HoldReasonCode"] == "20"
 
 
-def test_the_ad_of_a_job_that_missed_its_time_is_as_the_real_ones() -> None:
+def test_the_ad_of_a_job_that_missed_its_time_is_as_in_htcondor() -> None:
     pool = pool_of()
     deferred(pool, DeferralTime="(QDate - 100)", Requirements="true")
     pool.advance(5)
@@ -154,7 +154,7 @@ def test_the_ad_of_a_job_that_missed_its_time_is_as_the_real_ones() -> None:
     assert pool.state.slots.keys() == {"slot1@h"}
 
 
-def test_the_slot_goes_on_to_the_next_job_when_one_has_missed_its_time() -> None:
+def test_the_slot_goes_to_the_next_job_when_one_has_missed_its_time() -> None:
     pool = pool_of()
     for _ in range(3):
         deferred(pool, DeferralTime="(QDate - 100)", Requirements="true")
@@ -164,11 +164,11 @@ def test_the_slot_goes_on_to_the_next_job_when_one_has_missed_its_time() -> None
     assert sound(pool)
 
 
-# What else may happen to a job that waits
+# Other events for a waiting job
 
 
 @together(("action", "status", "code"), [("hold", "Held", "1"), ("vacate", "Idle", "1004"), ("remove", "ended", "")])
-def test_a_job_that_waits_hears_at_once_that_it_is_to_go(action: str, status: str, code: str) -> None:
+def test_a_waiting_job_receives_a_hold_removal_or_vacate_immediately(action: str, status: str, code: str) -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"{NOW + 60}", DeferralPrepTime="40")
     pool.advance(30)
@@ -188,7 +188,7 @@ def test_a_job_that_waits_hears_at_once_that_it_is_to_go(action: str, status: st
     assert sound(pool)
 
 
-def test_a_suspended_slot_lets_its_job_wait_and_suspends_it_when_it_has_begun() -> None:
+def test_a_suspended_slot_lets_its_job_wait_and_suspends_it_when_it_has_started() -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"{NOW + 60}")
     pool.advance(10)
@@ -207,7 +207,7 @@ def test_a_suspended_slot_lets_its_job_wait_and_suspends_it_when_it_has_begun() 
     assert sound(pool)
 
 
-def test_a_job_goes_on_to_wait_when_its_slot_is_continued() -> None:
+def test_a_job_continues_to_wait_when_its_slot_is_continued() -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"{NOW + 60}")
     pool.advance(10)
@@ -219,7 +219,7 @@ def test_a_job_goes_on_to_wait_when_its_slot_is_continued() -> None:
     assert sound(pool)
 
 
-def test_a_job_that_waits_is_preempted_like_any_other() -> None:
+def test_a_waiting_job_is_preempted_like_any_other() -> None:
     pool = pool_of()
     deferred(pool, DeferralTime=f"{NOW + 60}", DeferralPrepTime="20")
     pool.advance(50)
@@ -244,11 +244,11 @@ def test_a_job_of_the_local_universe_waits_too() -> None:
     assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 60)
 
 
-# The pool is not there
+# Unserved pools
 
 
-class Unserved(TestPool):
-    """A pool that nobody serves for some time."""
+class UnservedPool(TestPool):
+    """A pool that is not served for some time."""
 
     def absent(self, seconds: int) -> None:
         self.world.clock += seconds * SECOND
@@ -262,10 +262,10 @@ class Unserved(TestPool):
     [(10, "0", "Running", 60), (50, "0", "Running", 60), (51, "0", "Held", 0), (80, "30", "Running", 90),
      (81, "30", "Held", 0)],
 )  # fmt: skip
-def test_a_pool_that_was_not_there_at_the_time_starts_the_job_within_its_window(
+def test_a_pool_that_was_absent_at_the_time_starts_the_job_within_its_window(
     absent: int, window: str, status: str, began: int
 ) -> None:
-    pool = Unserved(behave=lambda launch: Behaviour(1000))
+    pool = UnservedPool(behave=lambda launch: Behaviour(1000))
     pool.machine(cpus=1, HasJobDeferral="true")
     deferred(pool, DeferralTime=f"{NOW + 60}", DeferralWindow=window)
     pool.advance(10)
@@ -277,8 +277,8 @@ def test_a_pool_that_was_not_there_at_the_time_starts_the_job_within_its_window(
     assert sound(pool)
 
 
-def test_the_end_of_a_job_that_waited_is_in_the_log_with_what_told_it_so() -> None:
-    pool = Unserved(behave=lambda launch: Behaviour(1000))
+def test_the_log_has_the_end_of_a_waiting_job_and_its_cause() -> None:
+    pool = UnservedPool(behave=lambda launch: Behaviour(1000))
     pool.machine(cpus=1, HasJobDeferral="true")
     deferred(pool, DeferralTime=f"{NOW + 60}")
     pool.advance(10)
@@ -312,10 +312,10 @@ def begun(pool: TestPool) -> list[str]:
     ]
 
 
-def test_a_job_with_a_schedule_is_given_its_time_when_it_comes_and_whenever_it_waits_again() -> None:
+def test_a_scheduled_job_gets_its_time_when_it_is_submitted_and_whenever_it_waits_again() -> None:
     pool = pool_of()
     cron(pool, CronMinute="*/20")
-    assert ad(pool)["DeferralTime"] == str(NOW + 1200)  # the pool begins at 08:00
+    assert ad(pool)["DeferralTime"] == str(NOW + 1200)  # the pool starts at 08:00
     pool.advance(3700)
     assert begun(pool) == ["15 08:20:00", "15 08:40:00", "15 09:00:00"]
     assert times(pool) == ["15 08:20", "15 08:40", "15 09:00", "15 09:20"]
@@ -323,7 +323,7 @@ def test_a_job_with_a_schedule_is_given_its_time_when_it_comes_and_whenever_it_w
     assert sound(pool)
 
 
-def test_no_more_than_one_instance_of_a_job_runs_at_a_time() -> None:
+def test_at_most_one_instance_of_a_job_runs_at_a_time() -> None:
     pool = pool_of(seconds=90)
     cron(pool, CronMinute="*")
     pool.advance(600)
@@ -339,7 +339,7 @@ def test_a_job_that_found_no_slot_in_time_waits_for_its_next_time() -> None:
     assert begun(pool) == ["15 08:40:00"]
 
 
-def test_a_job_within_its_window_begins_although_it_is_late() -> None:
+def test_a_job_within_its_window_starts_although_it_is_late() -> None:
     pool = pool_of(seconds=1230)
     pool.submit()  # until 08:20:30
     cron(pool, CronMinute="*/20", DeferralWindow="360")
@@ -348,14 +348,14 @@ def test_a_job_within_its_window_begins_although_it_is_late() -> None:
     assert times(pool) == ["15 08:20"]
 
 
-def test_a_job_that_ends_in_its_window_does_not_begin_in_it_a_second_time() -> None:
+def test_a_job_that_ends_in_its_window_does_not_start_in_it_a_second_time() -> None:
     pool = pool_of(seconds=1)
     cron(pool, CronMinute="*/20", DeferralWindow="600")
     pool.advance(1800)
     assert begun(pool) == ["15 08:20:00"]
 
 
-def test_a_schedule_that_makes_no_sense_holds_its_job_with_code_25() -> None:
+def test_an_invalid_schedule_holds_its_job_with_code_25() -> None:
     pool = pool_of()
     cron(pool, CronMinute="fish")
     message = "Invalid cron schedule parameters: Invalid parameter value 'fish' for CronMinute"
@@ -370,7 +370,7 @@ def test_a_schedule_that_makes_no_sense_holds_its_job_with_code_25() -> None:
     assert sound(pool)
 
 
-def test_jobs_of_one_submission_may_have_schedules_of_their_own() -> None:
+def test_jobs_of_one_submission_may_have_different_schedules() -> None:
     with Pool.open(user="alice") as pool:
         pool.submit("executable = /bin/x\ncron_minute = $(m)\nqueue m in (5, 10, fish, 5)")
         begin = NOW // 3600 * 3600
@@ -378,7 +378,7 @@ def test_jobs_of_one_submission_may_have_schedules_of_their_own() -> None:
         assert states == [(1, begin + 300), (1, begin + 600), (5, None), (1, begin + 300)]
 
 
-def test_a_job_that_was_submitted_on_hold_is_given_its_time_at_its_release() -> None:
+def test_a_job_submitted_on_hold_gets_its_time_at_its_release() -> None:
     pool = pool_of()
     cron(pool, CronMinute="*/20", JobStatus="5", HoldReason='"x"', HoldReasonCode="15")
     assert "DeferralTime" not in ad(pool)
@@ -387,7 +387,7 @@ def test_a_job_that_was_submitted_on_hold_is_given_its_time_at_its_release() -> 
     assert ad(pool)["DeferralTime"] == str(NOW + 2400)
 
 
-def test_a_release_keeps_a_time_that_is_still_to_come() -> None:
+def test_a_release_keeps_a_future_time() -> None:
     pool = pool_of()
     cron(pool, CronMinute="*/20")
     pool.act("hold", "1.0")
@@ -400,7 +400,7 @@ def test_a_release_keeps_a_time_that_is_still_to_come() -> None:
     assert times(pool) == ["15 08:20", "15 08:40"]
 
 
-def test_an_edited_schedule_counts_at_once() -> None:
+def test_an_edited_schedule_counts_immediately() -> None:
     pool = pool_of()
     cron(pool, CronMinute="*/20")
     pool.edit("1.0", CronMinute='"7"')
@@ -410,14 +410,14 @@ def test_an_edited_schedule_counts_at_once() -> None:
     assert begun(pool)[:2] == ["15 08:01:40", "15 08:07:00"]
 
 
-def test_a_pool_that_begins_to_serve_gives_all_jobs_their_next_time() -> None:
-    pool = Unserved(behave=lambda launch: Behaviour(10))
+def test_a_pool_that_starts_to_be_served_gives_all_jobs_their_next_time() -> None:
+    pool = UnservedPool(behave=lambda launch: Behaviour(10))
     cron(pool, CronMinute="*/20", DeferralWindow="600")
     pool.absent(1300)
     assert times(pool) == ["15 08:20", "15 08:40"]
 
 
-def test_the_real_schedd_slips_where_the_manual_does_not() -> None:
+def test_htcondors_schedd_slips_where_the_manual_does_not() -> None:
     for dialect, day in (("manual", "02"), ("htcondor-25", "31")):
         pool = pool_of(dialect=dialect)
         cron(pool, CronDayOfWeek="2", CronMonth="2")
@@ -425,24 +425,24 @@ def test_the_real_schedd_slips_where_the_manual_does_not() -> None:
         assert f"{begins:%d}" == day
 
 
-def test_a_schedule_keeps_to_the_owners_clock_over_both_changes_of_daylight_saving() -> None:
+def test_a_schedule_follows_local_time_over_both_changes_of_daylight_saving() -> None:
     pool = pool_of()
     pool.engine.zone = ZoneInfo("America/New_York")
     cron(pool, CronMinute="30", CronHour="1,2", CronDayOfMonth="7,14", CronMonth="3,11")
     pool.advance(304 * 86_400)
     assert begun(pool) == [  # in UTC
         "07 06:30:00", "07 07:30:00",
-        "14 06:30:00", "14 07:30:00",  # 2:30 is left out: 3:30
-        "07 05:30:00", "07 07:30:00",  # 1:30 is there twice, and comes once
+        "14 06:30:00", "14 07:30:00",  # 2:30 is skipped: 3:30
+        "07 05:30:00", "07 07:30:00",  # 1:30 occurs twice, and comes once
         "14 06:30:00", "14 07:30:00",
     ]  # fmt: skip
     assert sound(pool)
 
 
-# A year of it
+# A year of a schedule
 
 
-def test_a_year_of_a_job_is_tried_in_virtual_time() -> None:
+def test_a_year_of_a_job_runs_in_virtual_time() -> None:
     pool = Pool.open(user="alice", behave=lambda launch: Behaviour(600))
     pool.add_machine("node1", cpus=1)
     every_first = {"cron_minute": "0", "cron_hour": "4", "cron_day_of_month": "1", "cron_prep_time": "60"}
@@ -457,8 +457,8 @@ def test_a_year_of_a_job_is_tried_in_virtual_time() -> None:
     ]
 
 
-def test_a_pool_without_anything_to_do_looks_at_no_second_twice() -> None:
-    """A job that is far away costs nothing until its time comes."""
+def test_an_idle_pool_evaluates_no_second_twice() -> None:
+    """A job far in the future costs nothing until its time comes."""
     pool = pool_of()
     deferred(pool, DeferralTime=f"{NOW + 10 * 365 * 86_400}")
     pool.advance(10)
@@ -491,7 +491,7 @@ def submitted(text: str) -> dict[str, Any]:
         ("deferral_time      = 1262368800\ndeferral_prep_time = 60", {"DeferralPrepTime": 60}),
         ("cron_minute = 0\ncron_hour = *\ncron_prep_time = 300", {"CronHour": "*", "DeferralPrepTime": 300}),
         ("cron_minute = 0\ncron_hour = *\ncron_window = 360", {"CronMinute": "0", "DeferralWindow": 360}),
-        # Recorded of a real pool
+        # Recorded from HTCondor
         ("cron_minute=0\ncron_window=6\ndeferral_window=9\ncron_prep_time=5\ndeferral_prep_time=8",
          {"DeferralWindow": 6, "DeferralPrepTime": 5}),
         ("CronMinute=4\nCronWindow=77\nCronPrepTime=66", {"DeferralWindow": 77, "DeferralPrepTime": 66}),
@@ -502,7 +502,7 @@ def submitted(text: str) -> dict[str, Any]:
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
-def test_a_submission_writes_what_the_commands_say(text: str, attributes: dict[str, object]) -> None:
+def test_a_submission_writes_the_attributes_of_its_commands(text: str, attributes: dict[str, object]) -> None:
     pool = submitted(text)
     assert {name: pool.get(name) for name in attributes} == attributes
 
@@ -516,18 +516,18 @@ def test_a_submission_writes_what_the_commands_say(text: str, attributes: dict[s
         "deferral_time = QDate\ndeferral_prep_time = 1.5",
     ],
 )  # fmt: skip
-def test_what_is_no_number_of_seconds_is_refused_as_the_real_submit_refuses_it(text: str) -> None:
+def test_an_invalid_number_of_seconds_is_rejected_as_by_condor_submit(text: str) -> None:
     with pytest.raises(SubmitError, match=r"must be an (integer|expression)"):
         submitted(text)
 
 
-def test_a_deferral_of_a_job_of_the_scheduler_universe_is_a_fatal_error() -> None:
+def test_a_deferral_of_a_scheduler_universe_job_is_a_fatal_error() -> None:
     message = "DeferralTime does not work for scheduler universe jobs; consider submitting this job using the local"
     with pytest.raises(SubmitError, match=message):
         submitted("universe = scheduler\ndeferral_time = 1800000000")
 
 
-def test_what_a_view_says_of_these_jobs_is_what_the_state_says() -> None:
+def test_views_and_state_agree_about_scheduled_jobs() -> None:
     pool = pool_of()
     cron(pool, CronMinute="*/20")
     deferred(pool, DeferralTime=f"{NOW + 60}")
@@ -536,7 +536,7 @@ def test_what_a_view_says_of_these_jobs_is_what_the_state_says() -> None:
     assert [f'"DeferralTime":"{NOW + 2400}"' in row[1] for row in rows] == [True]
 
 
-def test_why_tells_until_when_a_job_waits() -> None:
+def test_why_reports_until_when_a_job_waits() -> None:
     with Pool.open(user="alice", behave=lambda launch: Behaviour(10)) as pool:
         pool.add_machine("node1", cpus=1)
         pool.submit({"executable": "/bin/x", "cron_minute": "5", "cron_prep_time": "60", "+ScheddInterval": "0"})

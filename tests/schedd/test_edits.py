@@ -1,5 +1,5 @@
-"""Golden: `poolbook qedit` says what condor_qedit 25.14.1 said of the same edits; who may edit what. Property: whatever
-is edited by whom, what is guarded stays, and the log is sound."""
+"""Golden: `poolbook qedit` prints what condor_qedit 25.14.1 printed for the same edits; who may edit what. Property:
+whatever is edited by whom, guarded attributes stay, and the log is sound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECURE_JOB_ATTRS = Secret
 
 @cache
 def recorded() -> dict[str, str]:
-    """What condor_qedit printed, by its words."""
+    """Return what condor_qedit printed, by its arguments."""
     blocks: dict[str, str] = {}
     for block in RECORDED.read_text().split("$ condor_qedit ")[1:]:
         title, _, printed = block.partition("\n")
@@ -45,8 +45,8 @@ def pool(user: str = "alice") -> PolicyPool:
     return pool
 
 
-def said(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
-    """What the command prints."""
+def output_of(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
+    """Return the command's output."""
     try:
         request = qedit.read(argv)
     except qedit.EditError as error:
@@ -92,8 +92,8 @@ def said(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
         ["1.0", "-edits", "nothere"],
     ],
 )
-def test_qedit_says_what_condor_qedit_said(argv: list[str]) -> None:
-    assert said(pool(), argv) == recorded()[" ".join(argv)]
+def test_qedit_prints_what_condor_qedit_printed(argv: list[str]) -> None:
+    assert output_of(pool(), argv) == recorded()[" ".join(argv)]
 
 
 @together(
@@ -107,27 +107,27 @@ def test_qedit_says_what_condor_qedit_said(argv: list[str]) -> None:
         (["-constraint", "true", "Foo", "2"], "condor", True),
     ],
 )
-def test_users_edit_their_own_jobs_and_super_users_what_is_protected(argv: list[str], user: str, done: bool) -> None:
+def test_users_edit_their_own_jobs_and_super_users_protected_attributes(argv: list[str], user: str, done: bool) -> None:
     guarded = pool()
-    printed = said(guarded, argv, user)
+    printed = output_of(guarded, argv, user)
     assert printed.startswith("Set attribute") == done
     assert bool(guarded.of(JobsEdited)) == done
 
 
-def test_of_an_edit_that_names_others_jobs_nothing_is_done() -> None:
+def test_an_edit_that_names_others_jobs_does_nothing() -> None:
     guarded = pool()
     guarded.submit(user="bob")
-    assert said(guarded, ["1", "2", "Foo", "2"]) == (
+    assert output_of(guarded, ["1", "2", "Foo", "2"]) == (
         'Failed to set attribute "Foo" by constraint: ( (ClusterId == 1 || ClusterId == 2 ) )\n'
         "Queue transaction failed.  No attributes were set.\n"
     )
     assert guarded.of(JobsEdited) == []
 
 
-def test_an_edit_by_a_constraint_alone_passes_others_jobs_over() -> None:
+def test_an_edit_by_a_constraint_alone_skips_others_jobs() -> None:
     guarded = pool()
     guarded.submit(user="bob")
-    assert said(guarded, ["-constraint", "true", "Foo", "2"]) == 'Set attribute "Foo" for 1 matching jobs.\n'
+    assert output_of(guarded, ["-constraint", "true", "Foo", "2"]) == 'Set attribute "Foo" for 1 matching jobs.\n'
     assert ("Foo" in guarded.ad(1), "Foo" in guarded.ad(2)) == (True, False)
 
 
@@ -136,7 +136,7 @@ USERS = st.sampled_from(["alice", "bob", "condor"])
 
 
 class Edits(RuleBasedStateMachine):
-    """Submissions, edits by anybody, and other guards."""
+    """Submissions, edits by any user, and changing guards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class Edits(RuleBasedStateMachine):
         self.pool.configure(GUARDS if guarded else "")
 
     @invariant()
-    def what_is_the_pool_s_own_stays(self) -> None:
+    def the_pools_own_attributes_stay(self) -> None:
         for number, cluster in self.pool.engine.state.clusters.items():
             for ad in self.pool.ads(number):
                 assert unquoted(ad["Owner"]) == self.pool.engine.state.owner(cluster)

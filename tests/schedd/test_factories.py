@@ -1,6 +1,5 @@
-"""Golden: factories make jobs as a real pool's did (recorded of HTCondor 25.14.1, and trace 21) and as the manual's
-"Submitting Lots of Jobs" says. Property: whatever happens, in any order, each job is made once, in order, within the
-limits."""
+"""Golden: factories create jobs as in HTCondor 25.14.1 (recorded, and trace 21) and in the manual's "Submitting Lots of
+Jobs". Property: whatever happens, in any order, each job is created once, in order, within the limits."""
 
 from __future__ import annotations
 
@@ -58,12 +57,12 @@ def sound(pool: TestPool) -> bool:
 @together(
     ("limit", "idle", "first"),
     [
-        # recorded: how many jobs of 10 are made at once, while nothing runs
+        # recorded: how many jobs of 10 are created at first, while nothing runs
         ("10", "2", 2), ("3", "", 3), ("4", "1", 1), ("0", "", 10), ("-2", "", 10), ("", "-1", 10), ("", "2 * 2", 4),
         ("100", "", 10), ("", "3", 3), ("2 + 1", "", 3), ("", "0", 0), ("3", "100", 3),
     ],
 )  # fmt: skip
-def test_a_factory_makes_as_many_jobs_as_its_limits_allow(limit: str, idle: str, first: int) -> None:
+def test_a_factory_creates_as_many_jobs_as_its_limits_permit(limit: str, idle: str, first: int) -> None:
     pool = pool_of()
     factory(pool, 10, limit, idle)
     assert present(pool) == list(range(first))
@@ -71,7 +70,7 @@ def test_a_factory_makes_as_many_jobs_as_its_limits_allow(limit: str, idle: str,
     assert sound(pool)
 
 
-def test_max_materialize_bounds_the_jobs_in_the_queue() -> None:
+def test_max_materialize_limits_the_jobs_in_the_queue() -> None:
     """Trace 21, mat.sub: four jobs of three seconds, two in the queue at a time."""
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 4, limit="2")
@@ -84,7 +83,7 @@ def test_max_materialize_bounds_the_jobs_in_the_queue() -> None:
     assert sound(pool)
 
 
-def test_max_idle_bounds_the_jobs_that_do_not_run() -> None:
+def test_max_idle_limits_the_jobs_that_do_not_run() -> None:
     """Trace 21, idle.sub: five jobs, one of which waits."""
     pool = pool_of(cpus=2, seconds=3)
     factory(pool, 5, idle="1")
@@ -92,14 +91,14 @@ def test_max_idle_bounds_the_jobs_that_do_not_run() -> None:
     assert present(pool) == [0, 1, 2]
     pool.act("hold", "1.2")
     pool.advance(3)
-    assert present(pool) == [2]  # held, it counts as one that does not run
+    assert present(pool) == [2]  # a held job counts as one that does not run
     pool.act("release", "1.2")
     pool.advance(1)
     assert present(pool) == [2, 3, 4]
     assert sound(pool)
 
 
-def test_each_job_has_its_own_item_and_when_it_was_made() -> None:
+def test_each_job_has_its_own_item_and_creation_time() -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 3, limit="1")
     pool.advance(4)
@@ -108,7 +107,7 @@ def test_each_job_has_its_own_item_and_when_it_was_made() -> None:
     assert ad["QDate"] != ad["JobMaterializeDate"]
 
 
-def test_a_held_cluster_makes_no_jobs_until_it_is_released() -> None:
+def test_a_held_cluster_creates_no_jobs_until_it_is_released() -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 10, limit="3", idle="2")
     pool.act("hold", "1")
@@ -133,7 +132,7 @@ def test_a_held_job_does_not_pause_its_factory() -> None:
     assert present(pool) == [1, 2]
 
 
-def test_an_edit_of_a_cluster_counts_for_the_jobs_that_are_still_to_come() -> None:
+def test_an_edit_of_a_cluster_counts_for_jobs_that_are_not_created_yet() -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 4, limit="1")
     pool.edit("1", Foo='"bar"')
@@ -145,7 +144,7 @@ def test_an_edit_of_a_cluster_counts_for_the_jobs_that_are_still_to_come() -> No
     assert sound(pool)
 
 
-def test_edited_limits_count_at_once() -> None:
+def test_edited_limits_count_immediately() -> None:
     pool = pool_of()
     factory(pool, 10, limit="2")
     pool.edit("1", JobMaterializeLimit="4")
@@ -165,7 +164,7 @@ def test_edited_limits_count_at_once() -> None:
 
 
 @together("action", ["1", "alice", ""])
-def test_a_removed_cluster_makes_no_more_jobs(action: str) -> None:
+def test_a_removed_cluster_creates_no_more_jobs(action: str) -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 1000, limit="3")
     pool.act("remove", *([action] if action else []))
@@ -174,7 +173,7 @@ def test_a_removed_cluster_makes_no_more_jobs(action: str) -> None:
     assert sound(pool)
 
 
-def test_a_cluster_of_which_no_job_is_left_is_removed_by_its_number() -> None:
+def test_a_cluster_without_jobs_is_removed_by_its_number() -> None:
     pool = pool_of()
     factory(pool, 5, idle="0")
     assert pool.act("remove", "1").value
@@ -189,14 +188,14 @@ def test_removed_jobs_leave_room_for_others() -> None:
     assert present(pool) == [2, 3]
 
 
-def test_nobody_else_pauses_a_factory() -> None:
+def test_no_other_user_pauses_a_factory() -> None:
     pool = pool_of()
     factory(pool, 5, idle="0")
     pool.act("hold", "1", user="bob")
     assert not any(isinstance(event, FactoryTransitioned) for event in pool.events())
 
 
-def test_jobs_that_are_submitted_on_hold_are_held_as_they_are_made() -> None:
+def test_jobs_that_are_submitted_on_hold_are_held_as_they_are_created() -> None:
     pool = pool_of(cpus=1)
     factory(pool, 5, idle="2", JobStatus="5", HoldReason='"x"', HoldReasonCode="15", HoldReasonSubCode="0")
     assert [pool.status(f"1.{proc}") for proc in present(pool)] == ["Held", "Held"]
@@ -206,7 +205,7 @@ def test_jobs_that_are_submitted_on_hold_are_held_as_they_are_made() -> None:
     assert sound(pool)
 
 
-def test_those_of_the_real_schedd_are_idle_though_they_say_why_they_were_to_be_held() -> None:
+def test_in_htcondor_jobs_submitted_on_hold_are_idle_with_a_hold_reason() -> None:
     """As recorded (tests/data/beside/materialize-held.sub)."""
     pool = pool_of(dialect="htcondor-25")
     factory(pool, 5, idle="2", JobStatus="5", HoldReason='"x"', HoldReasonCode="15", HoldReasonSubCode="0")
@@ -216,7 +215,7 @@ def test_those_of_the_real_schedd_are_idle_though_they_say_why_they_were_to_be_h
     assert sound(pool)
 
 
-def test_a_factory_goes_on_where_it_was_when_the_pool_comes_back() -> None:
+def test_a_factory_continues_where_it_was_when_the_pool_comes_back() -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 6, limit="2")
     pool.edit("1", Foo="1")
@@ -228,7 +227,7 @@ def test_a_factory_goes_on_where_it_was_when_the_pool_comes_back() -> None:
     assert refolded.factories == pool.state.factories
 
 
-def test_the_views_have_the_jobs_that_were_made() -> None:
+def test_the_views_have_the_created_jobs() -> None:
     pool = pool_of(cpus=1, seconds=3)
     factory(pool, 6, limit="3")
     pool.edit("1", Foo="1")
@@ -248,7 +247,7 @@ def test_a_submit_file_with_max_idle_has_a_factory() -> None:
         assert pool.why("1.3")[0] == "Job 1.3 has not been created by its cluster's factory yet."
 
 
-def test_a_million_items_cost_ten_bytes_each_however_many_were_made() -> None:
+def test_a_million_items_use_ten_bytes_each_however_many_jobs_were_created() -> None:
     pool = pool_of()
     pool.handle(s.Submit(pool.id(), "alice", 0, {**JOB, "JobMaterializeLimit": "10"}, 1_000_000, ()))
     cluster = pool.state.clusters[1]
@@ -277,7 +276,7 @@ COMMANDS = st.lists(
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(["", "1", "3"]), st.sampled_from(["", "1", "2"]), COMMANDS)
-def test_each_job_is_made_once_in_order_and_within_the_limits(
+def test_each_job_is_created_once_in_order_and_within_the_limits(
     limit: str, idle: str, commands: list[tuple[str, str]]
 ) -> None:
     pool = pool_of(cpus=2, seconds=3)

@@ -1,4 +1,4 @@
-"""golden: jobs with more input than they may move are held as they are submitted, as in a real pool's runs."""
+"""golden: jobs whose input exceeds their transfer limit are held at submission, as in HTCondor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .policy_pool import PolicyPool
 
 WORDS = '"TransferInputSizeMB ({size}) is greater than MAX_TRANSFER_INPUT_MB ({limit}) at submit time"'
 CASES: list[tuple[str, Ad, int | None]] = [
-    # the configuration, what the job's ad says, and the limit that it is held for
+    # the configuration, the job's ad, and the limit that it is held for
     ("", {}, None),
     ("MAX_TRANSFER_INPUT_MB = 4", {}, 4),
     ("MAX_TRANSFER_INPUT_MB = 5", {}, None),
@@ -27,9 +27,7 @@ CASES: list[tuple[str, Ad, int | None]] = [
 
 
 @together(("config", "old_ad", "limit"), CASES)
-def test_the_job_says_how_much_it_may_move_or_else_the_configuration_does(
-    config: str, old_ad: Ad, limit: int | None
-) -> None:
+def test_the_job_or_else_the_configuration_limits_its_input(config: str, old_ad: Ad, limit: int | None) -> None:
     pool = PolicyPool(config)
     pool.submit(count=3, columns={}, TransferInputSizeMB="5", **old_ad)
     held = {name: text for name, text in pool.ad().items() if name.startswith("HoldReason")}
@@ -39,7 +37,7 @@ def test_the_job_says_how_much_it_may_move_or_else_the_configuration_does(
     assert examine(pool.log.read()).violations == []
 
 
-def test_of_jobs_that_differ_those_are_held_that_are_too_large() -> None:
+def test_only_the_jobs_of_a_cluster_with_too_much_input_are_held() -> None:
     pool = PolicyPool("MAX_TRANSFER_INPUT_MB = 10")
     pool.submit(count=4, columns={"TransferInputSizeMB": ["10", "11", "1", "12"], "JobPrio": ["1", "2", "3", "4"]})
     assert [ad["JobStatus"] for ad in pool.ads()] == ["1", "5", "1", "5"]

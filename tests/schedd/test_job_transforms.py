@@ -1,5 +1,5 @@
-"""Golden: what transforms made of jobs in a real pool (HTCondor 25.14.1) they make of them here: statements, macros,
-conditions, regular expressions, broken lines; and the trace with the manual's two transforms."""
+"""Golden: transforms have the same results as in HTCondor 25.14.1: statements, macros, conditions, regular expressions,
+invalid lines; and the trace with the manual's two transforms."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def submitted(which: str) -> PolicyPool:
 
 
 @together("job", sorted(recorded()["ads"]))
-def test_a_job_gets_the_attributes_that_it_got_in_a_real_pool(job: str) -> None:
+def test_a_job_gets_the_same_attributes_as_in_htcondor(job: str) -> None:
     which, _, proc = job.partition(".")
     job_ad = submitted(which).ads()[int(proc)]
     expected = recorded()["ads"][job]
@@ -53,14 +53,14 @@ def test_a_job_gets_the_attributes_that_it_got_in_a_real_pool(job: str) -> None:
 
 
 @together("which", ["d", "f", "h"])
-def test_a_transform_that_sets_what_nobody_may_or_has_a_line_that_is_none_fails_the_submission(which: str) -> None:
+def test_a_transform_with_a_protected_attribute_or_an_invalid_line_fails_the_submission(which: str) -> None:
     refusal = pool().submit(Which=f'"{which}"', **HELD).refusal
     assert [f"ERROR: {line}" if at == 0 else line for at, line in enumerate(refusal.split("\n"))] == recorded()["said"][
         which
     ]
 
 
-def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
+def test_a_transform_without_effect_is_reported_when_the_configuration_is_read() -> None:
     assert [warning.partition(":")[0] for warning in pool().warnings] == [
         "JOB_TRANSFORM_E",
         "JOB_TRANSFORM_F",
@@ -84,14 +84,14 @@ def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
         ("endif", ""),
     ],
 )
-def test_a_line_of_a_transform_that_will_not_work_is_told(line: str, message: str) -> None:
+def test_an_invalid_line_of_a_transform_is_reported(line: str, message: str) -> None:
     config = f"JOB_TRANSFORM_NAMES = One\nJOB_TRANSFORM_One @=end\n  {line}\n@end\n"
     warnings = [warning for warning in PolicyPool(config).warnings if warning.startswith("JOB_TRANSFORM_One")]
     assert len(warnings) == bool(message)
     assert message in "".join(warnings)
 
 
-def test_the_old_syntax_becomes_statements_in_the_router_s_order() -> None:
+def test_the_old_syntax_becomes_statements_in_the_routers_order() -> None:
     old = """[ Requirements = Which == "old"; set_OldSet = 3; copy_Alpha = "OldCopy"; delete_Gamma = true;
                eval_set_OldEval = RequestCpus + k; k = 3; s = "x"; Name = "n"; TargetUniverse = 5 ]"""
     assert statements(old).split("\n") == [
@@ -118,7 +118,7 @@ def test_a_transform_in_the_old_syntax_changes_jobs() -> None:
 REGEX = "JOB_TRANSFORM_NAMES = T\nJOB_TRANSFORM_T @=end\nCOPY /^Request(.+)/ Original\\1\nDELETE /^rank$/\n@end"
 
 
-def test_regular_expressions_see_all_attributes_by_the_manual_and_the_job_s_own_by_the_real_schedd() -> None:
+def test_regular_expressions_see_all_attributes_in_the_manual_and_only_the_jobs_own_in_htcondor() -> None:
     manual, real = PolicyPool(REGEX, "manual"), PolicyPool(REGEX)
     manual.submit()
     real.submit()
@@ -127,7 +127,7 @@ def test_regular_expressions_see_all_attributes_by_the_manual_and_the_job_s_own_
     assert real.ad()["Rank"] == "0.0"
 
 
-def test_each_change_is_an_event_with_what_was_before_and_its_evidence() -> None:
+def test_each_change_is_an_event_with_the_old_value_and_its_evidence() -> None:
     pool = PolicyPool("JOB_TRANSFORM_NAMES = T\nJOB_TRANSFORM_T @=end\nEVALSET JobPrio ProcId + RequestCpus\n@end")
     pool.submit(count=3)
     (event,) = pool.of(e.JobsTransformed)
@@ -154,7 +154,7 @@ def traced() -> dict[str, dict[str, str]]:
     return ads
 
 
-def test_the_manual_s_transforms_make_of_the_trace_s_jobs_what_they_made_of_them() -> None:
+def test_the_manuals_transforms_change_the_traces_jobs_as_recorded() -> None:
     config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
     pool = PolicyPool(config, files={"groups.map": GROUPS})
     for number, expected in sorted(traced().items(), key=lambda entry: int(entry[0])):
@@ -204,9 +204,7 @@ JOB_TRANSFORM_SL6ToDocker @=end
         ("alice", {"WantSL6": "false"}, {"DockerImage": None, "WantDocker": None}),
     ],
 )  # fmt: skip
-def test_the_manual_s_two_transforms_as_they_are_printed(
-    user: str, ad: dict[str, Any], expected: dict[str, str | None]
-) -> None:
+def test_the_manuals_two_transforms_as_printed(user: str, ad: dict[str, Any], expected: dict[str, str | None]) -> None:
     for dialect in ("manual", "htcondor-25"):
         pool = PolicyPool(MANUAL, dialect, files={"groups.map": GROUPS})
         assert pool.warnings == []
@@ -214,7 +212,7 @@ def test_the_manual_s_two_transforms_as_they_are_printed(
         assert {name: pool.ad().get(name) for name in expected} == expected
 
 
-def test_a_requirement_refuses_and_warns_in_the_trace_s_words() -> None:
+def test_a_requirement_rejects_and_warns_with_the_traces_messages() -> None:
     config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
     pool = PolicyPool(config, files={"groups.map": GROUPS})
     cases: list[tuple[dict[str, Any], str, str]] = [
@@ -235,4 +233,4 @@ def test_a_requirement_refuses_and_warns_in_the_trace_s_words() -> None:
         "Committed job submission into the queue with the following warning(s):\n"
         "QMGMT:0:As of <date>, the minimum requested memory will be 1024."
     )
-    assert answer.value["cluster"] == 5  # the refused ones used up their numbers
+    assert answer.value["cluster"] == 5  # rejected clusters used up their numbers

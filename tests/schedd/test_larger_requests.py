@@ -1,5 +1,5 @@
-"""Golden: a job that is to be held asks for something else and waits again, by the transforms that its submission made
-(retry_request_memory and its like, on_evict_checks), as a real pool of version 25.14 did."""
+"""Golden: instead of being held, a job raises its request and waits again, by the transforms that its submission made
+(retry_request_memory and similar commands, on_evict_checks), as in HTCondor 25.14."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMORY, DISK = (34, 102), (34, 104)
 
 
 def commands(lines: str) -> dict[str, str]:
-    """The attributes that a submit file's commands make for what its jobs ask for."""
+    """Return the request attributes that a submit file's commands set."""
     ad = submit(f"executable = /bin/x\n{lines}\nqueue").ad
     settings_of_job = {
         name: text for name, text in ad.items() if name.startswith(("Retry", "MaxR", "NextR", "Transform"))
@@ -30,7 +30,7 @@ def commands(lines: str) -> dict[str, str]:
 
 
 def exceeds(pool: TestPool, code: int, subcode: int, resident: int = 0) -> None:
-    """The job that runs is ended for what it uses."""
+    """End the running job for its resource usage."""
     pool.advance(100)
     ((key, _),) = pool.state.activations.items()
     if resident:
@@ -66,7 +66,7 @@ def pool_of(ad: Mapping[str, str], code: int = 0) -> TestPool:
         ("request_memory = 1G, 2G", (21, 102), 0, ["2048", "Held"]),
     ],
 )  # fmt: skip
-def test_a_job_asks_for_more_memory_each_time_that_it_used_too_much_and_is_held_at_last(
+def test_a_job_requests_more_memory_each_time_that_it_used_too_much_and_is_held_at_last(
     lines: str, limit: tuple[int, int], resident: int, expected: list[str]
 ) -> None:
     pool = pool_of(commands(lines))
@@ -81,13 +81,13 @@ def test_a_job_asks_for_more_memory_each_time_that_it_used_too_much_and_is_held_
     assert not examine(pool.log.read()).violations
 
 
-def test_a_larger_request_of_disk_is_asked_for_too() -> None:
+def test_a_larger_disk_request_is_possible_too() -> None:
     pool = pool_of(commands("request_disk = 1M\nretry_request_disk = 2M, 4M"))
     exceeds(pool, *DISK)
     assert pool.state.clusters[1].attributes(0)["RequestDisk"] == "2048"
 
 
-def test_a_job_waits_for_a_slot_that_has_what_it_asks_for_now() -> None:
+def test_a_job_waits_for_a_slot_that_fits_its_new_request() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(600))
     pool.machine(memory=3000)
     pool.submit(1, **commands("request_memory = 1G, 2G, 4G"))
@@ -110,7 +110,7 @@ transform_body_B @=end
 """
 
 
-def test_all_transforms_are_asked_until_one_changes_what_slots_are_matched_by() -> None:
+def test_transforms_are_tried_until_one_changes_an_attribute_used_in_matching() -> None:
     pool = pool_of(commands(CHECKS))
     exceeds(pool, *MEMORY)
     edits = [event for event in pool.events() if isinstance(event, e.JobsEdited)]
@@ -121,14 +121,14 @@ def test_all_transforms_are_asked_until_one_changes_what_slots_are_matched_by() 
     assert next(event for event in pool.events() if isinstance(event, e.JobExited)).target == "Idle"
 
 
-def test_what_a_transform_changed_stays_though_the_job_is_held() -> None:
+def test_a_transforms_change_remains_even_if_the_job_is_held() -> None:
     pool = pool_of(commands(CHECKS.replace("EVALSET RequestMemory", "EVALSET Other")))
     exceeds(pool, *MEMORY)
     assert pool.status("1.0") == "Held"
     assert pool.state.clusters[1].attributes(0)["Fruit"] == '"apple"'
 
 
-def test_a_transform_may_spare_a_job_the_hold_by_its_own_policy_at_its_end() -> None:
+def test_a_transform_may_prevent_a_hold_by_the_jobs_own_policy_at_its_end() -> None:
     pool = pool_of({"OnExitHold": "ExitCode == 7 && RequestMemory < 129", **commands(CHECKS)}, code=7)
     pool.advance(60)
     assert pool.status("1.0") == "ended"
@@ -137,7 +137,7 @@ def test_a_transform_may_spare_a_job_the_hold_by_its_own_policy_at_its_end() -> 
     assert not examine(pool.log.read()).violations
 
 
-def test_a_transform_sets_nothing_that_the_pool_itself_keeps() -> None:
+def test_a_transform_cannot_set_attributes_that_the_pool_maintains() -> None:
     body = 'on_evict_checks = A\ntransform_body_A @=end\n  SET NumHolds 0\n  SET Owner "root"\n  SET Fruit 1\n@end'
     pool = pool_of(commands(body))
     exceeds(pool, *MEMORY)
@@ -146,7 +146,7 @@ def test_a_transform_sets_nothing_that_the_pool_itself_keeps() -> None:
     assert edit.skipped == ("NumHolds is not a user's to set", "Owner is not a user's to set")
 
 
-def test_transforms_that_are_none_leave_the_hold_as_it_is() -> None:
+def test_invalid_transforms_do_not_affect_the_hold() -> None:
     attributes = {"TransformOnEvict": '"A B C D"', "TransformBody_A": "17", "TransformBody_B": '"GO home"',
            "TransformBody_D": '"REQUIREMENTS ("'}  # fmt: skip
     pool = pool_of(attributes)
@@ -155,7 +155,7 @@ def test_transforms_that_are_none_leave_the_hold_as_it_is() -> None:
 
 
 @together("dialect", ["manual", "htcondor-25"])
-def test_a_job_that_want_hold_names_asks_for_more_instead(dialect: str) -> None:
+def test_a_job_selected_by_want_hold_raises_its_request_instead(dialect: str) -> None:
     hold = {"WANT_HOLD": "RequestMemory < 200", "WANT_HOLD_REASON": '"too big"', "WANT_HOLD_SUBCODE": "102"}
     point = preempted(dialect, hold, None, **commands("request_memory = 128, 200"))
     ad = point.state.clusters[1].attributes(0)
@@ -168,7 +168,7 @@ def test_a_job_that_want_hold_names_asks_for_more_instead(dialect: str) -> None:
     assert not examine(point.log.read()).violations
 
 
-def test_why_tells_which_transform_changed_what() -> None:
+def test_why_reports_which_transform_changed_what() -> None:
     pool = pool_of(commands("request_memory = 1G, 2G"))
     exceeds(pool, *MEMORY)
     (sentence,) = [one.full for one in why_job(pool.log.read(), 1, 0).life if one.code == "changed_itself"]

@@ -1,4 +1,4 @@
-"""Differential: this machine's zone, as its C library has it, and the database of zones tell the same time."""
+"""Differential: this machine's time zone in its C library and in the zone database give the same time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     time.tzset()
 
 
-def test_the_offset_is_that_of_the_zone_at_every_quarter_of_an_hour_around_its_changes(zone: ZoneInfo) -> None:
+def test_offsets_agree_at_every_quarter_of_an_hour_around_the_zones_changes(zone: ZoneInfo) -> None:
     local_offset, zone_offset = (Context(now=0, timezone=each).utc_offset for each in (LocalTime(), zone))
     changes = [
         at
@@ -35,7 +35,7 @@ def test_the_offset_is_that_of_the_zone_at_every_quarter_of_an_hour_around_its_c
     assert [local_offset(at) for at in instants] == [zone_offset(at) for at in instants]
 
 
-def test_a_local_time_is_read_as_the_zone_reads_it(zone: ZoneInfo) -> None:
+def test_a_local_time_is_parsed_as_in_the_zone(zone: ZoneInfo) -> None:
     began = datetime(2026, 1, 1)
     days = [began + timedelta(hours=11 * step) for step in range(800)]
     read = [(day.replace(tzinfo=LocalTime()), day.replace(tzinfo=zone)) for day in days]

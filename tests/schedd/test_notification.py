@@ -1,4 +1,4 @@
-"""Golden: which mails a job's user gets, as a real pool of version 25.14 sent them, and what they say."""
+"""Golden: which mails a job's user gets, and their contents, as in HTCondor 25.14."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def subjects(pool: TestPool) -> list[str]:
 @together(
     ("action", "behaviour", "ad", "expected"),
     [
-        # what happens: to whom notification tells it
+        # event: the notification settings that report it
         ("ends well", WELL, {}, {ALWAYS: "-", COMPLETE: "-"}),
         ("ends badly", BADLY, {}, {ALWAYS: "-", COMPLETE: "-", ERROR: "-"}),
         ("ends well with 3", BADLY, {"JobSuccessExitCode": "3"}, {ALWAYS: "-", COMPLETE: "-"}),
@@ -56,7 +56,7 @@ def subjects(pool: TestPool) -> list[str]:
         ("is removed as it waits", WELL, {"Requirements": "false", "PeriodicRemove": "true"}, {}),
     ],
 )
-def test_a_job_s_user_is_told_of_what_notification_names(
+def test_a_jobs_user_gets_the_mails_that_notification_selects(
     action: str, behaviour: Behaviour, ad: dict[str, str], expected: dict[int, str]
 ) -> None:
     for how in (NEVER, ALWAYS, COMPLETE, ERROR):
@@ -68,7 +68,7 @@ def test_a_job_s_user_is_told_of_what_notification_names(
 
 
 @pytest.mark.parametrize("action", ["hold", "remove", "vacate"])
-def test_nobody_is_told_of_what_a_user_does(action: str) -> None:
+def test_users_commands_cause_no_mail(action: str) -> None:
     pool = pool_of(WELL, JobNotification="1")
     pool.advance(10)
     pool.act(action, "1.0")
@@ -76,7 +76,7 @@ def test_nobody_is_told_of_what_a_user_does(action: str) -> None:
     assert subjects(pool) == []
 
 
-def test_the_first_start_is_told_and_no_other() -> None:
+def test_only_the_first_start_is_reported() -> None:
     pool = pool_of(WELL, JobNotification=str(START))
     for _ in range(2):
         pool.advance(70)
@@ -86,7 +86,7 @@ def test_the_first_start_is_told_and_no_other() -> None:
     assert "\nhas started on slot1_1@h\n" in mail.text
 
 
-def test_of_jobs_of_one_submission_each_tells_as_it_says() -> None:
+def test_each_job_of_a_submission_follows_its_own_setting() -> None:
     pool = TestPool(behave=lambda launch: WELL)
     pool.machine()
     columns = pack({"JobNotification": ["0", "2", "0"]})
@@ -95,7 +95,7 @@ def test_of_jobs_of_one_submission_each_tells_as_it_says() -> None:
     assert [mail.subject for mail in pool.world.mails] == ["[Condor] Condor Job 1.1"]
 
 
-def test_a_job_that_is_edited_to_tell_tells() -> None:
+def test_an_edit_of_notification_counts() -> None:
     pool = pool_of(WELL)
     pool.edit("1.0", JobNotification="2")
     pool.advance(150)
@@ -171,7 +171,7 @@ Whoever runs this pool answers questions: root@pool
 """
 
 
-def test_the_mail_of_an_end_says_how_it_ended_and_what_it_used() -> None:
+def test_the_mail_about_an_end_has_its_exit_and_usage() -> None:
     ad = {"JobBatchName": '"try"', "Iwd": '"/home/alice"', "EmailAttributes": '"RequestMemory,Nonesuch,JobPrio"'}
     pool = pool_of(BADLY, {"EMAIL_SIGNATURE": "Yours"}, JobNotification="1", ImageSize="2500", **ad)
     pool.advance(150)
@@ -185,23 +185,23 @@ def test_the_mail_of_an_end_says_how_it_ended_and_what_it_used() -> None:
         ("1025", "   1.0 KB"),
         ("3.5e9", "   3.3 GB"),
         ("1e15", " 909.5 TB"),
-        ("1e18", "909494.7 TB"),  # there is no larger unit
+        ("1e18", "909494.7 TB"),  # the largest unit
     ],
 )
-def test_a_mail_tells_bytes_in_the_largest_unit_of_which_there_is_one(size: str, said: str) -> None:
+def test_a_mail_shows_bytes_in_the_largest_unit_of_at_least_one(size: str, said: str) -> None:
     pool = pool_of(WELL, JobNotification="1", BytesRecvd=size)
     pool.advance(150)
     assert f"{said:>10} Total Bytes Received By Job" in pool.world.mails[0].text
 
 
-def test_the_mail_of_a_hold_says_why() -> None:
+def test_the_mail_about_a_hold_has_the_reason() -> None:
     pool = pool_of(WELL, JobNotification="1", OnExitHold="true")
     pool.advance(150)
     assert pool.world.mails[0].text.endswith(f"Condor job 1.0\n{HELD}")
 
 
-def unsent(pool: TestPool) -> tuple[Engine, VirtualWorld]:
-    """The pool as it is again when it was killed before its log said that a mail was sent."""
+def pool_with_unsent_mail(pool: TestPool) -> tuple[Engine, VirtualWorld]:
+    """Return a pool that was killed before its log recorded that a mail was sent, and restarted."""
     events = pool.events()
     log = open_log("memory:", create=True)
     log.append(events[: next(i for i, event in enumerate(events) if isinstance(event, e.Mailed))])
@@ -211,20 +211,20 @@ def unsent(pool: TestPool) -> tuple[Engine, VirtualWorld]:
     return engine, world
 
 
-def test_a_mail_that_no_log_says_was_sent_is_sent_when_the_pool_is_there_again() -> None:
+def test_a_mail_that_no_log_records_as_sent_is_sent_when_the_pool_restarts() -> None:
     pool = pool_of(WELL, JobNotification="1")
     pool.advance(150)
-    engine, world = unsent(pool)
+    engine, world = pool_with_unsent_mail(pool)
     engine.recover()
     engine.step(world.clock + SECOND)
     assert [mail.subject for mail in world.mails] == ["[Condor] Condor Job 1.0"]
     assert not engine.state.mails
 
 
-def test_why_tells_of_the_mails() -> None:
+def test_why_reports_the_mails() -> None:
     pool = pool_of(WELL, JobNotification="1", OnExitHold="true")
     pool.advance(150)
-    engine, _ = unsent(pool)
+    engine, _ = pool_with_unsent_mail(pool)
     (position,) = engine.state.mails
     engine.handle([s.MailHandled("mail", position, "the program is gone")])
     sentences = [sentence.full for sentence in why_job(engine.log.read(), 1, 0).life if "mail" in sentence.code]

@@ -1,5 +1,5 @@
-"""Golden: what periodic policies do to jobs, as HTCondor's UserPolicy has it (user_job_policy.cpp, schedd.cpp) and a
-real pool of version 25.14 did (tests/data/beside), in virtual time."""
+"""Golden: periodic policies have the effect of HTCondor's UserPolicy (user_job_policy.cpp, schedd.cpp) and of recorded
+jobs of version 25.14 (tests/data/beside), in virtual time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MINUTE = 60
 
 
 def pool_of(ad: dict[str, str], settings: dict[str, str] | None = None, dialect: str = "manual") -> TestPool:
-    """A pool in which a job of ten minutes runs, or waits if its Requirements are false."""
+    """Return a pool in which a job of ten minutes runs, or waits if its Requirements are false."""
     pool = TestPool(behave=lambda launch: Behaviour(600), settings=settings, dialect=dialect)
     pool.machine(static=1, cpus=1)
     pool.submit(1, **ad)
@@ -28,7 +28,7 @@ def pool_of(ad: dict[str, str], settings: dict[str, str] | None = None, dialect:
 
 
 def moves(pool: TestPool) -> list[str]:
-    """What happened to job 1.0 by policies: after how many seconds, what, and why."""
+    """Return the policies' actions on job 1.0: after how many seconds, what, and why."""
     began = pool.events()[0].at
     actions = []
     for event in pool.events():
@@ -60,7 +60,7 @@ WAITS = {"Requirements": "false"}
 @together(
     ("ad", "settings", "expected"),
     [
-        # what is true of a job that waits, in the first pass of the access point
+        # true of a waiting job, in the first periodic evaluation of the access point
         ({**WAITS, "PeriodicHold": "JobStatus == 1"}, {},
          [f"60 periodic_hold: {own('PeriodicHold', 'JobStatus == 1')} (3/0)"]),
         ({**WAITS, "PeriodicHold": "true", "PeriodicHoldReason": 'strcat("for ", RequestCpus)',
@@ -72,16 +72,16 @@ WAITS = {"Requirements": "false"}
          [f"120 periodic_remove: {own('PeriodicRemove', 'time() - EnteredCurrentStatus > 100')}"]),
         ({**WAITS, "PeriodicRemove": "time() - QDate >= 100", "QDate": "1800000000"}, {},
          [f"120 periodic_remove: {own('PeriodicRemove', 'time() - QDate >= 100')}"]),
-        # when it will be true cannot be foreseen: it is asked in each pass
+        # the time of its change cannot be predicted: it is evaluated each time
         ({**WAITS, "PeriodicRemove": "random(1) == 0 && time() - QDate >= 100", "QDate": "1800000000"}, {},
          [f"120 periodic_remove: {own('PeriodicRemove', 'random(1) == 0 && time() - QDate >= 100')}"]),
         ({**WAITS, "PeriodicRemove": "true", "PeriodicRemoveReason": '"enough"'}, {}, ["60 periodic_remove: enough"]),
-        # what is neither true nor a number does nothing
+        # a value that is neither true nor a number does nothing
         ({**WAITS, "PeriodicHold": "Missing", "PeriodicRemove": '"true"', "PeriodicVacate": "1/0"}, {}, []),
         ({**WAITS, "PeriodicHold": "undefined", "PeriodicRemove": "error"}, {}, []),
         ({**WAITS, "PeriodicHold": "0.0", "PeriodicRemove": "false"}, {}, []),
         ({**WAITS, "PeriodicHold": "0.5"}, {}, [f"60 periodic_hold: {own('PeriodicHold', '0.5')} (3/0)"]),
-        # a job that runs is asked from the begin of its process on; nothing is done to it for its status as idle
+        # a running job is evaluated from the start of its process on; conditions about Idle do not apply to it
         ({"PeriodicHold": "JobStatus == 1"}, {}, []),
         ({"PeriodicHold": "JobStatus == 2"}, {}, [f"60 periodic_hold: {own('PeriodicHold', 'JobStatus == 2')} (3/0)"]),
         ({"PeriodicHold": "time() - JobStartDate > 60"}, {},
@@ -118,7 +118,7 @@ WAITS = {"Requirements": "false"}
         ({**WAITS, "PeriodicHold": "true"}, {"PERIODIC_EXPR_INTERVAL": "0"}, []),
         ({}, {"SYSTEM_PERIODIC_VACATE": "NumShadowStarts < 2"},
          [f"60 system_periodic_vacate: {system('SYSTEM_PERIODIC_VACATE', 'NumShadowStarts < 2')} (1001/0)"]),
-        # how long it may take: asked first
+        # how long it may take: evaluated first
         ({"AllowedJobDuration": "100", "PeriodicVacate": "time() - JobStartDate > 100"}, {},
          ["120 job_duration: The job exceeded allowed job duration of 01:40 (46/0)"]),
         ({"AllowedExecuteDuration": "2 * 60"}, {},
@@ -128,7 +128,7 @@ WAITS = {"Requirements": "false"}
          ["180 execute_duration: The job exceeded allowed execute duration of 01:00 (47/0)"]),
         ({"AllowedJobDuration": "Missing", "AllowedExecuteDuration": '"1"'}, {}, []),
         ({**WAITS, "AllowedJobDuration": "1"}, {}, []),
-        # the instant from which on a job is removed
+        # the time from which on a job is removed
         ({**WAITS, "TimerRemove": "1800000100"}, {}, [f"120 timer_remove: {own('TimerRemove', '1800000100')}"]),
         ({**WAITS, "TimerRemove": "-1"}, {}, []),
         ({**WAITS, "TimerRemove": "Missing"}, {}, []),
@@ -145,7 +145,7 @@ def test_the_first_policy_that_is_true_decides(
     assert examine(pool.log.read()).violations == []
 
 
-def test_the_real_schedd_reads_system_periodic_vacate_and_never_asks_it() -> None:
+def test_htcondors_schedd_reads_system_periodic_vacate_and_never_evaluates_it() -> None:
     pool = pool_of({}, {"SYSTEM_PERIODIC_VACATE": "true"}, dialect="htcondor-25")
     pool.advance(5 * MINUTE)
     assert moves(pool) == []
@@ -158,7 +158,7 @@ def test_a_job_that_a_user_holds_is_released_by_no_policy() -> None:
     assert pool.status("1.0") == "Held"
 
 
-def test_after_so_many_holds_only_a_super_user_releases_a_job() -> None:
+def test_after_the_maximum_number_of_holds_only_a_super_user_releases_a_job() -> None:
     """Scheduler::actOnJobs: a job that was held more than SYSTEM_MAX_RELEASES times."""
     pool = pool_of(WAITS, {"SYSTEM_MAX_RELEASES": "1"})
     for _ in range(2):
@@ -168,8 +168,8 @@ def test_after_so_many_holds_only_a_super_user_releases_a_job() -> None:
     assert pool.act("release", "1.0", user="root").value[0]["result"] == "done"
 
 
-def test_a_job_that_is_held_while_it_runs_is_told_to_end_and_its_claim_goes_on() -> None:
-    """As with the real shadow, which holds the job and deactivates its claim (tests/data/beside/periodic-hold.sub)."""
+def test_a_running_job_that_is_held_is_signalled_and_its_claim_is_reused() -> None:
+    """HTCondor's shadow holds the job and deactivates its claim (tests/data/beside/periodic-hold.sub)."""
     pool = pool_of({"PeriodicHold": "JobStatus == 2"})
     pool.submit(1)
     pool.advance(2 * MINUTE)
@@ -180,7 +180,7 @@ def test_a_job_that_is_held_while_it_runs_is_told_to_end_and_its_claim_goes_on()
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
-def test_a_suspended_job_that_is_vacated_goes_on_before_it_is_told_to_end(dialect: str) -> None:
+def test_a_suspended_job_that_is_vacated_continues_before_it_is_signalled(dialect: str) -> None:
     pool = pool_of({"PeriodicVacate": "JobStatus == 7 && time() - EnteredCurrentStatus > 60"}, dialect=dialect)
     pool.advance(1)
     pool.act("suspend", "1")
@@ -202,7 +202,7 @@ def test_a_suspended_job_that_is_vacated_goes_on_before_it_is_told_to_end(dialec
          "The job attribute OnExitHold expression 'true' evaluated to TRUE"),
     ],
 )  # fmt: skip
-def test_at_a_jobs_own_end_its_periodic_policy_is_asked_before_that_of_its_end(
+def test_at_a_jobs_end_its_periodic_policy_is_evaluated_before_that_of_its_end(
     ad: dict[str, str], row: str, why: str
 ) -> None:
     pool = TestPool(behave=lambda launch: Behaviour(30, code=4))
@@ -226,14 +226,14 @@ def test_at_a_jobs_own_end_its_periodic_policy_is_asked_before_that_of_its_end(
         ("Missing", {}, "soft"),
     ],
 )
-def test_a_job_that_wants_no_grace_is_killed_at_once(wants: str, settings: dict[str, str], how: str) -> None:
+def test_a_job_that_wants_no_grace_is_killed_immediately(wants: str, settings: dict[str, str], how: str) -> None:
     pool = pool_of({"WantGracefulRemoval": wants} if wants else {}, settings)
     pool.act("remove", "1.0")
     assert [event.how for event in pool.events() if isinstance(event, e.JobSignalled)] == [how]
 
 
-def test_nothing_wakes_a_pool_whose_policies_nothing_can_change() -> None:
-    """A job that is held and may be removed in a day: until then there is no pass, in virtual time neither."""
+def test_nothing_wakes_a_pool_whose_policies_cannot_change() -> None:
+    """A held job may be removed after a day: until then there is no periodic evaluation, not even in virtual time."""
     ad = {"QDate": "1800000000", "PeriodicHold": "JobStatus == 1", "PeriodicRemove": "time() - QDate > 86400"}
     pool = pool_of({**WAITS, **ad})
     pool.advance(3 * MINUTE)
@@ -245,7 +245,7 @@ def test_nothing_wakes_a_pool_whose_policies_nothing_can_change() -> None:
     assert len(pool.events()) == before
 
 
-def test_an_edit_is_asked_in_the_next_pass() -> None:
+def test_an_edit_is_evaluated_at_the_next_interval() -> None:
     pool = pool_of({**WAITS, "PeriodicHold": "Wanted"})
     pool.advance(5 * MINUTE)
     assert pool.status("1.0") == "Idle"
@@ -254,7 +254,7 @@ def test_an_edit_is_asked_in_the_next_pass() -> None:
     assert pool.status("1.0") == "Held"
 
 
-def test_a_policy_that_comes_with_an_edit_counts() -> None:
+def test_a_policy_set_by_an_edit_counts() -> None:
     pool = pool_of(WAITS)
     pool.advance(5 * MINUTE)
     pool.edit("1.0", PeriodicRemove="JobStatus == 1")
@@ -262,7 +262,7 @@ def test_a_policy_that_comes_with_an_edit_counts() -> None:
     assert pool.status("1.0") == "ended"
 
 
-def test_a_job_that_was_measured_is_asked_at_once() -> None:
+def test_a_job_with_new_measurements_is_evaluated_immediately() -> None:
     pool = pool_of({"PeriodicHold": "ResidentSetSize > 5000"})
     pool.advance(70)
     (key,) = pool.state.activations
@@ -281,7 +281,7 @@ def test_many_jobs_are_held_by_one_event_with_one_evidence() -> None:
     assert [note.read for note in notes] == [{"MY.JobPrio": "0", "MY.QDate": "1800000000"}]
 
 
-def test_jobs_that_differ_in_what_is_read_have_each_their_evidence() -> None:
+def test_jobs_with_different_evidence_have_separate_events() -> None:
     pool = TestPool()
     pool.submit(3, Requirements="false", PeriodicHold="ProcId != 1", PeriodicHoldReason='strcat("job ", ProcId)')
     pool.advance(MINUTE)
@@ -303,7 +303,7 @@ def test_jobs_that_differ_in_what_is_read_have_each_their_evidence() -> None:
          "Job 1.0 was removed: SYSTEM_PERIODIC_REMOVE_Big became true (RequestMemory = 128, limit 100)"),
     ],
 )  # fmt: skip
-def test_why_tells_which_policy_it_was_and_what_it_read(
+def test_why_reports_which_policy_decided_and_what_it_read(
     ad: dict[str, str], settings: dict[str, str], message: str
 ) -> None:
     pool = pool_of(ad, settings)
@@ -312,8 +312,8 @@ def test_why_tells_which_policy_it_was_and_what_it_read(
     assert any(text.startswith(message) for text in sentences), sentences
 
 
-def test_a_user_who_holds_a_held_job_takes_the_hold_over_and_no_policy_releases_it() -> None:
-    """As holdJobRaw has it, and as job 11.2 of trace 21 shows."""
+def test_a_users_hold_replaces_a_policys_hold_and_no_policy_releases_it() -> None:
+    """As in holdJobRaw, and for job 11.2 of trace 21."""
     pool = pool_of({"PeriodicHold": "NumHolds =?= undefined", "PeriodicRelease": "time() - EnteredCurrentStatus > 100"})
     pool.advance(61)
     ad = pool.state.clusters[1].attributes(0)

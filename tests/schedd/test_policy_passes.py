@@ -1,5 +1,5 @@
-"""Property: how far passes over jobs' policies are apart follows from how long they take (PERIODIC_EXPR_TIMESLICE,
-MAX_PERIODIC_EXPR_INTERVAL), and an event about many jobs costs what these cost."""
+"""Property: the interval between periodic evaluations follows from their duration (PERIODIC_EXPR_TIMESLICE,
+MAX_PERIODIC_EXPR_INTERVAL), and the cost of an event about many jobs depends only on these jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEGIN = 1_800_000_000
 @together(
     ("settings", "lengths", "rests"),
     [
-        # the first pass's length counts; of those that follow, 0.4 of the last and 0.6 of what was before
+        # the first duration counts; later ones are averaged: 0.4 of the last and 0.6 of the average before
         ({}, [100], 60), ({}, [1_000], 120), ({}, [1_000, 2_000], 180), ({}, [2_000, 1_000, 1_000], 180),
         # the default of the longest interval is 1200 s
         ({}, [20_000], 1200), ({"MAX_PERIODIC_EXPR_INTERVAL": "300"}, [20_000], 300),
@@ -33,7 +33,7 @@ BEGIN = 1_800_000_000
         ({"PERIODIC_EXPR_TIMESLICE": "0.1", "PERIODIC_EXPR_INTERVAL": "300"}, [20_000], 300),
     ],
 )  # fmt: skip
-def test_passes_that_take_long_are_further_apart(settings: dict[str, str], lengths: list[int], rests: int) -> None:
+def test_slow_evaluations_are_further_apart(settings: dict[str, str], lengths: list[int], rests: int) -> None:
     """``lengths`` in milliseconds, ``rests`` in seconds."""
     pool = TestPool(settings=settings)
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
@@ -51,7 +51,7 @@ def test_passes_that_take_long_are_further_apart(settings: dict[str, str], lengt
     assert step * -(-(due // SECOND - BEGIN) // step) == rests
 
 
-def test_a_pass_over_jobs_that_run_alone_makes_nobody_wait() -> None:
+def test_an_evaluation_of_running_jobs_alone_delays_no_one() -> None:
     pool = TestPool()
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
@@ -64,7 +64,7 @@ PROCS = st.sets(st.integers(0, 60), min_size=1)
 
 
 @given(PROCS, PROCS, st.sets(st.integers(0, 60)))
-def test_of_many_jobs_those_that_run_are_found(batch: set[int], running: set[int], others: set[int]) -> None:
+def test_running_jobs_are_found_among_many(batch: set[int], running: set[int], others: set[int]) -> None:
     state = State()
     for number, procs in ((1, running), (2, others)):
         for proc in procs:
@@ -73,8 +73,8 @@ def test_of_many_jobs_those_that_run_are_found(batch: set[int], running: set[int
     assert sorted(running_of(state, 1, ranges(sorted(batch)))) == sorted(expected)
 
 
-class _Counting(dict):  # type: ignore[type-arg]
-    """Runs of which is counted how many are looked at."""
+class CountedRuns(dict):  # type: ignore[type-arg]
+    """A table of runs that counts how many are looked at."""
 
     looked = 0
 
@@ -91,6 +91,6 @@ class _Counting(dict):  # type: ignore[type-arg]
 @together(("batch", "runs"), [(2, 10_000), (10_000, 2), (10_000, 10_000)])
 def test_a_batch_costs_no_more_than_its_jobs_and_no_more_than_the_runs(batch: int, runs: int) -> None:
     state = State()
-    state.by_job = _Counting({(1, proc): Activation("", 1, proc, "", 0) for proc in range(runs)})
+    state.by_job = CountedRuns({(1, proc): Activation("", 1, proc, "", 0) for proc in range(runs)})
     assert len(running_of(state, 1, ((0, batch - 1),))) == min(batch, runs)
     assert state.by_job.looked <= min(batch, runs)

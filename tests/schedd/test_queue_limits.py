@@ -1,5 +1,5 @@
-"""Golden: limits of the queue refuse as condor_submit's users were told (traces 12 and 21). Property: no order of
-submissions and ends comes to more jobs than may be."""
+"""Golden: limits of the queue reject submissions with condor_submit's messages (traces 12 and 21). Property: no order
+of submissions and ends exceeds the limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAILED = "Failed to create proc\nNumber of submitted jobs would exceed "
         ([6, 3], "bob", 5, f"{FAILED}MAX_JOBS_SUBMITTED"),
     ],
 )
-def test_a_submission_beyond_a_limit_is_refused_as_a_whole(
+def test_a_submission_beyond_a_limit_is_rejected_as_a_whole(
     sizes: list[int], user: str, count: int, refusal: str
 ) -> None:
     pool = PolicyPool(LIMITS)
@@ -39,7 +39,7 @@ def test_a_submission_beyond_a_limit_is_refused_as_a_whole(
     assert pool.submit(user=user, count=count).refusal == refusal
 
 
-def test_a_full_queue_takes_no_cluster() -> None:
+def test_a_full_queue_accepts_no_cluster() -> None:
     pool = PolicyPool("MAX_JOBS_SUBMITTED = 2")
     pool.submit(count=2)
     assert pool.submit().refusal == (
@@ -47,7 +47,7 @@ def test_a_full_queue_takes_no_cluster() -> None:
     )
 
 
-def test_a_refusal_is_an_event_with_its_evidence() -> None:
+def test_a_rejection_is_an_event_with_its_evidence() -> None:
     pool = PolicyPool("MAX_JOBS_PER_OWNER = 2")
     pool.submit(count=3)
     (event,) = pool.of(SubmissionRefused)
@@ -59,7 +59,7 @@ def test_without_settings_there_is_no_limit() -> None:
     assert PolicyPool().submit(count=30_000).refusal == ""
 
 
-def test_no_more_jobs_run_than_may() -> None:
+def test_no_more_jobs_run_than_permitted() -> None:
     pool = PolicyPool("MAX_JOBS_RUNNING = 2")
     pool.machine(Cpus="8")
     pool.submit(count=5)
@@ -78,7 +78,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.intege
 
 @given(steps=STEPS)
 @settings(max_examples=12, deadline=None)
-def test_whoever_submits_and_removes_the_limits_hold(steps: list[tuple[str, int]]) -> None:
+def test_limits_hold_whoever_submits_and_removes(steps: list[tuple[str, int]]) -> None:
     pool = PolicyPool(LIMITS)
     for user, count in steps:
         if count > 0:
@@ -93,8 +93,8 @@ def test_whoever_submits_and_removes_the_limits_hold(steps: list[tuple[str, int]
     assert examine(pool.log.read()).violations == []
 
 
-def made(pool: PolicyPool) -> list[int]:
-    """How many jobs of each cluster are in the queue."""
+def created_jobs(pool: PolicyPool) -> list[int]:
+    """Return how many jobs of each cluster are in the queue."""
     return [cluster.live for _, cluster in sorted(pool.engine.state.clusters.items())]
 
 
@@ -108,21 +108,21 @@ def made(pool: PolicyPool) -> list[int]:
         ("MAX_MATERIALIZED_JOBS_PER_CLUSTER = 5", [2, 5]),
     ],
 )
-def test_a_factory_is_taken_and_makes_as_many_jobs_as_the_limits_let_it(limits: str, expected: list[int]) -> None:
+def test_a_factory_is_accepted_and_creates_as_many_jobs_as_the_limits_permit(limits: str, expected: list[int]) -> None:
     pool = PolicyPool(limits)
     pool.submit(count=2)
     assert pool.submit(count=500, JobMaterializeMaxIdle="1000").refusal == ""
-    assert made(pool) == expected
+    assert created_jobs(pool) == expected
     assert examine(pool.log.read()).violations == []
 
 
-def test_a_factory_goes_on_when_another_cluster_s_jobs_leave_or_the_limit_is_raised() -> None:
+def test_a_factory_continues_when_other_jobs_leave_or_the_limit_is_raised() -> None:
     pool = PolicyPool("MAX_JOBS_PER_OWNER = 9")
     pool.submit(count=5)
     pool.submit(count=500, JobMaterializeMaxIdle="1000")
-    assert made(pool) == [5, 4]
+    assert created_jobs(pool) == [5, 4]
     pool.handle(job_command(pool.id(), "alice", "remove", s.Selection(jobs=((1, 0), (1, 3)))))
-    assert made(pool) == [3, 6]
+    assert created_jobs(pool) == [3, 6]
     pool.configure("MAX_JOBS_PER_OWNER = 20")
-    assert made(pool) == [3, 17]
+    assert created_jobs(pool) == [3, 17]
     assert examine(pool.log.read()).violations == []

@@ -1,7 +1,8 @@
-"""Golden: after every end of a run, a job goes on as in HTCondor 25.14 (Scheduler::shadowExitCode): with
-SYSTEM_ON_VACATE_COOL_DOWN it cools down, or it is held, as recorded of a pool that ran each of these.
+"""Golden: after every end of a run, a job continues as in HTCondor 25.14 (Scheduler::shadowExitCode): with
+SYSTEM_ON_VACATE_COOL_DOWN it cools down, or it is held, as recorded from a pool with each of these ends.
 
-Property: no other code than ``job_processes`` lets a job that ran become Idle."""
+Property: only ``job_processes`` makes a job that ran Idle.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ DOMAIN = Path(__file__).parents[2] / "domain"
 Does = Callable[[TestPool], object]
 
 
-def ended(**how: object) -> Does:
-    """Let the processes of the job that runs end like this."""
+def exits(**how: object) -> Does:
+    """Return an action that ends the processes of the running job like this."""
 
     def end(pool: TestPool) -> object:
         (key,) = pool.state.activations
@@ -40,7 +41,7 @@ def acted(action: str, fast: bool = False) -> Does:
 
 
 def failed(code: int, subcode: int = 0, **how: object) -> Does:
-    return ended(hold_reason="it failed", hold_code=code, hold_subcode=subcode, **how)
+    return exits(hold_reason="it failed", hold_code=code, hold_subcode=subcode, **how)
 
 
 def nothing(pool: TestPool) -> None:
@@ -48,7 +49,7 @@ def nothing(pool: TestPool) -> None:
 
 
 def ran(does: Does, ad: dict[str, str], expression: str, dialect: str = "htcondor-25") -> TestPool:
-    """A pool with this cool-down in which job 1.0 ran for 15 s, and in its tenth second this happened."""
+    """Return a pool with this cool-down in which job 1.0 ran for 15 s, with this event in its tenth second."""
     settings = {"PERIODIC_EXPR_INTERVAL": "1", "SYSTEM_ON_VACATE_COOL_DOWN": expression}
     pool = TestPool(behave=lambda launch: Behaviour(600), dialect=dialect, settings=settings)
     pool.machine(Preempt="TARGET.TooSmall =?= true", WANT_HOLD="TARGET.TooSmall =?= true")
@@ -70,23 +71,23 @@ ENDS: list[tuple[str, Does, dict[str, str], str, str, str]] = [
     ("machine's fault", failed(1007, failed=True), {}, "Idle", "1", "Running"),
     ("out of memory", failed(34, 102), {}, "Idle", "1", "Held"),
     ("no directory", failed(14, failed=True), {}, "Held", "", "Held"),
-    ("starter lost", ended(lost=True), {}, "Idle", "1", "Running"),
+    ("starter lost", exits(lost=True), {}, "Idle", "1", "Running"),
     ("vacate", acted("vacate"), {}, "Idle", "1", "Running"),
     ("vacate fast", acted("vacate", fast=True), {}, "Idle", "1", "Running"),
     ("machine vacated", lambda pool: pool.vacate_slot("slot1_1@h"), {}, "Idle", "1", "Running"),
     ("periodic_vacate", nothing, {"PeriodicVacate": "NumShadowStarts == 1"}, "Idle", "1", "Running"),
     ("WANT_HOLD", nothing, {"TooSmall": "true"}, "Idle", "1", "Held"),
-    ("on_exit_remove", ended(code=0), {"OnExitRemove": "NumJobStarts > 1"}, "Idle", "1", "Running"),
-    ("on_exit_remove, constant", ended(code=0), {"OnExitRemove": "false"}, "Idle", "1", "Running"),
-    ("max_retries, signal", ended(signal=9), {"OnExitRemove": "ExitCode =?= 0"}, "Idle", "1", "Running"),
-    ("done", ended(code=0), {}, "ended", "", "ended"),
-    ("on_exit_hold", ended(code=0), {"OnExitHold": "true"}, "Held", "", "Held"),
+    ("on_exit_remove", exits(code=0), {"OnExitRemove": "NumJobStarts > 1"}, "Idle", "1", "Running"),
+    ("on_exit_remove, constant", exits(code=0), {"OnExitRemove": "false"}, "Idle", "1", "Running"),
+    ("max_retries, signal", exits(signal=9), {"OnExitRemove": "ExitCode =?= 0"}, "Idle", "1", "Running"),
+    ("done", exits(code=0), {}, "ended", "", "ended"),
+    ("on_exit_hold", exits(code=0), {"OnExitHold": "true"}, "Held", "", "Held"),
     ("periodic_hold", nothing, {"PeriodicHold": "JobStatus == 2"}, "Held", "", "Held"),
     ("hold", acted("hold"), {}, "Held", "", "Held"),
     ("remove", acted("remove"), {}, "ended", "", "ended"),
     ("local: no program", failed(6, 2, failed=True), {"JobUniverse": "12"}, "Held", "", "Held"),
     ("local: vacate", acted("vacate"), {"JobUniverse": "12"}, "Idle", "1", "Running"),
-    ("local: on_exit_remove", ended(code=0), {"JobUniverse": "12", "OnExitRemove": "false"}, "Idle", "1", "Running"),
+    ("local: on_exit_remove", exits(code=0), {"JobUniverse": "12", "OnExitRemove": "false"}, "Idle", "1", "Running"),
 ]  # fmt: skip
 
 
@@ -119,15 +120,15 @@ def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
     assert outcomes == OUTCOMES.keys() - {("evicted", "deferral_missed")}
 
 
-def test_the_cool_down_sees_the_eviction_counted() -> None:
-    """The shadow's last update comes before the schedd asks."""
+def test_the_cool_down_expression_sees_the_eviction_counted() -> None:
+    """The shadow's last update comes before the schedd evaluates it."""
     pool = ran(acted("vacate"), {}, "NumVacates * 100 + VacateReasonCode")
     (last,) = pool.state.cooling.values()
     (end,) = [event for event in pool.events() if isinstance(event, e.JobExited)]
     assert last - end.at // 1_000_000 == 100 + 1022
 
 
-def test_a_held_job_that_is_spared_says_why_it_was_evicted_and_counts_no_hold() -> None:
+def test_a_job_whose_hold_is_prevented_records_its_eviction_and_counts_no_hold() -> None:
     pool = ran(failed(13, 2, failed=True), {}, "600")
     ad = pool.state.clusters[1].attributes(0)
     assert {name: ad.get(name) for name in ("VacateReasonCode", "NumVacates", "NumHolds", "HoldReason")} == {
@@ -161,7 +162,7 @@ def _calls(name: str) -> list[tuple[str, ast.Call]]:
 
 
 def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
-    """``JobExited`` is made without one, and ``go_on`` alone asks the table of jobs for that row."""
+    """``JobExited`` is made without one, and only ``go_on`` looks up that row in the table of jobs."""
     exit_calls = _calls("JobExited")
     assert {path for path, _ in exit_calls} == {"schedd/job_processes.py", "schedd/deferred_starts.py"}
     for _, call in exit_calls:
@@ -177,7 +178,7 @@ def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
     }
 
 
-def test_jobs_that_wait_or_are_held_are_moved_to_idle_by_a_release_alone() -> None:
+def test_waiting_and_held_jobs_become_idle_only_by_a_release() -> None:
     rows = {(path, ast.unparse(call.args[2])) for path, call in _calls("move_jobs")}
     assert {path for path, row in rows if row.strip("'") in AFTER_A_RUN | WITHOUT_A_RUN} == {"schedd/job_actions.py"}
     assert {(path, row) for path, row in rows if not row.startswith("'")} == {("schedd/claims.py", "message.row")}

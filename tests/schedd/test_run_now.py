@@ -1,5 +1,6 @@
-"""Property: a job that is to run at once in place of others does so, or nothing comes of it; nobody else gets what is
-kept for it. Source: the reference's schedd.cpp, pccc.cpp and command.cpp, and the real pool's runs (tests/beside)."""
+"""Property: a job that condor_now starts runs immediately in place of its victims, or nothing changes; no other job
+gets the slots reserved for it. Source: HTCondor's schedd.cpp, pccc.cpp and command.cpp, and recorded runs
+(tests/beside)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
 from ..domain.pools import TestPool
-from ..domain.preempting import cycle, give
+from ..domain.preempting import append_cycle, give
 from ..domain.test_invariants import as_plain
 from ..together import together
 
@@ -30,8 +31,8 @@ DIALECTS = ["manual", "htcondor-25"]
 
 
 def crowded(dialect: str = "htcondor-25", immortal: str = "", **more: str) -> TestPool:
-    """A machine of four cores, all in use by alice's jobs 1.0 to 1.3; others of hers wait, 2.0 first. No signal ends
-    the jobs that are ``immortal``."""
+    """Return a machine of four cores, all in use by alice's jobs 1.0 to 1.3; others of hers wait, 2.0 first. No signal
+    ends the ``immortal`` jobs."""
     pool = TestPool(
         dialect=dialect,
         behave=lambda launch: Behaviour(
@@ -49,13 +50,14 @@ def crowded(dialect: str = "htcondor-25", immortal: str = "", **more: str) -> Te
 
 
 def now(pool: TestPool, job: str, *victims: str, user: str = "alice") -> str:
-    """Ask for it, and return the refusal."""
+    """Send the request, and return its refusal."""
     ids = [tuple(map(int, job_id.split("."))) for job_id in (job, *victims)]
     return pool.handle(s.RunNow(pool.id(), user, ids[0], tuple(ids[1:]))).refusal  # type: ignore[arg-type]
 
 
 def is_sound(pool: TestPool) -> bool:
-    """Whether the log bears being judged, being folded anew, and having its cycles taken again."""
+    """Return True if the log is valid, folds to the same state, and its cycles have the same result when they are
+    repeated."""
     violations = [str(violation) for violation in examine(pool.log.read()).violations]
     assert violations == []
     assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
@@ -63,13 +65,15 @@ def is_sound(pool: TestPool) -> bool:
 
 
 def came_to(pool: TestPool) -> list[tuple[str, str]]:
-    """Why, and on which slot, each thing of the kind was over."""
+    """Return why, and on which slot, each request of this kind ended."""
     return [(event.cause, event.slot) for event in pool.events() if isinstance(event, EarmarkEnded)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("victims", [("1.2",), ("1.0", "1.3"), ("1.0", "1.1", "1.2", "1.3")])
-def test_it_begins_at_once_where_they_ran_whoever_is_next(dialect: str, victims: tuple[str, ...]) -> None:
+def test_the_job_starts_immediately_where_the_victims_ran_whoever_is_next(
+    dialect: str, victims: tuple[str, ...]
+) -> None:
     pool = crowded(dialect)
     pool.submit(1, RequestCpus=str(len(victims)), RequestMemory=str(1024 * len(victims)))
     pool.advance(1)
@@ -89,7 +93,7 @@ def began_in_one_decision_with_the_last_end(pool: TestPool) -> bool:
     return begun == ended[-1:]
 
 
-def test_the_ads_of_the_others_say_that_the_access_point_vacated_them() -> None:
+def test_the_victims_ads_say_that_the_access_point_vacated_them() -> None:
     pool = crowded()
     assert now(pool, "2.1", "1.1") == ""
     pool.advance(0)
@@ -100,13 +104,13 @@ def test_the_ads_of_the_others_say_that_the_access_point_vacated_them() -> None:
     assert [(event.proc, event.how, event.cause) for event in signals] == [(1, "hard", "run_now")]
 
 
-def test_what_is_left_of_their_slots_goes_back_to_the_whole() -> None:
+def test_the_remainder_of_the_victims_slots_returns_to_the_partitionable_slot() -> None:
     pool = crowded()
     assert now(pool, "2.0", "1.0", "1.1", "1.2") == ""
     pool.handle(s.FireTimers("tick"))
     pool.advance(0)
     assert pool.status("2.0") == "Running"
-    assert pool.state.slots["slot1@h"].ad["Cpus"] in ("0", "2")  # the next cycle gives it to those that wait
+    assert pool.state.slots["slot1@h"].ad["Cpus"] in ("0", "2")  # the next cycle matches it with waiting jobs
     assert is_sound(pool)
 
 
@@ -146,7 +150,7 @@ NOBODY_HAS = "is not in the queue; `poolbook q -all` lists what is"
         ),
     ],
 )
-def test_what_is_no_such_job_is_refused_and_nobody_has_to_go(
+def test_an_invalid_request_is_rejected_and_no_job_is_vacated(
     job: str, victims: tuple[str, ...], user: str, refusal: str
 ) -> None:
     pool = crowded()
@@ -169,7 +173,7 @@ def test_a_super_user_may_give_the_slot_of_one_user_to_another() -> None:
     assert is_sound(pool)
 
 
-def test_a_job_can_be_asked_for_once_at_a_time() -> None:
+def test_a_job_can_be_requested_once_at_a_time() -> None:
     pool = crowded(immortal="1.0")
     assert now(pool, "2.0", "1.0") == ""
     message = "the now-job must not already be scheduled to run immediately: 2.0 waits for the jobs on slot1_1@h to go"
@@ -178,14 +182,14 @@ def test_a_job_can_be_asked_for_once_at_a_time() -> None:
     assert now(pool, "2.0", "1.1") == ""
 
 
-def test_a_victim_that_is_named_twice_is_one() -> None:
+def test_a_victim_that_is_named_twice_counts_once() -> None:
     pool = crowded()
     assert now(pool, "2.0", "1.0", "1.0") == ""
     pool.advance(0)
     assert pool.status("2.0") == "Running"
 
 
-def test_a_program_asks_for_it() -> None:
+def test_a_program_can_request_it() -> None:
     with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600)) as pool:
         pool.add_machine("node1", cpus=1)
         for more in ({}, {"priority": "5"}, {}):
@@ -200,7 +204,7 @@ def test_a_program_asks_for_it() -> None:
             pool.run_now("2.0", 1)
 
 
-# Nothing comes of it
+# Failed requests
 
 Meanwhile = Callable[[TestPool], object]
 
@@ -223,7 +227,7 @@ def nothing(pool: TestPool) -> None:
         ("5.0", ("1.1",), nothing, "now_unfit", 0),
     ],
 )
-def test_nothing_comes_of_it(
+def test_a_request_without_success_changes_nothing_else(
     job: str, victims: tuple[str, ...], meanwhile: Meanwhile, cause: str, seconds: float
 ) -> None:
     pool = crowded(immortal="1.0")
@@ -246,7 +250,7 @@ def test_nothing_comes_of_it(
     assert len(earmarked.claims) == len(victims)
 
 
-def test_slots_that_are_no_parts_of_one_are_given_up() -> None:
+def test_slots_that_are_not_parts_of_one_slot_are_released() -> None:
     for static, machines, cause in ((4, 1, "now_static"), (0, 2, "now_apart")):
         pool = TestPool(dialect="htcondor-25", behave=lambda launch: Behaviour(600))
         for number in range(machines):
@@ -264,7 +268,7 @@ def test_slots_that_are_no_parts_of_one_are_given_up() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_claim_that_is_too_old_ends_with_the_job_that_had_it(dialect: str) -> None:
+def test_a_claim_that_is_too_old_ends_with_its_job(dialect: str) -> None:
     for worklife, cause in (("11", "now_lost"), ("12", "coalesced")):
         pool = crowded(dialect, CLAIM_WORKLIFE=worklife)
         pool.advance(0.5)
@@ -274,7 +278,7 @@ def test_a_claim_that_is_too_old_ends_with_the_job_that_had_it(dialect: str) -> 
         assert is_sound(pool)
 
 
-def test_its_time_is_the_configured_one() -> None:
+def test_the_request_times_out_as_configured() -> None:
     pool = crowded(immortal="1.0", SCHEDD_NOW_JOB_VACATE_TIMEOUT="50")
     assert now(pool, "2.0", "1.0") == ""
     pool.advance(49)
@@ -288,7 +292,7 @@ def told(pool: TestPool, thing: str, is_complete: bool = False) -> str:
     return "\n".join(sentence.text for sentence in (answer.life if is_complete else answer.lines))
 
 
-def test_why_tells_of_it_in_each_of_its_steps() -> None:
+def test_why_reports_each_step_of_the_request() -> None:
     pool = crowded(immortal="1.0")
     pool.submit(RequestCpus="3")
     assert now(pool, "3.0", "1.0", "1.1") == ""
@@ -304,22 +308,22 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
     assert "killed: alice asked for a job to run immediately in place of others" in told(pool, "1.2")
 
 
-# It has been given another slot meanwhile
+# The job gets another slot meanwhile
 
 
 def ended(pool: TestPool, proc: int) -> None:
-    """A job of cluster 1 that no signal ends does."""
+    """End a job of cluster 1 that no signal ends."""
     key = pool.state.by_job[1, proc].key
     pool.handle(s.ActivationEnded(pool.id(), key, pool.world.clock, signal=9))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_it_leaves_the_slot_that_it_was_matched_with_meanwhile(dialect: str) -> None:
+def test_the_job_leaves_the_slot_that_it_was_matched_with_meanwhile(dialect: str) -> None:
     pool = crowded(dialect, immortal="1.0")
     pool.submit(Requirements="false")
     assert now(pool, "3.0", "1.0") == ""
     pool.machine("k", 1, 1024, 1, Start="false")
-    cycle(pool, "3.0", "slot1@k", reason="")
+    append_cycle(pool, "3.0", "slot1@k", reason="")
     ended(pool, 0)
     pool.advance(1)
     assert pool.state.by_job[3, 0].slot == "slot1_1@h"
@@ -328,7 +332,7 @@ def test_it_leaves_the_slot_that_it_was_matched_with_meanwhile(dialect: str) -> 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_it_waits_no_longer_for_a_slot_that_somebody_has(dialect: str) -> None:
+def test_the_job_no_longer_waits_for_a_claimed_slot(dialect: str) -> None:
     pool = crowded(dialect, immortal="1.0")
     pool.submit(Requirements="false")
     assert now(pool, "3.0", "1.0") == ""
@@ -344,7 +348,7 @@ def test_it_waits_no_longer_for_a_slot_that_somebody_has(dialect: str) -> None:
     assert is_sound(pool)
 
 
-def test_it_holds_the_concurrency_limits_of_its_ad() -> None:
+def test_the_job_uses_the_concurrency_limits_of_its_ad() -> None:
     pool = crowded()
     pool.submit(ConcurrencyLimits='"xsw:2"', Requirements="false")
     assert now(pool, "3.0", "1.0") == ""
@@ -360,7 +364,7 @@ def test_it_holds_the_concurrency_limits_of_its_ad() -> None:
 
 
 def restarted(pool: TestPool) -> None:
-    """The pool was killed, and goes on by its log."""
+    """Kill the pool and continue from its log."""
     pool.engine = Engine(pool.log, pool.world)
     pool.engine.load()
 
@@ -376,8 +380,9 @@ STEPS = st.one_of(
 )
 
 
-def lives_through(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> None:
-    """What is kept for a job is there at each step, and nobody else's; nothing is kept for ever; the log is sound."""
+def run_steps(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> None:
+    """Check after each step that exactly the requested job has its reserved claims, that none is reserved indefinitely,
+    and that the log is sound."""
     pool = crowded(dialect, immortal=immortal)
     pool.machine("k", 2, 2048)
     pool.submit(2, JobPrio="-5")
@@ -407,14 +412,14 @@ def lives_through(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> 
 
 whatever_happens = given(
     steps=st.lists(STEPS, max_size=14), dialect=st.sampled_from(DIALECTS), immortal=st.sampled_from(["", "1.0 2.1"])
-)(lives_through)
+)(run_steps)
 
 
-def test_whatever_happens_nobody_else_gets_what_is_kept_and_nothing_is_kept_for_ever() -> None:
+def test_reserved_claims_go_to_no_other_job_and_do_not_stay_reserved() -> None:
     settings(max_examples=25, deadline=None)(whatever_happens)()
 
 
 @pytest.mark.soak
-def test_whatever_happens_at_length() -> None:
+def test_reserved_claims_go_to_no_other_job_at_length() -> None:
     examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
     settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(whatever_happens)()

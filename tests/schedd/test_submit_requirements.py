@@ -1,4 +1,4 @@
-"""Golden: the manual's submit requirements and warnings, in its words ("condor_schedd Policy Configuration")."""
+"""Golden: the manual's submit requirements and warnings, with its messages ("condor_schedd Policy Configuration")."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ FAILED = "Failed to commit job submission into the queue.\nERROR: "
         ),
     ],
 )
-def test_the_first_requirement_that_is_not_met_refuses_in_the_manual_s_words(
+def test_the_first_requirement_that_is_not_met_rejects_with_the_manuals_message(
     user: str, ad: dict[str, Any], reason: str
 ) -> None:
     assert PolicyPool(MANUAL, "manual").submit(user=user, **ad).refusal == f"{FAILED}{reason}"
 
 
-def test_without_a_reason_the_requirement_s_name_is_told() -> None:
+def test_without_a_reason_the_requirements_name_is_reported() -> None:
     config = "SUBMIT_REQUIREMENT_NAMES = Small\nSUBMIT_REQUIREMENT_Small = RequestCpus < 4"
     assert PolicyPool(config).submit(RequestCpus="5").refusal == f"{FAILED}Submit requirement Small not met.\n"
 
 
-def test_if_any_job_is_refused_all_of_the_cluster_are() -> None:
+def test_if_any_job_is_rejected_all_of_the_cluster_are() -> None:
     pool = PolicyPool(MANUAL)
     answer = pool.submit(count=3, columns={"RequestMemory": ["600", "100", "700"]})
     assert "only requested 100 Megabytes" in answer.refusal
@@ -97,7 +97,7 @@ def test_if_any_job_is_refused_all_of_the_cluster_are() -> None:
         ),
     ],
 )
-def test_a_warning_lets_the_jobs_in_and_is_told(dialect: str, memory: str, cores: str, warning: str) -> None:
+def test_a_warning_accepts_the_jobs_and_is_reported(dialect: str, memory: str, cores: str, warning: str) -> None:
     pool = PolicyPool(MANUAL + WARNS, dialect)
     answer = pool.submit(RequestMemory=memory, RequestCpus=cores)
     assert answer.value.get("warning", "") == warning
@@ -129,14 +129,14 @@ def test_an_invalid_requirement_is_ignored_with_a_warning() -> None:
     assert "Submit requirement S not met" in pool.submit().refusal
 
 
-def test_an_invalid_reason_leaves_the_requirement_in_force() -> None:
+def test_an_invalid_reason_leaves_the_requirement_in_effect() -> None:
     pool = PolicyPool("SUBMIT_REQUIREMENT_NAMES = R\nSUBMIT_REQUIREMENT_R = false\nSUBMIT_REQUIREMENT_R_REASON = (")
     (warning,) = pool.warnings
     assert warning.startswith(f"<text>:3: SUBMIT_REQUIREMENT_R_REASON {IGNORED}")
     assert "Submit requirement R not met" in pool.submit().refusal
 
 
-def test_a_requirement_that_is_not_defined_is_told() -> None:
+def test_an_undefined_requirement_is_reported() -> None:
     assert PolicyPool("SUBMIT_REQUIREMENT_NAMES = R").warnings == [
         "SUBMIT_REQUIREMENT_R is not defined: define it, or remove R from SUBMIT_REQUIREMENT_NAMES"
     ]

@@ -1,4 +1,4 @@
-"""Golden: what people read of the schedd's policy: `why`, the jobs' own logs, the words of submit."""
+"""Golden: what users read about the schedd's policy: `why`, the jobs' own logs, the messages of submit."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SUBMIT_REQUIREMENT_Warns_REASON = "Next year: 8 at most."
 """
 
 
-def test_why_tells_which_transform_changed_a_job_and_what_was_before() -> None:
+def test_why_reports_which_transform_changed_a_job_and_the_old_value() -> None:
     pool = PolicyPool(POLICY)
     pool.submit()
     texts = why_job(pool.log.read(), 1, 0).texts
     assert "The transform Memory changed job 1.0 at submission: RequestMemory = 512 (was 128)." in texts
 
 
-def test_why_tells_which_requirement_refused_a_cluster_and_what_it_read() -> None:
+def test_why_reports_which_requirement_rejected_a_cluster_and_what_it_read() -> None:
     pool = PolicyPool(POLICY)
     pool.submit(RequestCpus="64")
     message = (
@@ -62,7 +62,7 @@ def test_why_tells_which_requirement_refused_a_cluster_and_what_it_read() -> Non
         ),
     ],
 )
-def test_a_job_s_own_log_has_the_warning(dialect: str, line: str) -> None:
+def test_a_jobs_own_log_has_the_warning(dialect: str, line: str) -> None:
     pool = PolicyPool(POLICY, dialect)
     pool.submit(RequestCpus="9", UserLog='"/tmp/job.log"')
     logs = UserLogs()
@@ -71,7 +71,7 @@ def test_a_job_s_own_log_has_the_warning(dialect: str, line: str) -> None:
     assert line in written[0].split("\n")
 
 
-def test_submit_says_what_condor_submit_says(
+def test_submit_prints_what_condor_submit_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

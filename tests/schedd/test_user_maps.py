@@ -1,4 +1,4 @@
-"""Golden: user maps as the reference reads them (MapFile.cpp), and as the manual's AssignAccountingGroup has them."""
+"""Golden: user maps are parsed as by HTCondor (MapFile.cpp), and work as in the manual's AssignAccountingGroup."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ GSI carol five
         ("eve", None),
     ],
 )
-def test_the_first_line_that_fits_a_name_says_what_it_is_mapped_to(name: str, groups: str | None) -> None:
+def test_the_first_line_that_fits_a_name_maps_it(name: str, groups: str | None) -> None:
     assert read_map(MAP)["*"](name) == groups
 
 
-def test_a_line_that_is_none_is_told_with_its_number() -> None:
+def test_an_invalid_line_is_reported_with_its_number() -> None:
     warnings: list[tuple[int, str]] = []
     read_map(MAP, warn=lambda line, message: warnings.append((line, message)))
     assert warnings == [
@@ -59,7 +59,7 @@ def test_a_line_that_is_none_is_told_with_its_number() -> None:
     ]
 
 
-def test_of_prefixes_the_longest_counts() -> None:
+def test_the_longest_of_several_prefixes_counts() -> None:
     entries = read_map("* osdf:///a one\n* osdf:///a/b two", is_prefix=True)["*"]
     assert [entries("osdf:///a/b/c"), entries("osdf:///a/c"), entries("file:///a")] == ["two", "one", None]
 
@@ -71,7 +71,7 @@ def pool(text: str, **more: str) -> PolicyPool:
     )
 
 
-def test_a_map_that_cannot_be_read_is_refused_with_its_place() -> None:
+def test_a_map_that_cannot_be_read_is_rejected_with_its_place() -> None:
     with pytest.raises(ConfigError, match=r"<text>:2: CLASSAD_USER_MAPFILE_Groups: the user map groups.map cannot"):
         PolicyPool("SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map")
 
@@ -83,7 +83,7 @@ def test_a_map_may_include_another_file() -> None:
     assert (maps["x"]("alice"), maps["x"]("bob")) == ("one", "two")
 
 
-def test_a_map_that_is_written_in_the_configuration_may_include_a_file_too() -> None:
+def test_a_map_written_in_the_configuration_may_include_a_file_too() -> None:
     config = "CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPDATA_x @=end\n* alice one\n@include /etc/b.map\n@end\n"
     pool = PolicyPool(config, files={"/etc/b.map": "* bob two\n"})
     maps = pool.engine.state.user_maps
@@ -92,7 +92,7 @@ def test_a_map_that_is_written_in_the_configuration_may_include_a_file_too() -> 
         PolicyPool(config)
 
 
-def test_a_method_is_one_method_in_any_letters() -> None:
+def test_a_method_is_the_same_in_upper_and_lower_case() -> None:
     assert [read_map("GSI a one\ngsi b two")["gsi"](name) for name in "ab"] == ["one", "two"]
 
 
@@ -101,7 +101,7 @@ def started(pool: PolicyPool) -> bool:
     return bool(pool.engine.state.by_job or pool.engine.state.matches)
 
 
-def test_start_reads_the_map_and_reads_it_again_at_a_reconfiguration() -> None:
+def test_start_uses_the_map_and_uses_the_new_one_after_a_reconfiguration() -> None:
     mapped = pool("* alice physics")
     start = 'userMap("Groups", TARGET.Owner) == "chemistry"'
     mapped.machine(Start=start, Requirements="Start")
@@ -134,7 +134,7 @@ MANUAL = """\
         ("Alice", "GROUP_PHYSICS", "group_physics.Alice"),
     ],
 )
-def test_users_count_for_the_groups_that_the_manuals_map_gives_them(user: str, requested: str, group: str) -> None:
+def test_users_count_for_the_groups_that_the_manuals_map_assigns(user: str, requested: str, group: str) -> None:
     pool = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
     answer = pool.submit(user=user, AcctGroup=f'"{requested}"' if requested else "")
     assert answer.refusal == ""
@@ -149,7 +149,7 @@ def test_users_count_for_the_groups_that_the_manuals_map_gives_them(user: str, r
         ("Mallory", "", "Submit requirement AssignAccountingGroup not met."),
     ],
 )
-def test_a_group_that_is_not_on_the_list_is_refused_in_words(user: str, requested: str, message: str) -> None:
+def test_a_group_that_is_not_on_the_list_is_rejected_with_a_message(user: str, requested: str, message: str) -> None:
     pool = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
     refusal = pool.submit(user=user, AcctGroup=f'"{requested}"' if requested else "").refusal
     assert refusal.startswith("Failed to commit job submission into the queue.\nERROR: ")
@@ -157,7 +157,7 @@ def test_a_group_that_is_not_on_the_list_is_refused_in_words(user: str, requeste
 
 
 @together("name", ["AcctGroup", "AcctGroupUser", "AccountingGroup"])
-def test_what_the_map_gave_cannot_be_edited_afterwards(name: str) -> None:
+def test_an_attribute_from_the_map_cannot_be_edited_afterwards(name: str) -> None:
     pool = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
     pool.submit(user="Alice")
     refusal = pool.edit("Alice", {name: '"group_atlas"'}).refusal

@@ -1,4 +1,4 @@
-"""What the descriptors of a simulated program stand for: files, pipes, sets of descriptors to wait for, connections."""
+"""The objects behind the descriptors of a simulated program: files, pipes, polled sets of descriptors, connections."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from attrs import define, field
 
-from .disk import File, Folder, failed
+from .disk import File, Folder, os_error
 
 _FIRST_DESCRIPTOR = 1000
 
 
 class Handle:
-    """What a descriptor stands for."""
+    """The object behind a descriptor."""
 
     def readable(self) -> bool:
         return False
@@ -35,7 +35,7 @@ class OpenFile(Handle):
 
 @define(eq=False)
 class Pipe(Handle):
-    """An eventfd or a pipe: it can be read while something is in it."""
+    """An eventfd or a pipe: it can be read while it has data."""
 
     count: int = 0
 
@@ -103,7 +103,7 @@ class Descriptors:
 
     def of(self, number: int) -> Any:
         if number not in self.open:
-            raise failed(errno.EBADF)
+            raise os_error(errno.EBADF)
         return self.open[number]
 
     def close_all(self) -> None:

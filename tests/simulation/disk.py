@@ -1,9 +1,8 @@
-"""A disk in memory, with a page cache above it: what is written can be read at once, and survives a power cut if it
-was synced.
+"""A disk in memory with a page cache: written data can be read immediately, and survives a power cut if it was synced.
 
-What a power cut leaves is what ext4 may leave in its usual mode (data=ordered). Names are made, moved and removed in
-order, so a cut takes back the last of these operations; a sync of any file makes all of them durable. The bytes of a
-file that were not synced may be there or not: a write may also be torn.
+A power cut leaves what ext4 may leave in its usual mode (data=ordered). Names are made, moved and removed in order, so
+a cut reverts the last of these operations; a sync of any file makes all of them durable. Unsynced bytes of a file may
+be there or not: a write may also be torn.
 """
 
 from __future__ import annotations
@@ -64,55 +63,55 @@ class Folder:
 Node = File | Folder | Link
 
 
-def failed(number: int, path: str = "") -> OSError:
-    """The error that the system reports with this number."""
+def os_error(number: int, path: str = "") -> OSError:
+    """Return the error that the system reports with this number."""
     return OSError(number, os.strerror(number), path or None)
 
 
 @define
 class Disk:
-    """The tree of files, and what its hardware does wrong."""
+    """The tree of files, and the faults of its hardware."""
 
     root: Folder = field(factory=Folder)
     full: bool = False  #: no write that needs room succeeds
     torn_write: int = 0  #: the errno that the next write fails with, half done; 0: none does
-    _undo: list[Callable[[], None]] = field(factory=list)  #: takes back each operation on names since the last sync
+    _undo: list[Callable[[], None]] = field(factory=list)  #: reverts each operation on names since the last sync
 
     # Paths
 
     def find(self, path: str, follow: bool = True) -> Node:
-        """Return what is at `path`. Raise `OSError` if there is nothing."""
+        """Return the file or directory at `path`. Raise `OSError` if there is none."""
         node: Node = self.root
         parts = PurePosixPath(path).parts[1:]
         for depth, part in enumerate(parts):
             if not isinstance(node, Folder):
-                raise failed(errno.ENOTDIR, path)
+                raise os_error(errno.ENOTDIR, path)
             if part not in node.entries:
-                raise failed(errno.ENOENT, path)
+                raise os_error(errno.ENOENT, path)
             node = node.entries[part]
             if isinstance(node, Link) and (follow or depth < len(parts) - 1):
                 node = self.find(node.target)
         return node
 
     def folder(self, path: str) -> tuple[Folder, str]:
-        """Return the folder that holds `path`, and the name in it."""
+        """Return the directory that contains `path`, and the name in it."""
         pure = PurePosixPath(path)
         parent = self.find(str(pure.parent))
         if not isinstance(parent, Folder):
-            raise failed(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         return parent, pure.name
 
     def file(self, path: str) -> File:
         node = self.find(path)
         if isinstance(node, Folder):
-            raise failed(errno.EISDIR, path)
+            raise os_error(errno.EISDIR, path)
         assert isinstance(node, File)
         return node
 
     # Names
 
     def put(self, path: str, node: Node) -> None:
-        """Give `node` this name, in place of what has it."""
+        """Link `node` to this name, replacing the one that has it."""
         self.needs_room(path)
         self._put(path, node)
 
@@ -130,7 +129,7 @@ class Disk:
         self._undo.append(undo)
 
     def take(self, path: str) -> Node:
-        """Remove the name, and return what had it."""
+        """Remove the name, and return the file or directory that had it."""
         node = self.find(path, follow=False)
         parent, name = self.folder(path)
         del parent.entries[name]
@@ -142,7 +141,7 @@ class Disk:
         parent, name = self.folder(new)
         entry = parent.entries.get(name)
         if isinstance(entry, Folder) and entry.entries:
-            raise failed(errno.ENOTEMPTY, new)
+            raise os_error(errno.ENOTEMPTY, new)
         self.take(old)
         self._put(new, node)
 
@@ -151,17 +150,17 @@ class Disk:
     def needs_room(self, path: str) -> None:
         """Fail as a full disk does."""
         if self.full:
-            raise failed(errno.ENOSPC, path)
+            raise os_error(errno.ENOSPC, path)
 
     def write(self, file: File, data: bytes, at: int) -> int:
-        """Write at a place; return how many bytes were written. What is written over needs no room."""
+        """Write at an offset; return how many bytes were written. Overwriting needs no room."""
         if self.torn_write and data:
             number, self.torn_write = self.torn_write, 0
             self._write(file, data[: len(data) // 2], at)
-            raise failed(number)
+            raise os_error(number)
         room = len(data) if not self.full else max(0, min(len(data), len(file.data) - at))
         if data and not room:
-            raise failed(errno.ENOSPC)
+            raise os_error(errno.ENOSPC)
         self._write(file, data[:room], at)
         return room
 
@@ -177,7 +176,7 @@ class Disk:
         self._undo.clear()
 
     def cut_power(self, chance: random.Random) -> None:
-        """Lose what was not synced, or part of it."""
+        """Lose unsynced data, or part of it."""
         for undo in reversed(self._undo[chance.randint(0, len(self._undo)) :]):
             undo()
         self._undo.clear()
@@ -200,7 +199,7 @@ class Disk:
 
 
 def _survivor(file: File, chance: random.Random) -> bytes:
-    """What a power cut leaves of a file's content: as synced, as written, or as written up to some byte."""
+    """Return what a power cut leaves of a file's content: as synced, as written, or as written up to some byte."""
     old, new = file.synced, bytes(file.data)
     if old == new:
         return new
@@ -209,7 +208,7 @@ def _survivor(file: File, chance: random.Random) -> bytes:
 
 
 class Path(PurePosixPath):
-    """A path on the simulated disk: what the pool asks of its folders."""
+    """A path on the simulated disk, with the methods that the pool uses."""
 
     disk: Disk
 

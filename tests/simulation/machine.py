@@ -1,8 +1,8 @@
 """A machine in memory: its clock, processes, descriptors and sockets, driven by one seed.
 
-Two programs run on it as they are, the pool and its supervisor, each over an ``os`` of its own (``system.py``). A call
-of either is a step. Before any step its program may be killed, and the machine lose its power. Time passes only while
-both wait, and then goes to the next instant at which something is due.
+Two programs run on it unchanged, the pool and its supervisor, each with its own ``os`` (``system.py``). A call of
+either is a step. Before any step its program may be killed, or the power may fail. Time passes only while both wait,
+and then advances to the next time at which something is due.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .strand import Stopped, Strand
 
 SECOND = 1_000_000
 POOL, SUPERVISOR = "pool", "supervisor"
-_MOST = 20_000  # calls at one instant: more are a loop without end
+_MOST = 20_000  # calls at one time: more are an endless loop
 _TICK = 10_000  # microseconds of a clock tick, in which start times of processes are counted
 
 
 class Killed(Stopped):
-    """A program that was killed has made another call."""
+    """A killed program has made another call."""
 
 
 class StuckError(AssertionError):
@@ -36,12 +36,12 @@ class StuckError(AssertionError):
 
 @define
 class Plan:
-    """What a job's process does: it runs so long and exits, or takes a soft kill after a while, or never."""
+    """What a job's process does: it runs for some time and exits, or reacts to a soft kill after a while, or never."""
 
     seconds: float
     code: int = 0
-    grace: float | None = 0.0  #: seconds from a soft kill to the exit; None: it takes no notice
-    daemon: float = 0.0  #: seconds that a child of its own runs in a session of its own; 0: it has none
+    grace: float | None = 0.0  #: seconds from a soft kill to the exit; None: it ignores the signal
+    daemon: float = 0.0  #: seconds that a child runs in a separate session; 0: there is no child
 
     @classmethod
     def of(cls, arguments: list[str]) -> Plan:
@@ -61,20 +61,20 @@ class Running:
     number: int = 0
     environment: dict[str, str] = field(factory=dict)
     plan: Plan | None = None
-    ends_at: int | None = None  #: the instant of its exit; None: it does not exit by itself
-    left: int | None = None  #: microseconds that it still runs, while it is stopped
+    ends_at: int | None = None  #: the time of its exit; None: it does not exit without a signal
+    left: int | None = None  #: microseconds of run time that remain, while it is stopped
     stopped: bool = False
-    status: int | None = None  #: as wait(2) has it, of a process that ended and is not reaped
+    status: int | None = None  #: as wait(2) returns it, of a process that ended and is not reaped
     began: int = 0
 
     def is_of(self, key: str) -> bool:
-        """Tell whether it descends from the process of this activation."""
+        """Return True if it descends from the process of this activation."""
         return self.environment.get(MARK) == key
 
 
 @define
 class Run:
-    """A job's own process, for the judges: of which activation, from when to when, and how it ended."""
+    """A job's own process, for the checks: its activation, start and end, and how it ended."""
 
     key: str
     pid: int
@@ -86,7 +86,7 @@ class Run:
 
 @define
 class Doom:
-    """After how many calls of a program it is killed or, with ``power``, the machine loses its power."""
+    """The number of calls of a program after which it is killed or, with ``power``, the machine loses its power."""
 
     steps: int
     program: str
@@ -95,13 +95,13 @@ class Doom:
 
 @define(eq=False)
 class Supervisor:
-    """The supervisor's program at work: a strand of its own, which waits for descriptors and for its time."""
+    """The running supervisor program: a separate strand, which waits for descriptors and for its time."""
 
     pid: int
     strand: Strand
     descriptors: Descriptors
-    woken: Pipe = field(factory=Pipe)  #: where the end of a child is told
-    children_number: int = 0  #: the number that its next child bears
+    woken: Pipe = field(factory=Pipe)  #: where the end of a child is reported
+    children_number: int = 0  #: the number of its next child
     readable: Callable[[], bool] = field(default=lambda: False)
     due: int | None = None
 
@@ -113,21 +113,21 @@ class Supervisor:
 class Machine:
     seed: int
     disk: Disk = field(factory=Disk)
-    clock: int = 1_800_000_000 * SECOND  #: microseconds since the epoch: what the wall shows
+    clock: int = 1_800_000_000 * SECOND  #: microseconds since the epoch: the wall clock
     monotonic: int = SECOND
     table: dict[int, Running] = field(factory=dict)
     runs: list[Run] = field(factory=list)
     boots: int = 1
-    trace: list[str] | None = None  #: the calls of both programs, in their order, if anybody wants them
+    trace: list[str] | None = None  #: the calls of both programs, in order, if the test needs them
     steps: int = 0
     told: list[str] = field(factory=list)  #: the story, line by line
     chance: random.Random = field(init=False)
     supervisor: Supervisor | None = None
     doom: Doom | None = None
     dead: set[str] = field(factory=set)  #: programs whose calls no longer count
-    supervisor_log: File = field(factory=File)  #: what supervisors print
-    supervisor_says: Callable[[bytes], None] = field(default=lambda line: None)  #: judges what it tells the pool
-    restless: float = 0.0  #: how likely the supervisor goes on before a call of the pool's
+    supervisor_log: File = field(factory=File)  #: the output of supervisors
+    supervisor_says: Callable[[bytes], None] = field(default=lambda line: None)  #: checks its reports to the pool
+    restless: float = 0.0  #: how likely the supervisor runs before a call of the pool
     resident_kb: int = 500  #: the resident size of each process
     _pids: int = 100
     _moved: int = 0
@@ -142,7 +142,7 @@ class Machine:
     # Steps and their ends
 
     def step(self, program: str, event: str) -> None:
-        """One call of a program: it may be its last."""
+        """Count one call of a program, which may be its last."""
         if program in self.dead:
             raise Killed(program)
         self.steps += 1
@@ -179,7 +179,7 @@ class Machine:
             self._resume(self.supervisor)
 
     def cut_power(self, when: str) -> None:
-        """Everything ends at once; the disk keeps what it has, or part of it."""
+        """End everything immediately; the disk retains all of its data, or part of it."""
         self.tell(f"the power is cut {when}")
         self.dead |= {POOL, SUPERVISOR}
         for run in self.runs:
@@ -195,7 +195,7 @@ class Machine:
     def begin_supervisor(self, program: Callable[[], int], descriptors: Descriptors) -> int:
         """Run the supervisor's program until it serves or ends. Return its exit code, 0 if it serves."""
         if self.supervisor is not None and SUPERVISOR in self.dead:
-            self._resume(self.supervisor)  # it has not come to notice that the power was cut
+            self._resume(self.supervisor)  # it has not noticed yet that the power was cut
         if self.supervisor is not None:
             return 0
         self.dead.discard(SUPERVISOR)
@@ -208,12 +208,12 @@ class Machine:
         return begun.strand.result or 0
 
     def at_work(self) -> Supervisor:
-        """The supervisor, which makes the call that asks."""
+        """Return the supervisor that makes the current call."""
         assert self.supervisor is not None
         return self.supervisor
 
     def _let_supervisor_turn(self) -> bool:
-        """Let the supervisor go on until it waits, if it has something to do. Return whether it had."""
+        """Let the supervisor run until it waits, if it has something to do. Return whether it had."""
         supervisor = self.supervisor
         if supervisor is None or not supervisor.wants_turn(self.monotonic):
             return False
@@ -228,7 +228,7 @@ class Machine:
                 self._end_supervisor(supervisor)
 
     def _end_supervisor(self, supervisor: Supervisor) -> None:
-        """The system closes its descriptors, and gives its children to init."""
+        """Close its descriptors, and give its children to init, as the system does."""
         self.supervisor = None
         supervisor.descriptors.close_all()
         self.table.pop(supervisor.pid, None)
@@ -239,7 +239,8 @@ class Machine:
                     del self.table[process.pid]
 
     def supervisor_waits(self, readable: Callable[[], bool], timeout: float | None) -> None:
-        """The supervisor waits: others go on until something can be read, or this many seconds are over."""
+        """Let others run until something can be read, or until this many seconds are over, while the supervisor
+        waits."""
         supervisor = self.at_work()
         supervisor.readable = readable
         supervisor.due = None if timeout is None or timeout < 0 else self.monotonic + round(timeout * SECOND)
@@ -250,7 +251,7 @@ class Machine:
     # Time
 
     def wait(self, ready: Callable[[], bool], until: int | None) -> None:
-        """Let the other programs go on, and time pass, until `ready`, or until this instant of the monotonic clock."""
+        """Let the other programs run, and time pass, until `ready`, or until this time of the monotonic clock."""
         while not ready():
             turned = self._let_supervisor_turn()
             if POOL in self.dead:
@@ -266,7 +267,7 @@ class Machine:
             self.pass_time(max(0, min(due) - self.monotonic))
 
     def sleep(self, seconds: float) -> None:
-        """One program sleeps, and no other goes on."""
+        """Let time pass for one sleeping program, while no other runs."""
         self.pass_time(round(seconds * SECOND))
 
     def pass_time(self, microseconds: int) -> None:
@@ -349,7 +350,7 @@ class Machine:
             self.table.pop(process.pid, None)
 
     def _heir(self) -> int:
-        """The subreaper, or init."""
+        """Return the subreaper, or init."""
         return 1 if self.supervisor is None else self.supervisor.pid
 
     def reap(self, pid: int) -> int:
@@ -358,12 +359,12 @@ class Machine:
         return status
 
     def ended_children(self, parent: int) -> tuple[list[Running], bool]:
-        """Return the children that can be reaped, and whether there is any child at all."""
+        """Return the children that can be reaped, and whether there is any child."""
         children = [process for process in self.table.values() if process.parent == parent]
         return [child for child in children if child.status is not None], bool(children)
 
     def shown(self, process: Running) -> Process:
-        """A process as /proc shows it."""
+        """Return a process as /proc shows it."""
         return Process(
             process.pid, process.status is not None, process.parent, process.group, process.session, process.started,
             self.monotonic - process.began, 0, 1000, self.resident_kb,

@@ -1,10 +1,10 @@
-"""A power cut for code that writes real files: its steps are recorded, and the power can fail before any of them.
+"""Power cuts for code that writes real files: its steps are recorded, and the power can fail before any of them.
 
-``disk.py`` simulates the disk for programs that run on a simulated system. Here the real code works in a real folder,
-and what it calls is watched. ``cuts`` runs an action again and again, cuts the power before each of its steps in turn,
-and leaves in the folder what the disk may hold then. The rules are those of ``disk.py``: names are made, moved and
-removed in order, a sync makes all of them durable, and bytes are durable when their own file is synced, or its file
-system.
+``disk.py`` simulates the disk for programs that run on a simulated system. Here the real code works in a real
+directory, and its system calls are watched. ``cuts`` runs an action repeatedly, cuts the power before each of its steps
+in turn, and leaves in the directory what the disk may contain then. The rules are as in ``disk.py``: names are made,
+moved and removed in order, a sync makes all of them durable, and bytes are durable when their own file, or its file
+system, is synced.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SYNCS = ("fsync", "fdatasync")
 
 
 class PowerCut(BaseException):
-    """The power is off: the code that makes another call does not get an answer."""
+    """The power is off: further calls get no answer."""
 
 
 @frozen
 class Name:
-    """What has a name on the disk."""
+    """A file, directory or link with a name on the disk."""
 
     mode: int
     inode: int
@@ -51,14 +51,14 @@ Left = dict[str, tuple[Name, bytes]]
 
 @define
 class Disk:
-    """The folder, with what is durable of it."""
+    """The directory, and which of its contents are durable."""
 
     folder: Path
     cut_before: int = -1  #: the number of the step before which the power fails; below 0: it does not
     steps: list[str] = field(factory=list)
     names: list[Names] = field(factory=list)  #: as of the last sync, and after each change since
     synced: dict[int, bytes] = field(factory=dict)  #: by inode
-    _open: dict[int, int] = field(factory=dict)  # a descriptor of each inode, so that its number stays its own
+    _open: dict[int, int] = field(factory=dict)  # a descriptor of each inode, so that its number is not reused
     _is_off: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -66,14 +66,14 @@ class Disk:
         self.sync_all()
 
     def step(self, name: str) -> None:
-        """One call: it may be the one that is not made any more."""
+        """Count one call, before which the power may fail."""
         if self._is_off or len(self.steps) == self.cut_before:
             self._is_off = True
             raise PowerCut(name)
         self.steps.append(name)
 
     def done(self) -> None:
-        """A call was made: note the names that it has changed."""
+        """Record the names that a finished call has changed."""
         self._note_names()
 
     def sync(self, descriptor: int) -> None:
@@ -110,14 +110,14 @@ class Disk:
             self.names.append(contents)
 
     def left(self, names: int, survives: Callable[[bytes, bytes], bytes]) -> Left:
-        """Return what a power cut leaves: the names after `names` of the changes since the last sync, and of each file
-        what `survives` makes of its synced and its written content."""
+        """Return what a power cut leaves: the names after `names` of the changes since the last sync, and for each file
+        the result of `survives` for its synced and its written content."""
         image = self.names[min(names, len(self.names) - 1)]
         contents = {inode: survives(self.synced.get(inode, b""), self._content(inode)) for inode in self._open}
         return {path: (name, contents.get(name.inode, b"")) for path, name in sorted(image.items())}
 
     def restore(self, contents: Left) -> None:
-        """Let the folder hold this, and nothing else."""
+        """Replace the contents of the directory."""
         shutil.rmtree(self.folder)
         self.folder.mkdir()
         paths: dict[int, Path] = {}
@@ -146,14 +146,14 @@ _real_open = os.open
 
 @contextmanager
 def folder_in_memory() -> Iterator[Path]:
-    """Make a folder on a disk that needs no time, where the machine has one."""
+    """Make a directory on a disk in memory, if the machine has one."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         yield Path(folder)
 
 
 @contextmanager
 def watched(disk: Disk) -> Iterator[None]:
-    """Let every call that may change the disk be a step of `disk`."""
+    """Make every call that may change the disk a step of `disk`."""
 
     def watch(name: str) -> Any:
         real = getattr(os, name)
@@ -162,7 +162,7 @@ def watched(disk: Disk) -> Iterator[None]:
             if name == "open" and not arguments[1] & (os.O_CREAT | os.O_TRUNC):
                 return real(*arguments, **more)
             disk.step(f"{name}{arguments[:2]}")
-            if name in _SYNCS:  # the real disk need not be waited for
+            if name in _SYNCS:  # there is no need to wait for the real disk
                 return disk.sync(arguments[0])
             result = real(*arguments, **more)
             disk.done()
@@ -207,7 +207,7 @@ Survives = Callable[[bytes, bytes], bytes]
 
 
 def _torn(chance: random.Random, block: int) -> Survives:
-    """Return what leaves of each file some of what was written and not synced: its first blocks."""
+    """Return a function that leaves the first blocks of a file's unsynced content."""
 
     def survives(synced: bytes, written: bytes) -> bytes:
         kept_bytes = chance.randint(0, -(-len(written) // block)) * block
@@ -224,7 +224,7 @@ _ALL = 1 << 30
 
 
 def _losses(seed: int, block: int) -> Iterator[tuple[str, int, Survives]]:
-    """Yield what a cut may leave: the number of changed names that are kept, and what stays of a file's content."""
+    """Yield what a cut may leave: the number of changed names that are kept, and a function for the files' contents."""
     chance = random.Random(seed)
     yield "nothing that was not synced is kept", 0, lambda synced, written: synced
     yield "all names are kept, and no byte that was not synced", _ALL, lambda synced, written: synced
@@ -237,9 +237,9 @@ def _losses(seed: int, block: int) -> Iterator[tuple[str, int, Survives]]:
 def cuts(
     folder: Path, prepare: Callable[[], None], act: Callable[[], Any], block: int = 1
 ) -> Iterator[tuple[str, bool]]:
-    """Cut the power before each step of `act`, and once after the last one; yield where, with the folder as the disk
-    has it then, and whether `act` had returned. Each time the folder is empty at first, and `prepare` fills it. A write
-    is torn between two blocks of so many bytes."""
+    """Cut the power before each step of `act`, and once after the last one; yield where, with the directory as the disk
+    has it then, and whether `act` had returned. The directory is empty at first each time, and `prepare` fills it. A
+    write is torn between two blocks of this many bytes."""
     number, returned = 0, False
     while not returned:
         shutil.rmtree(folder, ignore_errors=True)

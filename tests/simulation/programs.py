@@ -1,6 +1,6 @@
-"""The two programs on a simulated machine: the pool, and its supervisor, as they are.
+"""The two unchanged programs on a simulated machine: the pool, and its supervisor.
 
-``on(machine)`` puts the simulated system under their modules for a while. Nothing else of them is replaced.
+``on(machine)`` temporarily puts the simulated system under their modules. It replaces nothing else of them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def on(machine: Machine) -> Iterator[Descriptors]:
 
 
 def _lock(number: int, how: int) -> None:
-    """The lock of the supervisor's folder is free: the machine lets no second one begin."""
+    """Ignore the lock of the supervisor's directory: the machine lets no second supervisor start."""
 
 
 def _launch(machine: Machine, folder: str, descriptors: Descriptors) -> None:
@@ -118,12 +118,12 @@ def _launch(machine: Machine, folder: str, descriptors: Descriptors) -> None:
 
 
 def _path(name: str) -> Any:
-    """A path of the simulated disk, where the pool takes one of the real."""
+    """Return a path of the simulated disk, in place of a real one."""
     return Path(name)
 
 
 class Pool:
-    """A pool at work, as `poolbook serve` has it, without its socket: requests are handed over."""
+    """A running pool, as of `poolbook serve`, without its socket: requests are passed directly."""
 
     def __init__(self, machine: Machine, store: Store) -> None:
         self.machine = machine
@@ -149,12 +149,12 @@ class Pool:
         self.warned.append(text)
 
     def ask(self, stimulus: s.Stimulus) -> StimulusResult:
-        """Handle a request as the server does, with what came in before it."""
+        """Handle a request as the server does, with the input that came before it."""
         came = self.engine.wait(self.world.now())
         return self.engine.handle([*came, stimulus])[-1]
 
     def work(self, until: int) -> None:
-        """Go on until this instant of the machine's monotonic clock."""
+        """Run until this time of the machine's monotonic clock."""
         while self.machine.monotonic < until:
             wall = self.world.now() + until - self.machine.monotonic
             try:
@@ -167,6 +167,6 @@ class Pool:
 
 
 def folders(machine: Machine) -> None:
-    """Make what is there before any program begins."""
+    """Make the directories that exist before any program starts."""
     machine.disk.root.entries["home"] = Folder({"alice": Folder()})
     machine.disk.root.entries["bin"] = Folder()

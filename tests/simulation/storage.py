@@ -20,29 +20,29 @@ from .machine import POOL, Doom, Machine
 
 
 class Store:
-    """A store whose appends are durable as a whole, in memory."""
+    """A store in memory whose appends are atomic and durable."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._tables = MemoryRecorder("the simulated log")
         self.full = False  #: the log's own disk is full
-        self.tried = 0  #: appends, those included that failed
-        self.torn = 0  #: appends that a power cut has met half-written
+        self.tried = 0  #: appends, including failed ones
+        self.torn = 0  #: half-written appends at a power cut
         self.doomed = False  #: the power is cut in the middle of the next append
-        self.unclear = 0  #: of how many appends the answer will be lost, though they are stored
+        self.unclear = 0  #: how many appends will be stored, but lose their answer
 
     def open(self) -> EventStore:
         return StoredLog(watched(self._tables, self), head_in(self._tables), None)
 
     def crash(self) -> None:
-        """The pool is no more, without having closed its log."""
+        """End the pool without closing its log."""
 
     def problems(self) -> list[str]:
-        """What the seal of the log says is wrong."""
+        """Return the problems that the log's seal shows."""
         return [problem.text for problem in problems_of(self._tables, None)]
 
     def append(self, store: Callable[[], None]) -> None:
-        """One append: `store` does it."""
+        """Run one append by calling `store`."""
         machine = self._machine
         self.tried += 1
         if self.doomed:
@@ -59,10 +59,10 @@ class Store:
 
 
 def watched(recorder: LogRecorder, store: Store) -> LogRecorder:
-    return cast(LogRecorder, Watched(recorder, store))
+    return cast(LogRecorder, WatchedRecorder(recorder, store))
 
 
-class Watched:
+class WatchedRecorder:
     """A recorder whose appends go through a `Store`."""
 
     def __init__(self, tables: Any, store: Store) -> None:
@@ -76,8 +76,8 @@ class Watched:
 
 
 class SqliteStore(Store):
-    """The real store in a real file. Where the machine dies, the file is left as a disk may leave it: what was
-    committed is there, and of the append that was under way any part of the write-ahead log."""
+    """The real store in a real file. When the machine dies, the file is left as a disk may leave it: committed data is
+    there, and any part of the write-ahead log of the current append."""
 
     def __init__(self, machine: Machine, folder: Path) -> None:
         super().__init__(machine)
@@ -100,11 +100,11 @@ class SqliteStore(Store):
         super().append(store)
 
     def crash(self, before: list[bytes] | None = None) -> None:
-        """Leave the files as they are, or torn between `before` and now: the store is not closed, it is no more."""
+        """Leave the files as they are, or torn between `before` and now; the store is not closed."""
         if self._open is None:
             return
         now = self._contents()
-        self._open.close()  # which tidies up, and is undone
+        self._open.close()  # which cleans up, and is reverted
         self._open = None
         Path(f"{self._path}-shm").unlink(missing_ok=True)
         if before is not None:
@@ -121,6 +121,6 @@ class SqliteStore(Store):
 
 
 def _torn(old: bytes, new: bytes, chance: random.Random) -> bytes:
-    """What a cut in the middle of writing leaves: some pages as they are now, some as they were."""
+    """Return what a cut in the middle of writing leaves: some new pages, and some old ones."""
     kept_bytes = chance.randint(0, len(new))
     return new[:kept_bytes] + old[kept_bytes:]

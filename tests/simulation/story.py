@@ -1,5 +1,5 @@
-"""One seed, one story: what users ask and what goes wrong, in an order and at steps that the seed draws. Then all
-heals, and the judges look at what came of it."""
+"""One seed, one story: users' commands and faults, in an order and at steps that the seed draws. Then all faults end,
+and the result is checked."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from .machine import POOL, SECOND, SUPERVISOR, Doom, Killed, Machine, Run
 from .programs import FOLDER, HOME, Pool, folders, on
 from .storage import SqliteStore, Store
 
-STEPS = 30  #: what a story tells before it heals
+STEPS = 30  #: what a story can do before the faults end
 _LOG = f"{HOME}/job.log"
 _PLANS = ("2 0 0 0", "5 0 1 0", "5 3 - 0", "9 0 0 20", "1 1 0 0", "30 0 2 4", "0 0 0 0")
-_HEALS_WITHIN = 4000  # seconds of virtual time in which every job ends once nothing goes wrong any more
+_HEALS_WITHIN = 4000  # seconds of virtual time in which every job ends after the faults have ended
 
 
 @define
 class Story:
-    """A pool, what becomes of it, and what is known of what was promised."""
+    """A pool, its events and faults, and what was promised to users."""
 
     seed: int
-    folder: pathlib.Path | None = None  #: a real folder for a log in SQLite; None: the log is in memory
-    verbose: bool = False  #: whether what is logged is told as well
+    folder: pathlib.Path | None = None  #: a real directory for a log in SQLite; None: the log is in memory
+    verbose: bool = False  #: whether the log's events are printed too
     machine: Machine = field(init=False)
     store: Store = field(init=False)
     chance: random.Random = field(init=False)
     pool: Pool | None = None
     answered: dict[str, StimulusResult] = field(factory=dict)  #: by the id of the request: what was acknowledged
-    wrong: list[str] = field(factory=list)  #: what was found wrong on the way
+    wrong: list[str] = field(factory=list)  #: errors found before the end
     power_cuts: int = 0
     failed_writes: int = 0
     _ids: int = 0
@@ -58,7 +58,7 @@ class Story:
 
     @property
     def torn_appends(self) -> int:
-        """How many appends a power cut has met half-written."""
+        """Return how many appends were half-written at a power cut."""
         return self.store.torn
 
     def __attrs_post_init__(self) -> None:
@@ -72,14 +72,14 @@ class Story:
 
     @contextmanager
     def begun(self) -> Iterator[Story]:
-        """A pool at work, to which nothing happens by itself."""
+        """Return a running pool without faults."""
         with on(self.machine) as descriptors:
             self._descriptors = descriptors
             self.revive()
             yield self
 
     def tell(self) -> None:
-        """Tell the story to its end, and judge it. Raise `AssertionError` at what must not be."""
+        """Run the story to its end, and check it. Raise `AssertionError` for any violation."""
         with self.begun():
             kinds = [kind for kind, weight in _KINDS.items() for _ in range(weight)]
             for _ in range(STEPS):
@@ -88,7 +88,7 @@ class Story:
             self.judge()
 
     def _do(self, kind: Callable[[Story], None]) -> None:
-        """One step. A pool that is gone afterwards, by whatever way, is begun again by the next."""
+        """Take one step. If the pool is gone afterwards, for any reason, the next step restarts it."""
         try:
             if self.pool is None:
                 self.revive()
@@ -208,7 +208,7 @@ class Story:
     # The end
 
     def _heal(self) -> None:
-        """Nothing goes wrong any more: every job comes to its end."""
+        """End all faults and let every job end."""
         machine = self.machine
         machine.disk.full, machine.disk.torn_write, machine.doom = False, 0, None
         self.store.unclear, self.store.doomed = 0, False
@@ -226,7 +226,7 @@ class Story:
         self.advance(60)
         assert not self.pool.engine.state.machines, "the machine does not leave"
         self.pool.close()
-        # What a killed supervisor had not come to remove goes when the next pool begins.
+        # Files that a killed supervisor had not removed yet are removed when the next pool starts.
         self.revive()
         self.advance(10)
         self.pool.close()
@@ -239,7 +239,7 @@ class Story:
         self.ask(lambda name: job_command(name, "root", "remove", selection(constraint=hopeless)))
         self.advance(60)
 
-    # The judges
+    # The checks
 
     def judge(self) -> None:
         assert not self.wrong, self.wrong[0]
@@ -256,8 +256,8 @@ class Story:
         self._judge_user_log(events)
 
     def _judge_reports(self, line_data: bytes) -> None:
-        """An end is told when it is on the disk, and when no process of the job lives any more; a failed start, when
-        none has begun. What is wrong is kept: an error here would be one of the supervisor's, which goes on."""
+        """Check that an end is reported when it is on the disk and no process of the job is alive, and a failed start
+        when none has started. Violations are recorded, since an error here would be one of the running supervisor."""
         for line in line_data.splitlines():
             report = json.loads(line)
             key = report.get("key", "")
@@ -278,13 +278,14 @@ class Story:
                 self.wrong.append(f"the end of {key} is told while {living} lives")
 
     def _judge_answers(self, events: list[Event]) -> None:
-        """What was acknowledged is in the log."""
+        """Check that everything acknowledged is in the log."""
         known = {event.stimulus for event in events}
         lost = [name for name, answer in self.answered.items() if not answer.refusal and name not in known]
         assert not lost, f"acknowledged, and not in the log: {lost}"
 
     def _judge_runs(self, events: list[tuple[int, Event]]) -> None:
-        """An activation runs once, a job never twice at one time, and its end in the log is its process's end."""
+        """Check that an activation runs once, a job never twice at the same time, and that its logged end is its
+        process's end."""
         runs = self.machine.runs
         begun = Counter((run.key, run.boot) for run in runs)
         assert all(times == 1 for times in begun.values()), f"run more than once: {begun.most_common(3)}"
@@ -304,7 +305,7 @@ class Story:
                 assert one.ended <= next_one.began, f"job {job} runs twice at one time: {one}, {next_one}"
 
     def _judge_clients(self, clients: set[str]) -> None:
-        """One backfill client runs at a time, and on a machine of one core no job beside it."""
+        """Check that one backfill client runs at a time, and on a machine of one core no job with it."""
         runs_alone = [run for run in self.machine.runs if run.key in clients or self.cores == 1]
         runs_alone.sort(key=lambda run: run.began)
         for one, next_one in pairwise(runs_alone):
@@ -314,11 +315,11 @@ class Story:
 
     @property
     def cores(self) -> int:
-        """The machine's, which is what ``_founding`` draws first."""
+        """Return the machine's cores, which ``_founding`` draws first."""
         return random.Random(self.seed).randint(1, 4)
 
     def _judge_machine(self) -> None:
-        """Nothing is left on the machine."""
+        """Check that nothing is left on the machine."""
         supervisor = self.machine.supervisor
         leftovers = [
             process for process in self.machine.table.values() if supervisor is None or process.pid != supervisor.pid
@@ -330,7 +331,7 @@ class Story:
             assert place.endswith("execute") or not names, f"{place} still holds {names}"
 
     def _judge_user_log(self, events: list[tuple[int, Event]]) -> None:
-        """Each event stands in the job's log once, unless the disk did not take it, or has lost it."""
+        """Check that each event is in the job's log once, unless the disk rejected or lost it."""
         if self.power_cuts or self.failed_writes:
             return
         logs = UserLogs()
@@ -367,7 +368,7 @@ def _founding(seed: int) -> list[s.Stimulus]:
 
 
 def _backfill(seed: int) -> tuple[dict[str, str], dict[str, str]]:
-    """The policy and the settings of a machine that every other story fills with backfill."""
+    """Return the policy and settings of a machine that every other story fills with backfill."""
     chance = random.Random(f"backfill {seed}")
     if chance.random() < 0.5:
         return {}, {}

@@ -1,4 +1,4 @@
-"""A program that goes on only while it is told to: a thread, of which never more than one runs."""
+"""A program that runs only when it is told to: a thread, of which at most one runs at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Strand:
-    """Runs `program` in turns: `resume` lets it go on, and returns when it pauses or ends."""
+    """Runs `program` in turns: `resume` lets it run, and returns when it pauses or ends."""
 
     def __init__(self, program: Callable[[], int | None]) -> None:
         self._program = program
@@ -18,7 +18,7 @@ class Strand:
         self.over = False
 
     def resume(self) -> None:
-        """Let the program go on. Raises what ended it, unless that is the simulation's own doing (`Stopped`)."""
+        """Let the program run. Raise the exception that ended it, unless that is the simulation's own (`Stopped`)."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -30,7 +30,7 @@ class Strand:
             raise self._error
 
     def pause(self) -> None:
-        """Called by the program: let the others go on until it is resumed."""
+        """Let the others run until the program is resumed; called by the program."""
         self._rest.release()
         self._turn.acquire()
 
@@ -45,4 +45,4 @@ class Strand:
 
 
 class Stopped(BaseException):
-    """The program is no more: what it would have done next does not happen."""
+    """The program has ended: its next action does not happen."""

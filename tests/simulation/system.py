@@ -1,7 +1,7 @@
-"""The calls that the pool and its supervisor make of the system, answered by a simulated machine.
+"""The system calls of the pool and its supervisor, answered by a simulated machine.
 
-Each program has an ``os``, ``select``, ``socket`` of its own, so that a killed program's calls end it, and its
-descriptors are closed. What is not simulated is no attribute here: code that begins to use another call fails, and the
+Each program has its own ``os``, ``select`` and ``socket``, so that a killed program's calls end it, and its descriptors
+are closed. Calls that are not simulated are missing attributes: code that starts to use another call fails, and the
 error names it.
 """
 
@@ -23,12 +23,12 @@ from attrs import define
 from poolbook.adapters.machine.execution.supervisor import processes as real_processes
 
 from .descriptors import Descriptors, End, Handle, Listener, OpenFile, Pipe, Poll, SocketFile
-from .disk import Disk, File, Folder, Link, Path, Stat, failed
+from .disk import Disk, File, Folder, Link, Path, Stat, os_error
 from .machine import SUPERVISOR, Machine, Plan
 
 
 class OsPath:
-    """``os.path``: what asks the disk asks the simulated one."""
+    """``os.path``: functions that access the disk use the simulated one."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("join", "dirname", "basename"):
@@ -89,11 +89,11 @@ class Os:
             self._disk.put(str(path), node)
         else:
             if flags & os.O_CREAT and flags & os.O_EXCL:
-                raise failed(errno.EEXIST, str(path))
+                raise os_error(errno.EEXIST, str(path))
             if isinstance(node, Link):
-                raise failed(errno.ELOOP, str(path))
+                raise os_error(errno.ELOOP, str(path))
             if isinstance(node, Folder) and flags & (os.O_WRONLY | os.O_RDWR):
-                raise failed(errno.EISDIR, str(path))
+                raise os_error(errno.EISDIR, str(path))
         if flags & os.O_TRUNC and isinstance(node, File):
             node.data = bytearray()
         return self._open.add(OpenFile(str(path), node, flags))
@@ -175,7 +175,7 @@ class Os:
     def unlink(self, path: Any) -> None:
         self._step(f"removal of {path}")
         if isinstance(self._disk.find(str(path), follow=False), Folder):
-            raise failed(errno.EISDIR, str(path))
+            raise os_error(errno.EISDIR, str(path))
         self._disk.take(str(path))
 
     def rename(self, old: Any, new: Any) -> None:
@@ -188,7 +188,7 @@ class Os:
         self._step(f"link to {old}")
         node = self._disk.file(old)
         if Path(new).exists():
-            raise failed(errno.EEXIST, new)
+            raise os_error(errno.EEXIST, new)
         self._disk.put(new, node)
 
     def symlink(self, target: str, path: str) -> None:
@@ -198,13 +198,13 @@ class Os:
     def readlink(self, path: str) -> str:
         node = self._disk.find(path, follow=False)
         if not isinstance(node, Link):
-            raise failed(errno.EINVAL, path)
+            raise os_error(errno.EINVAL, path)
         return node.target
 
     def mkdir(self, path: Any, mode: int = 0o777) -> None:
         self._step(f"mkdir of {path}")
         if Path(path).exists():
-            raise failed(errno.EEXIST, str(path))
+            raise os_error(errno.EEXIST, str(path))
         self._disk.put(str(path), Folder(mode=mode))
 
     def makedirs(self, path: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
@@ -215,9 +215,9 @@ class Os:
         self._step(f"removal of {path}")
         node = self._disk.find(path, follow=False)
         if not isinstance(node, Folder):
-            raise failed(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         if node.entries:
-            raise failed(errno.ENOTEMPTY, path)
+            raise os_error(errno.ENOTEMPTY, path)
         self._disk.take(path)
 
     def chmod(self, path: Any, mode: int) -> None:
@@ -240,7 +240,7 @@ class Os:
     def _folder(self, path: Any) -> Folder:
         node = self._disk.find(str(path))
         if not isinstance(node, Folder):
-            raise failed(errno.ENOTDIR, str(path))
+            raise os_error(errno.ENOTDIR, str(path))
         return node
 
     # Descriptors of other kinds
@@ -265,7 +265,7 @@ class Os:
         return int(supervisor.pid) if self._open.program == SUPERVISOR and supervisor else 1
 
     def fork(self) -> int:
-        return 0  # the machine goes on with the child; the parent's exit is what `begin_supervisor` returns
+        return 0  # the machine continues with the child; the parent's exit is the result of `begin_supervisor`
 
     def setsid(self) -> None: ...
 
@@ -286,7 +286,7 @@ class Os:
     def posix_spawn(self, program: str, arguments: list[str], variables: dict[str, str], **_: object) -> int:
         self._step("posix_spawn")
         if program != "/bin/job":
-            raise failed(errno.ENOENT, program)
+            raise os_error(errno.ENOENT, program)
         supervisor = self._machine.at_work()
         key = variables[real_processes.MARK]
         process = self._machine.begin(
@@ -388,7 +388,7 @@ class Socket:
         self._number = descriptors.add(handle)
 
     def _path(self, address: str) -> str:
-        """The path behind ``/proc/self/fd/N/name``."""
+        """Return the path behind ``/proc/self/fd/N/name``."""
         number, _, name = address.removeprefix("/proc/self/fd/").partition("/")
         return f"{self._open.of(int(number)).path}/{name}"
 
@@ -541,7 +541,7 @@ class Selector:
 
 
 class Processes:
-    """The supervisor's module of that name, over the simulated table."""
+    """The supervisor's module of that name, with the simulated table."""
 
     MARK, POOL, FIRST_NUMBER = real_processes.MARK, real_processes.POOL, real_processes.FIRST_NUMBER
     Process = real_processes.Process
@@ -587,7 +587,7 @@ class Processes:
 
 
 class Resources:
-    """``resource``, where a supervisor asks for its own size."""
+    """``resource``, with which a supervisor reads its own size."""
 
     RUSAGE_SELF = 0
 
@@ -597,7 +597,7 @@ class Resources:
 
 
 class Signals:
-    """``signal``, for the supervisor: the numbers as they are; a child's end wakes it by its pipe."""
+    """``signal``, for the supervisor: the same numbers; a child's end wakes it by its pipe."""
 
     def __init__(self, wakes: Callable[[int], None]) -> None:
         self.set_wakeup_fd = lambda number, warn_on_full_buffer=True: wakes(number)

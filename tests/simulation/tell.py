@@ -1,4 +1,4 @@
-"""Tell one seed's story: ``python -m tests.simulation.tell SEED [sqlite]``, from the repository's root."""
+"""Run one seed's story: ``python -m tests.simulation.tell SEED [sqlite]``, from the repository's root."""
 
 from __future__ import annotations
 

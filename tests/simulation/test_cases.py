@@ -1,4 +1,4 @@
-"""What stories of random seeds have found, one case each."""
+"""Bugs that stories of random seeds have found, one case each."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from .programs import FOLDER
 from .story import Story
 
 
-def test_a_full_disk_is_asked_once_a_second_and_not_again_and_again() -> None:
+def test_a_full_disk_is_tried_once_a_second() -> None:
     with Story(1).begun() as story:
         story.submit_plan("60 0 - 0")
         story.advance(3)
         story.ask(lambda name: job_command(name, "alice", "vacate", selection("alice")))
         story.store.full = True
         before = story.store.tried
-        story.advance(15)  # after six seconds the job, which takes no notice of its soft kill, is due to be killed
+        story.advance(15)  # after six seconds the job, which ignores its soft kill, is due to be killed
         assert 5 <= story.store.tried - before <= 12
 
 
-def test_what_a_pool_asked_of_a_full_disk_is_done_when_there_is_room_again() -> None:
+def test_requests_delayed_by_a_full_disk_are_done_when_there_is_room_again() -> None:
     with Story(1).begun() as story:
         story.submit_plan("5 0 0 0")
         story.advance(3)
@@ -31,7 +31,7 @@ def test_what_a_pool_asked_of_a_full_disk_is_done_when_there_is_room_again() -> 
         assert not story.pool.engine.state.clusters, "the job's end is in the log"
 
 
-def test_the_records_of_ends_that_a_killed_pool_did_not_acknowledge_go_when_the_next_one_begins() -> None:
+def test_unacknowledged_end_records_of_a_killed_pool_are_removed_when_the_next_one_starts() -> None:
     with Story(1).begun() as story:
         story.submit_plan("5 0 0 0")
         story.advance(3)

@@ -1,5 +1,5 @@
-"""Golden: what a pool that was killed between its log and its supervisor repeats, in which order the supervisor is
-told, and what is logged after the clock was set.
+"""Golden: what a pool repeats that was killed between its log and its supervisor, in which order it sends requests to
+the supervisor, and what is logged after the clock was set.
 
 The pool and the supervisor are the real ones, on a simulated machine.
 """
@@ -28,7 +28,7 @@ def act(story: Story, action: str, fast: bool = False) -> None:
 
 
 def dies_before_it_tells(story: Story, action: str, fast: bool = False) -> None:
-    """Ask for something; the pool is killed when its log has it, and the supervisor has not heard of it."""
+    """Send a command; kill the pool when its log has it, before the supervisor is told."""
     append = story.store.append
 
     def last(store: Callable[[], None]) -> None:
@@ -61,9 +61,7 @@ def processes(story: Story) -> list[Running]:
         ("suspend", "hold", False, "ended"),
     ],
 )
-def test_a_signal_that_the_log_has_is_sent_again_by_the_next_pool(
-    before: str, action: str, fast: bool, becomes: str
-) -> None:
+def test_a_signal_in_the_log_is_sent_again_by_the_next_pool(before: str, action: str, fast: bool, becomes: str) -> None:
     with Story(SEED).begun() as story:
         story.submit_plan("60 0 - 0" if fast else "60 0 0 0")  # only a hard kill ends the first
         story.advance(3)
@@ -75,7 +73,7 @@ def test_a_signal_that_the_log_has_is_sent_again_by_the_next_pool(
         assert status == becomes
 
 
-def test_a_job_that_was_suspended_stays_so_when_the_pool_is_killed_and_begins_again() -> None:
+def test_a_suspended_job_stays_suspended_when_the_pool_is_killed_and_restarts() -> None:
     with Story(SEED).begun() as story:
         story.submit_plan("60 0 0 0")
         story.advance(3)
@@ -87,7 +85,7 @@ def test_a_job_that_was_suspended_stays_so_when_the_pool_is_killed_and_begins_ag
 
 
 def test_the_next_job_of_a_claim_is_started_before_the_end_of_the_last_one_is_acknowledged() -> None:
-    """A start is what somebody waits for; and what is acknowledged is forgotten, so all else is done before."""
+    """A start is urgent, and an acknowledged end is forgotten, so everything else is done before."""
     with Story(SEED).begun() as story:
         story.submit_plan("5 0 0 0", story.cores + 1)
         story.advance(3)
@@ -110,14 +108,14 @@ def test_the_next_job_of_a_claim_is_started_before_the_end_of_the_last_one_is_ac
 
 @pytest.mark.parametrize("hours", [-1, 1])
 @pytest.mark.parametrize("when", ["before the job starts", "while the job runs"])
-def test_a_job_has_run_as_long_as_it_has_whatever_the_clock_is_set_to(when: str, hours: int) -> None:
+def test_a_jobs_run_time_does_not_depend_on_clock_changes(when: str, hours: int) -> None:
     with Story(SEED).begun() as story:
         if when == "before the job starts":
             story.machine.clock += hours * 3600 * SECOND
         story.submit_plan("50 0 0 0")
         story.ask(lambda name: s.Edit(name, "alice", selection("1"), {"LeaveJobInQueue": "true"}, False))
         story.advance(10)
-        if when == "while the job runs":  # the log's time goes on from its last event, which is now
+        if when == "while the job runs":  # the log's time continues from its last event, which is now
             story.ask(lambda name: s.Edit(name, "alice", selection("1"), {"JobPrio": "1"}, False))
             story.machine.clock += hours * 3600 * SECOND
         story.advance(50)
@@ -130,7 +128,7 @@ def test_a_job_has_run_as_long_as_it_has_whatever_the_clock_is_set_to(when: str,
         assert int(ad["EnteredCurrentStatus"]) == pytest.approx(int(ad["CompletionDate"]), abs=1)
 
 
-def test_a_job_that_may_not_start_is_held_at_once_though_nothing_else_happens() -> None:
+def test_a_job_that_may_not_start_is_held_immediately_even_if_nothing_else_happens() -> None:
     with Story(SEED).begun() as story:
         assert story.pool is not None
         story.pool.world.owners.clear()
@@ -144,7 +142,7 @@ def test_a_job_that_may_not_start_is_held_at_once_though_nothing_else_happens() 
 
 
 @pytest.mark.parametrize(("more_kb", "status"), [(0, "Running"), (1, "Held")])
-def test_a_job_may_have_its_memory_to_the_kibibyte_and_is_held_beyond_that(more_kb: int, status: str) -> None:
+def test_a_job_may_use_exactly_its_requested_memory_and_is_held_beyond_that(more_kb: int, status: str) -> None:
     with Story(LIMITED).begun() as story:
         assert story.pool is not None
         story.submit_plan("60 0 0 0", memory="128")

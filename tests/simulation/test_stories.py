@@ -1,6 +1,6 @@
-"""Whatever dies or fails, at whatever step, in whatever order: nothing is lost, and nothing runs twice in silence.
+"""Whatever dies or fails, at any step, in any order: nothing is lost, and no job runs twice unnoticed.
 
-The pool and its supervisor are the real ones. The machine below them is simulated, and the seed decides all that
+The pool and its supervisor are the real ones. The machine below them is simulated, and the seed decides everything that
 happens on it. (docs/reliability.md)
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 from .story import Story
 
-PARTS = 8  # the seeds are told in so many tests, for as many workers
+PARTS = 8  # the seeds are divided among this many tests, for as many workers
 SOAK_SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 2
 
 
@@ -28,7 +28,7 @@ def tell(seed: int, folder: Path | None = None) -> Story:
 
 
 @pytest.mark.parametrize("first", range(2))
-def test_whatever_dies_or_fails_at_whatever_step_nothing_is_lost(first: int) -> None:
+def test_whatever_dies_or_fails_at_any_step_nothing_is_lost(first: int) -> None:
     for seed in range(first, 12, 2):
         tell(seed)
 
@@ -42,7 +42,7 @@ def test_a_log_in_sqlite_survives_a_power_cut_in_the_middle_of_an_append(tmp_pat
     assert cuts, "no seed cuts the power while an append is written"
 
 
-def test_a_seed_tells_the_same_story_each_time() -> None:
+def test_a_seed_gives_the_same_story_each_time() -> None:
     assert tell(3).machine.told == tell(3).machine.told
 
 
