@@ -8,11 +8,11 @@ import time
 from contextlib import suppress
 
 from ..config.test_trust import (
-    ASKED,
     PLACES,
-    place_of_user,
-    test_no_command_runs_what_another_put_into_the_folder,
-    test_the_folders_configuration_counts_if_nobody_else_may_have_written_it,
+    REQUESTS,
+    folder_of_user,
+    test_a_folder_s_configuration_is_used_only_if_no_other_user_can_have_written_it,
+    test_no_command_runs_programs_of_another_user_s_configuration,
 )
 from ..importing.folders import TRACES
 from ..pool.test_connections import peak
@@ -29,11 +29,13 @@ MB = 1 << 20
     needs=ROOT_USER,
 )
 def _configuration_of_others(trial: Trial) -> None:
-    with place_of_user() as folder:
-        test_the_folders_configuration_counts_if_nobody_else_may_have_written_it(folder, *trial.rng.choice(PLACES))
+    with folder_of_user() as folder:
+        test_a_folder_s_configuration_is_used_only_if_no_other_user_can_have_written_it(
+            folder, *trial.rng.choice(PLACES)
+        )
     command = trial.rng.choice(["config", "submit job.sub", "run job.sub", "resume", "serve", "doctor"])
-    with place_of_user() as folder:
-        test_no_command_runs_what_another_put_into_the_folder(folder, command)
+    with folder_of_user() as folder:
+        test_no_command_runs_programs_of_another_user_s_configuration(folder, command)
     trial.tries = 2
 
 
@@ -44,7 +46,7 @@ def _configuration_of_others(trial: Trial) -> None:
 )
 def _programs_in_files(trial: Trial) -> None:
     folder = trial.folder
-    settings = [text for text, _, _ in ASKED]
+    settings = [text for text, _, _ in REQUESTS]
     for number, text in enumerate(settings):
         folder.write(f"{number}.play", f"config\n {text}\nend\nat 1:00 submit alice run=1:00\n")
         folder.write(f"{number}.sub", f"{text}\nexecutable = /bin/true\nhold = true\nqueue\n")

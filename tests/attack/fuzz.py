@@ -14,7 +14,7 @@ from poolbook.domain.classad.unparse import unparse_exactly
 
 from ..classad import strategies as classads
 from ..config.test_properties import TEXTS as CONFIGURATIONS
-from ..config.test_properties import taken
+from ..config.test_properties import read_or_none
 from ..importing.folders import TRACES
 from ..submit.test_properties import TEXTS as SUBMIT_FILES
 from ..submit.test_properties import outcome
@@ -65,7 +65,7 @@ def _submit_files(trial: Trial) -> None:
     fails="an error of another kind",
 )
 def _configurations(trial: Trial) -> None:
-    trial.draw(CONFIGURATIONS, taken, 300)
+    trial.draw(CONFIGURATIONS, read_or_none, 300)
 
 
 @attack(

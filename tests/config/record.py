@@ -1,9 +1,9 @@
-"""Records what the real condor_config_val says of generated configurations.
+"""Record the output of condor_config_val for generated configurations.
 
-``record.py recorded FOLDER COMMAND... > tests/data/config/recorded.json.gz``, and ``paths`` in place of ``recorded``
-for the parts of paths: COMMAND is what condor_config_val and its environment stand behind, as in ``chroot ROOT env -i
-PATH=/usr/bin``, and FOLDER the folder that it sees as /etc. A configuration that the real one refuses is recorded as
-refused; one on which it hangs or crashes is left out, and so is a value in which it reads beyond a text's end.
+``record.py recorded FOLDER COMMAND... > tests/data/config/recorded.json.gz``; with ``paths`` instead of ``recorded`` it
+records the parts of paths. COMMAND runs condor_config_val with an environment, as ``chroot ROOT env -i PATH=/usr/bin``
+does, and FOLDER is the directory that it sees as /etc. A configuration that condor_config_val rejects is recorded as
+refused. Configurations on which it hangs or crashes, and values in which it reads past the end of a text, are omitted.
 """
 
 import gzip
@@ -33,7 +33,7 @@ TEMPLATES = [
     "ROLE : Personal",
     "security : recommended(me, you)",
 ]
-WRONG_TEMPLATES = ["FEATURE : NoSuch", "NOPE : Desktop", "FEATURE : Monitor(a)", ": Desktop", "POLICY : Desktop, x"]
+INVALID_TEMPLATES = ["FEATURE : NoSuch", "NOPE : Desktop", "FEATURE : Monitor(a)", ": Desktop", "POLICY : Desktop, x"]
 CONDITIONS = [
     "true",
     "no",
@@ -54,21 +54,21 @@ CONDITIONS = [
     "defined $(N1)",
     "$(UNDEFINED)",
 ]
-WRONG_CONDITIONS = ["N1", "1 == 1", "", "defined N1 && true", "version", "defined use POLICY : Desktop"]
+INVALID_CONDITIONS = ["N1", "1 == 1", "", "defined N1 && true", "version", "defined use POLICY : Desktop"]
 
 
-class Maker:
-    """Makes one configuration; a name refers to names before it only, so that none leads back to itself."""
+class Generator:
+    """Generates a configuration. A name refers only to earlier names, which excludes circular references."""
 
     def __init__(self, seed: int) -> None:
-        self.draw = random.Random(seed)
+        self.rng = random.Random(seed)
 
     def piece(self, before: list[str]) -> str:
-        name = self.draw.choice([*before, "UNDEFINED_NAME", "START", "MINUTE"])
-        number = self.draw.randint(-3, 4)
-        word = self.draw.choice(WORDS)
-        letters = "".join(self.draw.sample("pnxdbwu", self.draw.randint(0, 4)))
-        return self.draw.choice(
+        name = self.rng.choice([*before, "UNDEFINED_NAME", "START", "MINUTE"])
+        number = self.rng.randint(-3, 4)
+        word = self.rng.choice(WORDS)
+        letters = "".join(self.rng.sample("pnxdbwu", self.rng.randint(0, 4)))
+        return self.rng.choice(
             [word] * 6
             + [f"$({name})"] * 5
             + [
@@ -95,7 +95,7 @@ class Maker:
                 f"$SUBSTR({name},{number})",
                 f"$SUBSTR({name},{number},{number + 1})",
                 f"$F{letters}({name})",
-                f"$F{self.draw.choice(['q', 'qa', 'qw', 'a'])}({name})",
+                f"$F{self.rng.choice(['q', 'qa', 'qw', 'a'])}({name})",
                 f"$BASENAME({name})",
                 f"$DIRNAME({name})",
                 f"$($({name}))",
@@ -109,101 +109,104 @@ class Maker:
         )
 
     def value(self, before: list[str]) -> str:
-        return self.draw.choice(["", " ", ", "]).join(self.piece(before) for _ in range(self.draw.randint(0, 4)))
+        return self.rng.choice(["", " ", ", "]).join(self.piece(before) for _ in range(self.rng.randint(0, 4)))
 
-    def one_of(self, right: list[str], wrong: list[str]) -> str:
-        return self.draw.choice(wrong if self.draw.random() < 0.04 else right)
+    def choose(self, valid: list[str], invalid: list[str]) -> str:
+        return self.rng.choice(invalid if self.rng.random() < 0.04 else valid)
 
     def setting(self) -> str:
-        at = self.draw.randrange(len(NAMES))
-        before = NAMES[: at + 1] if self.draw.random() < 0.3 else NAMES[:at]
-        name = self.draw.choice([NAMES[at]] * 6 + [NAMES[at].lower(), f"STARTD.{NAMES[at]}", f"here.{NAMES[at]}"])
+        index = self.rng.randrange(len(NAMES))
+        before = NAMES[: index + 1] if self.rng.random() < 0.3 else NAMES[:index]
+        plain = NAMES[index]
+        name = self.rng.choice([plain] * 6 + [plain.lower(), f"STARTD.{plain}", f"here.{plain}"])
         value = self.value(before)
-        kind = self.draw.random()
+        kind = self.rng.random()
         if kind < 0.1:
-            tag = self.draw.choice(["end", "x y"])
+            tag = self.rng.choice(["end", "x y"])
             inner = "\n".join([f"  {self.value(before)}", "  # comment", "", f"{self.value(before)} \\", "  more"])
             return f"{name} @={tag}\n{inner}\n@{tag}"
         if kind < 0.2:
             return f"{name} = {value} \\\n   # a comment \\\n  {self.value(before)}"
         if kind < 0.23:
             return f"N$INT(2-1) = {value}"
-        return f"{name}{self.draw.choice(OPERATORS)}{value}"
+        return f"{name}{self.rng.choice(OPERATORS)}{value}"
 
     def statement(self, depth: int) -> list[str]:
-        kind = self.draw.random()
+        kind = self.rng.random()
         if kind < 0.08:
-            return [f"use {self.one_of(TEMPLATES, WRONG_TEMPLATES)}"]
+            return [f"use {self.choose(TEMPLATES, INVALID_TEMPLATES)}"]
         if kind < 0.12:
             return [
-                self.draw.choice(["# comment \\", "", "[heading]", "warning : $(N1)", "KILL = false", "MINUTE = 61"])
+                self.rng.choice(["# comment \\", "", "[heading]", "warning : $(N1)", "KILL = false", "MINUTE = 61"])
             ]
         if kind < 0.125:
             return [
-                self.draw.choice(
+                self.rng.choice(
                     ["error : no", "include ifexist : /nowhere", "include : /nowhere", "A-B = 1", ":N1 = 7", "N1"]
                 )
             ]
         if kind < 0.3 and depth < 3:
-            lines = [f"if {self.one_of(CONDITIONS, WRONG_CONDITIONS)}", *self.block(depth + 1)]
-            if self.draw.random() < 0.4:
-                lines += [f"elif {self.one_of(CONDITIONS, WRONG_CONDITIONS)}", *self.block(depth + 1)]
-            if self.draw.random() < 0.5:
+            lines = [f"if {self.choose(CONDITIONS, INVALID_CONDITIONS)}", *self.block(depth + 1)]
+            if self.rng.random() < 0.4:
+                lines += [f"elif {self.choose(CONDITIONS, INVALID_CONDITIONS)}", *self.block(depth + 1)]
+            if self.rng.random() < 0.5:
                 lines += ["else", *self.block(depth + 1)]
-            return [*lines, *(["endif"] if self.draw.random() < 0.99 else [])]
+            return [*lines, *(["endif"] if self.rng.random() < 0.99 else [])]
         return [self.setting()]
 
     def block(self, depth: int) -> list[str]:
-        return [line for _ in range(self.draw.randint(1, 3 if depth else 9)) for line in self.statement(depth)]
+        return [line for _ in range(self.rng.randint(1, 3 if depth else 9)) for line in self.statement(depth)]
 
     def text(self) -> str:
         return "\n".join(self.block(0)) + "\n"
 
 
-def told(output: str) -> dict[str, dict[str, str]]:
-    """What ``-dump -verbose`` says: by name the raw value, the expanded one, the source."""
-    found: dict[str, dict[str, str]] = {}
-    now: dict[str, str] = {}
-    inner = ""
+def parse_dump(output: str) -> dict[str, dict[str, str]]:
+    """Parse the output of ``-dump -verbose``: each setting's raw and expanded value, and its source."""
+    settings: dict[str, dict[str, str]] = {}
+    current: dict[str, str] = {}
+    open_part = ""
     for line in output.split("\n"):
         setting = re.fullmatch(r"([\w./]+) (=|@=end)(?: (.*))?", line)
         part = re.fullmatch(r" # (at|expanded|default): ?(.*)", line)
-        if inner == "raw":
+        if open_part == "raw":
             if line == "@end":
-                inner = ""
-                now["raw"] = now["raw"].removeprefix("\n")
+                open_part = ""
+                current["raw"] = current["raw"].removeprefix("\n")
             else:
-                now["raw"] += "\n" + line[3:]
+                current["raw"] += "\n" + line[3:]
         elif part is not None:
-            now[part[1]] = part[2]
-            inner = "expanded" if part[1] == "expanded" and "\n" in now["raw"] else ""
-        elif inner == "expanded" and line.startswith(" #"):
-            now["expanded"] += "\n" + line[7:]
-        elif "expanded" in now and line and setting is None and line[0] != "#":
-            now["expanded"] += f"\n{line}"
+            current[part[1]] = part[2]
+            open_part = "expanded" if part[1] == "expanded" and "\n" in current["raw"] else ""
+        elif open_part == "expanded" and line.startswith(" #"):
+            current["expanded"] += "\n" + line[7:]
+        elif "expanded" in current and line and setting is None and line[0] != "#":
+            current["expanded"] += f"\n{line}"
         elif setting is not None:
-            now = found[setting[1]] = {"raw": setting[3] or ""}
-            inner = "raw" if setting[2] == "@=end" else ""
-    return {name: {key: value.strip("\n") for key, value in one.items()} for name, one in found.items()}
+            current = settings[setting[1]] = {"raw": setting[3] or ""}
+            open_part = "raw" if setting[2] == "@=end" else ""
+    return {name: {key: value.strip("\n") for key, value in parts.items()} for name, parts in settings.items()}
 
 
-def record(folder: Path, command: list[str], text: str, subsystem: str) -> dict[str, object] | None:
+def record_configuration(folder: Path, command: list[str], text: str, subsystem: str) -> dict[str, object] | None:
     (folder / "recorded.conf").write_text(text, encoding="utf-8")
     local = ["-local-name", "here"] if subsystem == "SCHEDD" else []
     pattern = "^(" + "|".join([*NAMES, "START", "KILL", "SLOT.*", "WANT_.*", ".*CRON.*", ".*[.]N[0-9]"]) + ")$"
     environment = ["CONDOR_CONFIG=/etc/recorded.conf", "HOME=/home/me", "_CONDOR_N9=from $(N1) outside"]
-    words = [*command, *environment, "condor_config_val", "-subsystem", subsystem, *local, "-dump", "-verbose", pattern]
+    arguments = ["-subsystem", subsystem, *local, "-dump", "-verbose", pattern]
     try:
-        done = subprocess.run(words, capture_output=True, timeout=5)
+        process = subprocess.run(
+            [*command, *environment, "condor_config_val", *arguments], capture_output=True, timeout=5
+        )
     except subprocess.TimeoutExpired:
         return None
-    if done.returncode < 0 or done.returncode > 100:
+    if process.returncode < 0 or process.returncode > 100:
         return None
-    answer: dict[str, object] = {"text": text, "subsystem": subsystem}
-    complaint = done.stderr.decode(errors="replace")
-    if "Configuration Error" in complaint:
-        return answer | {"refused": complaint}
-    return answer | {"settings": told(done.stdout.decode()), "complaint": complaint}
+    case: dict[str, object] = {"text": text, "subsystem": subsystem}
+    errors = process.stderr.decode(errors="replace")
+    if "Configuration Error" in errors:
+        return case | {"refused": errors}
+    return case | {"settings": parse_dump(process.stdout.decode()), "complaint": errors}
 
 
 PATHS = [
@@ -223,12 +226,12 @@ PATHS = [
     '""',
     "it's/x.y",
 ]
-LETTERS = ["".join(some) for count in range(4) for some in combinations("pnxdbwuqa", count)]
+LETTERS = ["".join(letters) for count in range(4) for letters in combinations("pnxdbwuqa", count)]
 MORE_LETTERS = ["dd", "ddn", "ddd", "dddb", "ddnx", "wpnx", "uw", "pnxq", "pnxqa", "nxqb"]
 
 
-def paths(folder: Path, command: list[str]) -> dict[str, object]:
-    """What ``$F`` with all its letters, ``$BASENAME`` and ``$DIRNAME`` make of some paths."""
+def record_paths(folder: Path, command: list[str]) -> dict[str, object]:
+    """Record the values of ``$F`` with all its letters, ``$BASENAME`` and ``$DIRNAME`` for some paths."""
     settings = {}
     for number, path in enumerate(PATHS):
         for letters in (*LETTERS, *MORE_LETTERS):
@@ -239,29 +242,30 @@ def paths(folder: Path, command: list[str]) -> dict[str, object]:
     lines = [f"P{number} = {path}" for number, path in enumerate(PATHS)]
     text = "\n".join([*lines, *(f"{name} = {value}" for name, value in settings.items())]) + "\n"
     (folder / "recorded.conf").write_text(text, encoding="utf-8")
-    words = [*command, "CONDOR_CONFIG=/etc/recorded.conf", "condor_config_val"]
+    tool = [*command, "CONDOR_CONFIG=/etc/recorded.conf", "condor_config_val"]
     answers = {}
     for name in settings:
-        done = subprocess.run([*words, name], capture_output=True, timeout=5)
-        if done.returncode == 0 and done.stdout.isascii():
-            answers[name] = done.stdout.decode().rstrip("\n")
+        process = subprocess.run([*tool, name], capture_output=True, timeout=5)
+        if process.returncode == 0 and process.stdout.isascii():
+            answers[name] = process.stdout.decode().rstrip("\n")
     return {"text": text, "answers": answers}
 
 
-def configurations(folder: Path, command: list[str]) -> list[dict[str, object]]:
+def record_configurations(folder: Path, command: list[str]) -> list[dict[str, object]]:
     cases: list[dict[str, object]] = []
     seed = 0
     while len(cases) < COUNT:
         seed += 1
-        case = record(folder, command, Maker(seed).text(), "SCHEDD" if seed % 5 == 0 else "STARTD")
+        case = record_configuration(folder, command, Generator(seed).text(), "SCHEDD" if seed % 5 == 0 else "STARTD")
         cases += [] if case is None else [case]
     return cases
 
 
 def main() -> None:
-    what, folder, *command = sys.argv[1:]
-    found = paths(Path(folder), command) if what == "paths" else configurations(Path(folder), command)
-    sys.stdout.buffer.write(gzip.compress(json.dumps(found, indent=0).encode(), mtime=0))
+    kind, folder, *command = sys.argv[1:]
+    recording = record_paths if kind == "paths" else record_configurations
+    data = recording(Path(folder), command)
+    sys.stdout.buffer.write(gzip.compress(json.dumps(data, indent=0).encode(), mtime=0))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""golden: ``poolbook config`` on real files, with a real environment and real commands."""
+"""golden: ``poolbook config`` with files, an environment and commands."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["config", *words])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+def run_config(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["config", *arguments])
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
-def test_a_name_is_answered_with_its_value(capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "ContinueIdleTime", "kill") == (0, "5 * 60\nFalse\n", "")
+def test_a_name_prints_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_config(capsys, "ContinueIdleTime", "kill") == (0, "5 * 60\nFalse\n", "")
 
 
-def test_verbose_tells_the_place_and_the_text_as_condor_config_val_does(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = said(capsys, "-verbose", "WANT_VACATE", "KILL", "HERE")
+def test_verbose_prints_the_line_and_the_raw_value_as_condor_config_val_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run_config(capsys, "-verbose", "WANT_VACATE", "KILL", "HERE")
     assert code == 0
     assert out == (
         "WANT_VACATE = ifThenElse(JobStart =!= UNDEFINED, (time() - JobStart), 0) > 600 || (TARGET.JobUniverse == 5)\n"
@@ -71,7 +73,7 @@ def test_verbose_tells_the_place_and_the_text_as_condor_config_val_does(capsys: 
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("arguments", "expected"),
     [
         (("-raw", "ContinueIdleTime"), "5 * $(MINUTE)\n"),
         (("-default", "START"), "True\n"),
@@ -91,14 +93,14 @@ def test_verbose_tells_the_place_and_the_text_as_condor_config_val_does(capsys: 
         (("use", "POLICY"), None),
     ],
 )
-def test_other_ways_to_ask(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], expected: str | None) -> None:
-    code, out, err = said(capsys, *words)
+def test_other_options(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], expected: str | None) -> None:
+    code, out, err = run_config(capsys, *arguments)
     assert (code, err) == (0, "")
-    assert out == expected if expected is not None else out.startswith(f"use {words[1].split(':')[0]}")
+    assert out == expected if expected is not None else out.startswith(f"use {arguments[1].split(':')[0]}")
 
 
-def test_what_is_not_defined_is_said_with_the_near_miss(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = said(capsys, "SUSPNED", "NOTHING_LIKE_IT", "CLAIM_WORKLIFE", "KILL")
+def test_an_undefined_name_is_reported_with_a_similar_name(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_config(capsys, "SUSPNED", "NOTHING_LIKE_IT", "CLAIM_WORKLIFE", "KILL")
     assert (code, out) == (1, "False\n")
     assert err == (
         "Not defined: SUSPNED; did you mean SUSPEND?\nNot defined: NOTHING_LIKE_IT\nNot defined: CLAIM_WORKLIFE\n"
@@ -108,14 +110,14 @@ def test_what_is_not_defined_is_said_with_the_near_miss(capsys: pytest.CaptureFi
 @together(
     "name", ["SYSTEM_PERIODIC_HOLD", "system_periodic_hold", "GROUP_NAMES", "GROUP_QUOTA_any", "SUBMIT_REQUIREMENT_A"]
 )
-def test_a_known_setting_without_a_value_is_not_defined_and_never_near_itself(
+def test_a_known_setting_without_a_value_is_not_defined_and_not_its_own_suggestion(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said(capsys, name) == (1, "", f"Not defined: {name}\n")
+    assert run_config(capsys, name) == (1, "", f"Not defined: {name}\n")
 
 
 @together(
-    ("text", "warns"),
+    ("text", "warning"),
     [
         ("SYSTEM_PERIODIC_HOLD = $(JobStatus != 3) && (JobUniverse =?= 5)", "SYSTEM_PERIODIC_HOLD is not a valid"),
         ("SYSTEM_PERIODIC_HOLD_NAMES = A\nSYSTEM_PERIODIC_HOLD_A = (1", "SYSTEM_PERIODIC_HOLD_A is not a valid"),
@@ -133,33 +135,33 @@ def test_a_known_setting_without_a_value_is_not_defined_and_never_near_itself(
         ("NEGOTIATOR_SLOT_CONSTRAINT = (", "NEGOTIATOR_SLOT_CONSTRAINT = (: expected an operand"),
     ],
 )
-def test_an_invalid_expression_is_named(
-    text: str, warns: str, capsys: pytest.CaptureFixture[str], folder: Path
+def test_an_invalid_expression_causes_a_warning(
+    text: str, warning: str, capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     (folder / "poolbook.conf").write_text(f"{text}\n")
-    code, _, err = said(capsys, "KILL")
-    assert (code, warns in err) == (0, True), err
+    code, _, err = run_config(capsys, "KILL")
+    assert (code, warning in err) == (0, True), err
 
 
-def test_without_a_name_all_that_is_set_is_told(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_without_a_name_all_settings_in_files_are_printed(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     (folder / "poolbook.conf").write_text("include : more.conf\nB = 2\n")
     (folder / "more.conf").write_text("A = 1\nKILL = False\n")
-    assert said(capsys) == (0, "#\n# from more.conf\n#\nA = 1\n#\n# from poolbook.conf\n#\nB = 2\n", "")
+    assert run_config(capsys) == (0, "#\n# from more.conf\n#\nA = 1\n#\n# from poolbook.conf\n#\nB = 2\n", "")
     (folder / "poolbook.conf").write_text("")
-    assert "all settings have their defaults" in said(capsys)[1]
+    assert "all settings have their defaults" in run_config(capsys)[1]
 
 
-def test_json_tells_all_of_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = said(capsys, "--json", "CONTINUE", "NONE")
-    told = json.loads(out)
+def test_json_has_all_details_of_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_config(capsys, "--json", "CONTINUE", "NONE")
+    settings = json.loads(out)
     assert code == 1
-    assert told["CONTINUE"]["template"] == "POLICY:DESKTOP+8"
-    assert told["CONTINUE"]["default"] == "True"
-    assert told["NONE"]["raw"] is None
+    assert settings["CONTINUE"]["template"] == "POLICY:DESKTOP+8"
+    assert settings["CONTINUE"]["default"] == "True"
+    assert settings["NONE"]["raw"] is None
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         (
             "A = $(B)\nB = $(A)\n",
@@ -173,23 +175,23 @@ def test_json_tells_all_of_a_setting(capsys: pytest.CaptureFixture[str]) -> None
         ),
     ],
 )
-def test_a_configuration_that_is_wrong_is_refused_with_its_line(
-    capsys: pytest.CaptureFixture[str], folder: Path, text: str, words: str
+def test_an_invalid_configuration_is_rejected_with_its_line(
+    capsys: pytest.CaptureFixture[str], folder: Path, text: str, message: str
 ) -> None:
     (folder / "poolbook.conf").write_text(text)
-    code, _, err = said(capsys, "START")
+    code, _, err = run_config(capsys, "START")
     assert code == 1
-    assert err.startswith(words)
+    assert err.startswith(message)
 
 
-def test_a_misspelled_setting_is_warned_of(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_a_misspelled_setting_causes_a_warning(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     (folder / "poolbook.conf").write_text("SUSPNED = true\n")
-    code, out, err = said(capsys, "KILL")
+    code, out, err = run_config(capsys, "KILL")
     assert (code, out) == (0, "False\n")
     assert err == "poolbook config: warning: poolbook.conf:1: SUSPNED: no such setting; did you mean SUSPEND?\n"
 
 
-def test_the_files_that_are_named_go_before_the_variable_s_and_that_before_the_folder_s(
+def test_named_files_override_poolbook_config_and_that_overrides_the_file_in_the_folder(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     for name in "abc":
@@ -206,12 +208,12 @@ def test_the_files_that_are_named_go_before_the_variable_s_and_that_before_the_f
     assert load().get("START") == "True"
 
 
-def test_a_file_that_cannot_be_read_is_named() -> None:
+def test_an_unreadable_file_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"^gone.conf: the configuration cannot be read: No such file or directory"):
         load(["gone.conf"])
 
 
-def test_commands_are_run_without_a_shell_however_they_end(folder: Path) -> None:
+def test_commands_run_without_a_shell_and_their_exit_code_is_ignored(folder: Path) -> None:
     script = folder / "script"
     script.write_text('#!/bin/sh\necho "A$# = $*"\nexit 3\n')
     script.chmod(0o755)
@@ -227,7 +229,7 @@ def test_commands_are_run_without_a_shell_however_they_end(folder: Path) -> None
     assert str(load().source("A2")) == "kept, line 1"
 
 
-def test_files_of_a_local_directory_are_read_in_their_order(folder: Path) -> None:
+def test_files_of_a_local_directory_are_read_in_alphabetical_order(folder: Path) -> None:
     (folder / "config.d").mkdir()
     for name in ("20-b", "10-a", "30-c~", ".hidden", "40.rpmsave"):
         (folder / "config.d" / name).write_text(f"X = $(X) {name}\n")
@@ -235,7 +237,7 @@ def test_files_of_a_local_directory_are_read_in_their_order(folder: Path) -> Non
     assert load().get("X").split() == ["10-a", "20-b"]
 
 
-def test_what_the_machine_is_like_is_known_before_the_files_are_read(folder: Path) -> None:
+def test_detected_values_are_known_when_the_files_are_read(folder: Path) -> None:
     (folder / "poolbook.conf").write_text("X = $INT(DETECTED_CPUS) $(OPSYS) $(CONFIG_ROOT) $(HOSTNAME)\n")
     cpus, system, root, host = load().get("X").split()
     assert int(cpus) > 0
@@ -244,9 +246,9 @@ def test_what_the_machine_is_like_is_known_before_the_files_are_read(folder: Pat
     assert load(detected={"DETECTED_CPUS": "64"}).integer("NUM_CPUS", 0) == 64
 
 
-def test_the_environment_limits_the_cores_that_are_detected_and_not_those_that_were_given(folder: Path) -> None:
+def test_the_environment_limits_detected_cores_but_not_given_ones(folder: Path) -> None:
     (folder / "poolbook.conf").write_text("COUNT_HYPERTHREAD_CPUS = $(HYPER:true)\n")
     limited = {"OMP_THREAD_LIMIT": "1"}
     assert load(environment=limited).integer("NUM_CPUS", 0) == 1
-    given = load(environment=limited | {"_CONDOR_HYPER": "false"}, detected={"DETECTED_CPUS": "64"})
-    assert given.integer("NUM_CPUS", 0) == 64
+    configuration = load(environment=limited | {"_CONDOR_HYPER": "false"}, detected={"DETECTED_CPUS": "64"})
+    assert configuration.integer("NUM_CPUS", 0) == 64

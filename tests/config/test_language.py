@@ -1,4 +1,4 @@
-"""The language of configurations, rule by rule. Each case ends in what must come out."""
+"""The configuration language, rule by rule. Each case ends with the expected value."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..together import together
 FILE = "pool.conf"
 
 
-class Disk:
-    """Files and what commands print, by name."""
+class FakeFiles:
+    """Files and the output of commands, by name."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = dict(files)
-        self.runs: list[str] = []
+        self.commands_run: list[str] = []
 
     def read(self, path: str) -> str:
         if path not in self.files:
@@ -30,19 +30,19 @@ class Disk:
         return sorted(name for name in self.files if name.startswith(f"{path}/"))
 
     def run(self, command: str) -> str:
-        self.runs.append(command)
+        self.commands_run.append(command)
         return self.read(f"{command}|")
 
     def write(self, path: str, text: str) -> None:
         self.files[path] = text
 
 
-def configured(text: str, files: Mapping[str, str] | None = None, **more: object) -> Configuration:
-    return read([(FILE, text)], files=Disk(files or {}), **more)  # type: ignore[arg-type]
+def read_configuration(text: str, files: Mapping[str, str] | None = None, **more: object) -> Configuration:
+    return read([(FILE, text)], files=FakeFiles(files or {}), **more)  # type: ignore[arg-type]
 
 
 def value_of_x(text: str) -> str:
-    return configured(text, environment={"HOME": "/home/me", "PWD": "/here"}).get("X")
+    return read_configuration(text, environment={"HOME": "/home/me", "PWD": "/here"}).get("X")
 
 
 @together(
@@ -78,7 +78,7 @@ def value_of_x(text: str) -> str:
         ("N$INT(1+1) = 2\nX = $(N2)", "2"),
     ],
 )
-def test_macros(text: str, expected: str) -> None:
+def test_macros_expand_as_in_htcondor(text: str, expected: str) -> None:
     assert value_of_x(text) == expected
 
 
@@ -110,7 +110,7 @@ def test_macros(text: str, expected: str) -> None:
         ("X = $UNKNOWN(Y)", "$UNKNOWN(Y)"),
     ],
 )
-def test_function_macros(text: str, expected: str) -> None:
+def test_function_macros_expand_as_in_htcondor(text: str, expected: str) -> None:
     assert value_of_x(text) == expected
 
 
@@ -125,15 +125,19 @@ def test_function_macros(text: str, expected: str) -> None:
         ("$RANDOM_CHOICE(alone)", {"alone"}),
     ],
 )
-def test_what_is_drawn_is_allowed_depends_on_the_seed_and_stays(text: str, allowed: set[str]) -> None:
-    drawn = {configured(f"LIST = c d, e\nX = {text}", seed=seed).get("X") for seed in range(40)}
+def test_a_random_value_is_in_range_depends_on_the_seed_and_does_not_change(text: str, allowed: set[str]) -> None:
+    drawn = {read_configuration(f"LIST = c d, e\nX = {text}", seed=seed).get("X") for seed in range(40)}
     assert drawn == allowed
-    found = configured(f"LIST = c d, e\nX = {text}", seed=7)
-    assert found.get("X") == found.get("X") == configured(f"LIST = c d, e\nX = {text}", seed=7).get("X")
+    configuration = read_configuration(f"LIST = c d, e\nX = {text}", seed=7)
+    assert (
+        configuration.get("X")
+        == configuration.get("X")
+        == read_configuration(f"LIST = c d, e\nX = {text}", seed=7).get("X")
+    )
 
 
 @together(
-    ("condition", "holds"),
+    ("condition", "is_true"),
     [
         ("true", True),
         ("No", False),
@@ -157,20 +161,20 @@ def test_what_is_drawn_is_allowed_depends_on_the_seed_and_stays(text: str, allow
         ("!version < 9.0.0", True),
     ],
 )
-def test_conditions(condition: str, holds: bool) -> None:
+def test_a_condition_selects_a_branch(condition: str, is_true: bool) -> None:
     text = f"EMPTY =\nX = before\nif {condition}\n X = yes\nelse\n X = no\nendif"
-    assert value_of_x(text) == ("yes" if holds else "no")
+    assert value_of_x(text) == ("yes" if is_true else "no")
 
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
-    [("1", "1", "a"), ("0", "1", "b"), ("0", "0", "c"), ("1", "nonsense is not looked at", "a")],
+    [("1", "1", "a"), ("0", "1", "b"), ("0", "0", "c"), ("1", "nonsense is not evaluated", "a")],
 )
-def test_of_several_branches_the_first_that_holds_counts(first: str, second: str, expected: str) -> None:
+def test_the_first_branch_with_a_true_condition_applies(first: str, second: str, expected: str) -> None:
     assert value_of_x(f"if {first}\nX = a\nelif {second}\nX = b\nelse\nX = c\nendif") == expected
 
 
-def test_an_inner_condition_is_not_looked_at_where_the_outer_one_fails() -> None:
+def test_an_inner_condition_is_not_evaluated_if_the_outer_one_is_false() -> None:
     assert value_of_x("if false\n if nonsense\n X = a\n endif\nX = b\nendif\nX = $(X)c") == "c"
 
 
@@ -193,15 +197,17 @@ def test_an_inner_condition_is_not_looked_at_where_the_outer_one_fails() -> None
         ("LOCAL_CONFIG_FILE = lacks\nREQUIRE_LOCAL_CONFIG_FILE = false\nX = 0", {}, "0"),
     ],
 )
-def test_files_and_commands_are_read_where_they_are_named(text: str, files: dict[str, str], expected: str) -> None:
-    assert configured(text, files).get("X") == expected
+def test_files_and_commands_are_read_at_the_line_that_names_them(
+    text: str, files: dict[str, str], expected: str
+) -> None:
+    assert read_configuration(text, files).get("X") == expected
 
 
-def test_what_a_command_printed_is_kept_for_the_next_time() -> None:
-    disk = Disk({"say|": "X = 1"})
+def test_the_output_of_a_command_is_stored_for_the_next_read() -> None:
+    disk = FakeFiles({"say|": "X = 1"})
     for _ in range(2):
         assert read([(FILE, "include command into kept : say")], files=disk).get("X") == "1"
-    assert disk.runs == ["say"]
+    assert disk.commands_run == ["say"]
     assert disk.files["kept"] == "X = 1"
 
 
@@ -221,26 +227,26 @@ def test_what_a_command_printed_is_kept_for_the_next_time() -> None:
         ("FEATURE : Monitor(a, WaitForExit, 5, exe, SUM:x, PEAK:y)", "STARTD_CRON_a_MONITOR_METRICS", "SUM:x, PEAK:y"),
         ("FEATURE : Monitor(a, , WaitForExit, 5, exe, x)", "STARTD_CRON_a_MONITOR_MODE", "WaitForExit"),
         ("FEATURE : StartdCronOneShot(tag, (exe, x), arg)", "STARTD_CRON_tag_ARGS", "x)"),
-        # The arguments of a template stay those of the next in the same line, as in the reference.
+        # As in HTCondor, the arguments of a template also apply to the next template in the line.
         ("FEATURE : PartitionableSlot(3) GPUs", "MACHINE_RESOURCE_INVENTORY_GPUs", None),
         ("ROLE : Personal", "DAEMON_LIST", None),
     ],
 )
 def test_templates_take_arguments(use: str, name: str, expected: str | None) -> None:
-    found = configured(f"use {use}", detected={"DETECTED_CPUS": "4"})
-    assert name in found.names()
-    assert found.source(name).kind == "template"
-    assert expected is None or found.get(name) == expected
+    configuration = read_configuration(f"use {use}", detected={"DETECTED_CPUS": "4"})
+    assert name in configuration.names()
+    assert configuration.source(name).kind == "template"
+    assert expected is None or configuration.get(name) == expected
 
 
-def test_a_template_that_is_used_on_behalf_of_a_setting() -> None:
-    assert configured("", subsystem="SCHEDD").get("JOB_TRANSFORM_NAMES").strip() == "PelicanRetry"
-    assert configured("AUTO_USE_FEATURE_PelicanRetryPolicy = false", subsystem="SCHEDD").names() == [
+def test_auto_use_settings_apply_a_template() -> None:
+    assert read_configuration("", subsystem="SCHEDD").get("JOB_TRANSFORM_NAMES").strip() == "PelicanRetry"
+    assert read_configuration("AUTO_USE_FEATURE_PelicanRetryPolicy = false", subsystem="SCHEDD").names() == [
         "AUTO_USE_FEATURE_PelicanRetryPolicy"
     ]
-    found = configured("AUTO_USE_POLICY_Limit_Job_Runtimes = true")
-    assert found.get("MAX_JOB_RUNTIME") == "24*3600"
-    assert str(found.source("MAX_JOB_RUNTIME")) == (
+    configuration = read_configuration("AUTO_USE_POLICY_Limit_Job_Runtimes = true")
+    assert configuration.get("MAX_JOB_RUNTIME") == "24*3600"
+    assert str(configuration.source("MAX_JOB_RUNTIME")) == (
         "AUTO_USE_POLICY_Limit_Job_Runtimes, line 0, use POLICY:LIMIT_JOB_RUNTIMES+0"
     )
 
@@ -258,10 +264,12 @@ STARTD.Y = $(Y) and more
     ("subsystem", "local_name", "expected"),
     [("SCHEDD", "", "plain"), ("STARTD", "", "startd"), ("STARTD", "here", "local"), ("STARTD", "there", "startd")],
 )
-def test_a_daemon_s_own_setting_goes_before(subsystem: str, local_name: str, expected: str) -> None:
-    found = configured(PREFIXES, subsystem=subsystem, local_name=local_name)
-    assert found.get("X") == expected
-    assert found.get("Y") == ("y and more" if subsystem == "STARTD" else "y")
+def test_a_setting_with_a_daemon_s_or_local_name_s_prefix_takes_precedence(
+    subsystem: str, local_name: str, expected: str
+) -> None:
+    configuration = read_configuration(PREFIXES, subsystem=subsystem, local_name=local_name)
+    assert configuration.get("X") == expected
+    assert configuration.get("Y") == ("y and more" if subsystem == "STARTD" else "y")
 
 
 SLOTS = """
@@ -289,25 +297,27 @@ STARTD.SLOT_TYPE_4_START = Mine
         (11, 5, "Cpus > 1", "False"),
     ],
 )
-def test_a_type_s_policy_goes_before_a_slot_s_and_that_before_all(slot: int, type: int, start: str, kill: str) -> None:
-    view = configured(SLOTS).for_slot(slot, type)
+def test_a_slot_type_s_policy_overrides_the_slot_s_and_that_overrides_the_general_one(
+    slot: int, type: int, start: str, kill: str
+) -> None:
+    view = read_configuration(SLOTS).for_slot(slot, type)
     assert (view.get("START"), view.get("KILL")) == (start, kill)
 
 
 @pytest.mark.parametrize(("slot", "color"), [(1, '"slot\'s"'), (2, '"type\'s"')])
-def test_what_is_no_policy_of_a_slot_goes_before_its_type_s(slot: int, color: str) -> None:
-    assert configured(SLOTS).for_slot(slot, 1).get("Color") == color
+def test_a_slot_s_attribute_overrides_its_slot_type_s(slot: int, color: str) -> None:
+    assert read_configuration(SLOTS).for_slot(slot, 1).get("Color") == color
 
 
-def test_the_environment_goes_before_the_files_and_the_machine_before_both() -> None:
-    found = configured(
+def test_the_environment_overrides_files_and_detected_values_override_both() -> None:
+    configuration = read_configuration(
         "X = file\nHOSTNAME = file\nDETECTED_MEMORY = 5",
         environment={"_CONDOR_X": " environment", "_condor_y": "$(X)", "_CONDOR_HOSTNAME": "environment"},
         detected={"HOSTNAME": "machine", "DETECTED_MEMORY": "16"},
     )
-    assert (found.get("X"), found.get("Y")) == ("environment", "environment")
-    assert (found.get("HOSTNAME"), found.get("DETECTED_MEMORY")) == ("machine", "5")
-    assert [str(found.source(name)) for name in ("X", "HOSTNAME")] == ["<Environment>", "<Detected>"]
+    assert (configuration.get("X"), configuration.get("Y")) == ("environment", "environment")
+    assert (configuration.get("HOSTNAME"), configuration.get("DETECTED_MEMORY")) == ("machine", "5")
+    assert [str(configuration.source(name)) for name in ("X", "HOSTNAME")] == ["<Environment>", "<Detected>"]
 
 
 @together(
@@ -324,21 +334,23 @@ def test_the_environment_goes_before_the_files_and_the_machine_before_both() -> 
         ("DETECTED_CPUS = 99", {}, 16),
     ],
 )
-def test_how_many_cores_count(text: str, environment: dict[str, str], cores: int) -> None:
+def test_the_number_of_cores_follows_the_settings_and_limits(
+    text: str, environment: dict[str, str], cores: int
+) -> None:
     detected = {"DETECTED_CPUS": "16", "DETECTED_PHYSICAL_CPUS": "8"}
-    found = configured(text, environment=environment, detected=detected)
-    assert found.integer("NUM_CPUS", 0) == cores
+    configuration = read_configuration(text, environment=environment, detected=detected)
+    assert configuration.integer("NUM_CPUS", 0) == cores
 
 
-def test_later_files_are_laid_over_those_before() -> None:
-    found = read([("a", "X = 1\nY = 1"), ("b", "X = $(X)2")])
-    assert (found.get("X"), found.get("Y")) == ("12", "1")
-    assert [str(found.source(name)) for name in "XY"] == ["b, line 1", "a, line 2"]
+def test_later_files_override_earlier_ones() -> None:
+    configuration = read([("a", "X = 1\nY = 1"), ("b", "X = $(X)2")])
+    assert (configuration.get("X"), configuration.get("Y")) == ("12", "1")
+    assert [str(configuration.source(name)) for name in "XY"] == ["b, line 1", "a, line 2"]
 
 
-def test_a_value_that_is_the_default_stays_a_default() -> None:
-    found = configured("KILL = False\nSTART = true\nSUSPEND = x\nSUSPEND = False\nALL_DEBUG =")
-    sources = {name: str(found.source(name)) for name in ("KILL", "START", "SUSPEND", "ALL_DEBUG", "PREEMPT")}
+def test_a_value_equal_to_the_default_counts_as_default() -> None:
+    configuration = read_configuration("KILL = False\nSTART = true\nSUSPEND = x\nSUSPEND = False\nALL_DEBUG =")
+    sources = {name: str(configuration.source(name)) for name in ("KILL", "START", "SUSPEND", "ALL_DEBUG", "PREEMPT")}
     assert sources == {
         "KILL": "<Default>",
         "START": "<Default>",
@@ -346,7 +358,7 @@ def test_a_value_that_is_the_default_stays_a_default() -> None:
         "ALL_DEBUG": "pool.conf, line 5",
         "PREEMPT": "<Default>",
     }
-    assert found.names() == ["SUSPEND", "ALL_DEBUG"]
+    assert configuration.names() == ["SUSPEND", "ALL_DEBUG"]
 
 
 @together(
@@ -362,36 +374,36 @@ def test_a_value_that_is_the_default_stays_a_default() -> None:
         ("", 11),
     ],
 )
-def test_whole_numbers(text: str, expected: int) -> None:
-    found = configured(f"X = {text}")
-    assert found.integer("X", 11) == found.seconds("X", 11) == expected
+def test_a_setting_is_evaluated_as_an_integer(text: str, expected: int) -> None:
+    configuration = read_configuration(f"X = {text}")
+    assert configuration.integer("X", 11) == configuration.seconds("X", 11) == expected
 
 
-def test_an_empty_setting_counts_as_the_reference_s_default_where_a_number_is_wanted() -> None:
-    found = configured("use POLICY : Desktop")
-    assert (found.get("CLAIM_WORKLIFE"), found.integer("CLAIM_WORKLIFE", -1)) == ("", 1200)
+def test_an_empty_number_has_htcondor_s_default() -> None:
+    configuration = read_configuration("use POLICY : Desktop")
+    assert (configuration.get("CLAIM_WORKLIFE"), configuration.integer("CLAIM_WORKLIFE", -1)) == ("", 1200)
 
 
 @pytest.mark.parametrize(
     ("text", "number", "truth"),
     [("1", 1.0, True), ("0", 0.0, False), ("TRUE", 1.0, True), ("1.5 * 2", 3.0, True), ("1 > 2", 0.0, False)],
 )
-def test_real_numbers_and_truth_values(text: str, number: float, truth: bool) -> None:
-    found = configured(f"X = {text}")
-    assert (found.number("X", 9.0), found.boolean("X", not truth)) == (number, truth)
+def test_a_setting_is_evaluated_as_a_float_or_a_boolean(text: str, number: float, truth: bool) -> None:
+    configuration = read_configuration(f"X = {text}")
+    assert (configuration.number("X", 9.0), configuration.boolean("X", not truth)) == (number, truth)
 
 
-def test_expressions() -> None:
-    found = configured('SUSPEND = KeyboardIdle < $(MINUTE) && Name != "a\\b"\nKILL =')
-    expression = found.expression("SUSPEND")
+def test_a_setting_is_parsed_as_an_expression_once() -> None:
+    configuration = read_configuration('SUSPEND = KeyboardIdle < $(MINUTE) && Name != "a\\b"\nKILL =')
+    expression = configuration.expression("SUSPEND")
     assert str(expression) == 'KeyboardIdle < 60 && Name != "a\\\\b"'
-    assert found.expression("suspend") is expression
-    assert found.expression("KILL") is None
-    assert found.expression("NOT_THERE") is None
+    assert configuration.expression("suspend") is expression
+    assert configuration.expression("KILL") is None
+    assert configuration.expression("NOT_THERE") is None
 
 
 @together(
-    ("text", "line", "words"),
+    ("text", "line", "message"),
     [
         ("X = 1\nfoo\n", 2, "'foo' is no setting; write NAME = value"),
         ("A-B = 1", 1, "'A-B' cannot be a name"),
@@ -424,16 +436,16 @@ def test_expressions() -> None:
         ("X = \0", 1, "NUL"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(text: str, line: int, words: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        configured(text, {"pool.conf": "include : pool.conf"})
-    assert (refusal.value.file, refusal.value.line) == (FILE, line)
-    assert words in str(refusal.value)
-    assert str(refusal.value).startswith(f"{FILE}:{line}: ")
+def test_an_error_is_reported_with_file_and_line(text: str, line: int, message: str) -> None:
+    with pytest.raises(ConfigError) as error_info:
+        read_configuration(text, {"pool.conf": "include : pool.conf"})
+    assert (error_info.value.file, error_info.value.line) == (FILE, line)
+    assert message in str(error_info.value)
+    assert str(error_info.value).startswith(f"{FILE}:{line}: ")
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("X = $INT(word)", "X: $INT(word): the first argument must be an integer"),
         ("X = $CHOICE(3, a, b)", "index 3 is beyond the list's 2 items"),
@@ -442,29 +454,29 @@ def test_what_is_wrong_is_told_with_file_and_line(text: str, line: int, words: s
         ("X = seven", "X: seven is no whole number"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_refused_when_it_is_asked_for(text: str, words: str) -> None:
-    found = configured(f"Y = fine\n{text}")
-    assert found.get("Y") == "fine"
-    with pytest.raises(ConfigError) as refusal:
-        found.integer("X", 0)
-    assert (refusal.value.file, refusal.value.line) == (FILE, 2)
-    assert words in str(refusal.value)
+def test_an_invalid_value_is_rejected_when_it_is_read(text: str, message: str) -> None:
+    configuration = read_configuration(f"Y = fine\n{text}")
+    assert configuration.get("Y") == "fine"
+    with pytest.raises(ConfigError) as error_info:
+        configuration.integer("X", 0)
+    assert (error_info.value.file, error_info.value.line) == (FILE, 2)
+    assert message in str(error_info.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("KILLING_TIMEOUT = -1", "KILLING_TIMEOUT: -1 is out of range; it must be at least 0"),
         ("SLOT1_KILLING_TIMEOUT = -2", "SLOT1_KILLING_TIMEOUT: -2 is out of range"),
     ],
 )
-def test_a_number_outside_of_its_range_is_refused(text: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        configured(text).for_slot(1, 1).integer("KILLING_TIMEOUT", 30)
+def test_a_number_out_of_range_is_rejected(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_configuration(text).for_slot(1, 1).integer("KILLING_TIMEOUT", 30)
 
 
 @together(
-    ("text", "warned"),
+    ("text", "warning"),
     [
         ("SUSPNED = true", "pool.conf:1: SUSPNED: no such setting; did you mean SUSPEND?"),
         ("WANT_SUSPND = true", "pool.conf:1: WANT_SUSPND: no such setting; did you mean WANT_SUSPEND?"),
@@ -475,19 +487,22 @@ def test_a_number_outside_of_its_range_is_refused(text: str, words: str) -> None
         ("NUM_SLOT_TYPE_1 = 5", "did you mean NUM_SLOTS_TYPE_N?"),
         ("X : 1", "pool.conf:1: obsolete use of ':' at X : 1; write X = 1"),
         ("warning : $(MINUTE) seconds", "pool.conf:1: 60 seconds"),
-        ("SUSPND = true\nSTARTD_ATTRS = SUSPND", ""),  # an attribute of the owner's own
-        ("STRAT = Cpus > 1\nSTART = $(STRAT)", ""),  # a macro of the owner's own
+        ("SUSPND = true\nSTARTD_ATTRS = SUSPND", ""),  # a custom attribute
+        ("STRAT = Cpus > 1\nSTART = $(STRAT)", ""),  # a custom macro
         ("SUSPEND_VANILLA = true\nSLOT_TYPE_2_PARTITIONABLE = true\nMY_OWN_THING = 1", ""),
         ("use POLICY : Desktop", ""),
     ],
 )
-def test_what_is_probably_misspelled_is_warned_of(text: str, warned: str) -> None:
-    warnings = configured(text).warnings
-    assert (warned in warnings[0]) if warned else warnings == []
+def test_a_name_that_is_probably_misspelled_causes_a_warning(text: str, warning: str) -> None:
+    warnings = read_configuration(text).warnings
+    assert (warning in warnings[0]) if warning else warnings == []
 
 
-def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
-    before, after = configured("A = 1\nB = $(A)\nC = 1"), configured("A = 2\nB = $(A)\nC = 1\nMINUTE = 61")
+def test_a_changed_setting_also_changes_the_settings_that_refer_to_it() -> None:
+    before, after = (
+        read_configuration("A = 1\nB = $(A)\nC = 1"),
+        read_configuration("A = 2\nB = $(A)\nC = 1\nMINUTE = 61"),
+    )
     assert before.changed(before) == []
     changed = before.changed(after)
     assert {"A", "B", "MINUTE", "MaxVacateTime", "MachineMaxVacateTime"} <= set(changed)
@@ -495,13 +510,13 @@ def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
     assert after.changed(before) == changed
 
 
-# What is an error for every job
+# Expressions that are an error for every job
 
-AN_ERROR = "pool.conf:1: {} is an error for every job:"
+PREFIX = "pool.conf:1: {} is an error for every job:"
 
 
 @together(
-    ("text", "said"),
+    ("text", "warning"),
     [
         (
             'START = true\nRANK = (Owner == "coltrane" * 10^12) + Imagesize',
@@ -518,13 +533,16 @@ AN_ERROR = "pool.conf:1: {} is an error for every job:"
         ('SUSPEND = !"abc"', 'pool.conf:1: SUSPEND is an error for every job: !"abc" is one (! a string)'),
         (
             'SYSTEM_PERIODIC_HOLD = regexp("a")',
-            f'{AN_ERROR.format("SYSTEM_PERIODIC_HOLD")} regexp takes 2 to 3 arguments, and regexp("a") has 1',
+            f'{PREFIX.format("SYSTEM_PERIODIC_HOLD")} regexp takes 2 to 3 arguments, and regexp("a") has 1',
         ),
         (
             "SYSTEM_PERIODIC_HOLD_NAMES = A\nSYSTEM_PERIODIC_HOLD_A = pow(1)",
             "pool.conf:2: SYSTEM_PERIODIC_HOLD_A is an error for every job: pow takes 2 arguments, and pow(1) has 1",
         ),
-        ("START = quantize(5)", f"{AN_ERROR.format('START')} quantize takes 2 arguments, and quantize(5) has 1"),
+        (
+            "START = quantize(5)",
+            f"{PREFIX.format('START')} quantize takes 2 arguments, and quantize(5) has 1",
+        ),
         (
             "SUBMIT_REQUIREMENT_NAMES = A\nSUBMIT_REQUIREMENT_A = isDefined(X)",
             "pool.conf:2: SUBMIT_REQUIREMENT_A is an error for every job: there is no function isDefined; write X isnt "
@@ -532,27 +550,27 @@ AN_ERROR = "pool.conf:1: {} is an error for every job:"
         ),
         (
             "WANT_HOLD = isDefined(MemoryUsage) && MemoryUsage > 3",
-            f"{AN_ERROR.format('WANT_HOLD')} there is no function isDefined; write MemoryUsage isnt undefined",
+            f"{PREFIX.format('WANT_HOLD')} there is no function isDefined; write MemoryUsage isnt undefined",
         ),
         (
             "RANK = stringlistmembr(Owner, Users)",
-            f"{AN_ERROR.format('RANK')} there is no function stringlistmembr; did you mean stringlistmember?",
+            f"{PREFIX.format('RANK')} there is no function stringlistmembr; did you mean stringlistmember?",
         ),
         ("PREEMPTION_RANK = error", "pool.conf:1: PREEMPTION_RANK is an error for every job: error is one"),
         ('RANK = (Owner == "coltrane") * pow(10, 12) + ImageSize', None),
         ("MYMACRO = 1 / 0\nSTART = true", None),
     ],
 )
-def test_a_policy_expression_that_is_an_error_for_every_job_is_told_with_the_way_out(
-    text: str, said: str | None
+def test_a_policy_expression_that_is_an_error_for_every_job_causes_a_warning_with_a_fix(
+    text: str, warning: str | None
 ) -> None:
-    assert configured(text).warnings == ([] if said is None else [said])
+    assert read_configuration(text).warnings == ([] if warning is None else [warning])
 
 
 def test_no_template_is_an_error_for_every_job() -> None:
     for category, name in templates():
         try:
-            warnings = configured(f"use {category} : {name}").warnings
+            warnings = read_configuration(f"use {category} : {name}").warnings
         except ConfigError:
-            continue  # it wants arguments
+            continue  # it requires arguments
         assert not any("an error for every job" in warning for warning in warnings)

@@ -1,4 +1,4 @@
-"""property: whatever a text holds, it is read or refused, and a value that was read can be told."""
+"""property: any text is read or rejected, and each value can be printed."""
 
 from __future__ import annotations
 
@@ -49,66 +49,64 @@ LINES = st.one_of(
 TEXTS = st.lists(LINES, max_size=8).map("\n".join)
 
 
-def taken(text: str) -> Configuration | None:
+def read_or_none(text: str) -> Configuration | None:
     try:
         return read(text, seed=3)
-    except ConfigError as problem:
-        assert str(problem)
+    except ConfigError as error:
+        assert str(error)
         return None
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TEXTS, st.dictionaries(NAMES.map(lambda name: f"_CONDOR_{name}"), VALUES, max_size=2))
-def test_reading_ends_in_a_configuration_or_in_a_refusal_that_names_its_place(
-    text: str, environment: dict[str, str]
-) -> None:
+def test_any_text_is_a_configuration_or_an_error_that_names_its_file(text: str, environment: dict[str, str]) -> None:
     try:
         read(text, environment=environment)
-    except ConfigError as problem:
-        assert str(problem).startswith(problem.file or "LOCAL_CONFIG_FILE: ")
+    except ConfigError as error:
+        assert str(error).startswith(error.file or "LOCAL_CONFIG_FILE: ")
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TEXTS)
-def test_each_setting_has_a_value_or_a_refusal_and_stays_as_it_is(text: str) -> None:
-    found = taken(text)
-    if found is None:
+def test_each_setting_always_has_the_same_value_or_an_error(text: str) -> None:
+    configuration = read_or_none(text)
+    if configuration is None:
         return
-    for name in [*found.names(), "START", "PERIODIC_CHECKPOINT", "MachineMaxVacateTime"]:
+    for name in [*configuration.names(), "START", "PERIODIC_CHECKPOINT", "MachineMaxVacateTime"]:
         try:
-            value = found.get(name)
-        except ConfigError as problem:
-            assert problem.file
+            value = configuration.get(name)
+        except ConfigError as error:
+            assert error.file
             continue
-        assert found.get(name) == value
-    again = taken(text)
-    assert again is not None
-    assert found.changed(again) == []
-    assert (again.names(), again.warnings) == (found.names(), found.warnings)
+        assert configuration.get(name) == value
+    reread = read_or_none(text)
+    assert reread is not None
+    assert configuration.changed(reread) == []
+    assert (reread.names(), reread.warnings) == (configuration.names(), configuration.warnings)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("ABCDE")), max_size=8))
-def test_exactly_what_leads_back_to_itself_is_refused_as_a_circle(edges: list[tuple[str, str]]) -> None:
-    """A name that refers to others, each defined once, in one value; a reference to itself is gone at once."""
-    to = {name: {end for start, end in edges if start == name} - {name} for name in "ABCDE"}
-    text = "\n".join(f"{name} = {' '.join(f'$({end})' for end in sorted(ends))}" for name, ends in to.items())
-    reached = {name: set(ends) for name, ends in to.items()}
-    for _ in to:
-        reached = {name: ends.union(*(to[end] for end in ends)) for name, ends in reached.items()}
-    circular = any(name in ends for name, ends in reached.items())
-    assert (taken(text) is None) == circular
+def test_circular_references_are_rejected_and_others_are_not(edges: list[tuple[str, str]]) -> None:
+    """Each name is defined once and refers to others; a reference to itself would expand to its earlier value."""
+    targets = {name: {end for start, end in edges if start == name} - {name} for name in "ABCDE"}
+    text = "\n".join(f"{name} = {' '.join(f'$({end})' for end in sorted(ends))}" for name, ends in targets.items())
+    reachable = {name: set(ends) for name, ends in targets.items()}
+    for _ in targets:
+        reachable = {name: ends.union(*(targets[end] for end in ends)) for name, ends in reachable.items()}
+    circular = any(name in ends for name, ends in reachable.items())
+    assert (read_or_none(text) is None) == circular
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.dictionaries(st.sampled_from("ABCD"), st.text("abc $()\\,=:#\"' ", max_size=8), max_size=4))
-def test_what_was_read_can_be_written_down_and_read_again(values: dict[str, str]) -> None:
-    found = taken("\n".join(f"{name} = {value}" for name, value in values.items()))
-    if found is None:
+def test_raw_values_can_be_written_and_read_again(values: dict[str, str]) -> None:
+    configuration = read_or_none("\n".join(f"{name} = {value}" for name, value in values.items()))
+    if configuration is None:
         return
-    raw = {name: found.raw(name) or "" for name in found.names()}
+    raw = {name: configuration.raw(name) or "" for name in configuration.names()}
     if any(text.rstrip().endswith("\\") for text in raw.values()):
-        return  # would be continued by the next line
-    again = taken("\n".join(f"{name} = {text}" for name, text in raw.items()))
-    assert again is not None
-    assert {name: again.raw(name) for name in again.names()} == {name: text.rstrip() for name, text in raw.items()}
+        return  # the next line would continue it
+    reread = read_or_none("\n".join(f"{name} = {text}" for name, text in raw.items()))
+    assert reread is not None
+    assert {name: reread.raw(name) for name in reread.names()} == {name: text.rstrip() for name, text in raw.items()}

@@ -1,4 +1,4 @@
-"""differential: 400 generated configurations, and what the real condor_config_val said of them (see record.py)."""
+"""differential: 400 generated configurations, compared with condor_config_val (see record.py)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..together import together
 
 DATA = Path(__file__).parent.parent / "data" / "config"
 CASES = json.loads(gzip.decompress((DATA / "recorded.json.gz").read_bytes()))
-TAKEN = [case for case in CASES if "settings" in case]
-REFUSED = [case for case in CASES if "refused" in case]
+ACCEPTED = [case for case in CASES if "settings" in case]
+REJECTED = [case for case in CASES if "refused" in case]
 
 
-def configured(case: dict[str, Any]) -> Configuration:
+def read_case(case: dict[str, Any]) -> Configuration:
     return read(
         [("/etc/recorded.conf", case["text"])],
         environment={"_CONDOR_N9": "from $(N1) outside", "HOME": "/home/me"},
@@ -29,50 +29,50 @@ def configured(case: dict[str, Any]) -> Configuration:
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a value; condor_config_val prints them without the blanks around them."""
+    """Return the lines of a value without surrounding blanks, as condor_config_val prints them."""
     return [line.strip() for line in text.strip().split("\n")]
 
 
-def test_the_reference_was_asked_for_enough() -> None:
-    assert len(TAKEN) > 300
-    assert len(REFUSED) > 30
-    assert sum(len(case["settings"]) for case in TAKEN) > 3000
+def test_the_recording_is_large_enough() -> None:
+    assert len(ACCEPTED) > 300
+    assert len(REJECTED) > 30
+    assert sum(len(case["settings"]) for case in ACCEPTED) > 3000
 
 
-@together("case", TAKEN)
-def test_every_setting_is_as_in_the_reference(case: dict[str, Any]) -> None:
+@together("case", ACCEPTED)
+def test_every_setting_is_the_same_as_in_htcondor(case: dict[str, Any]) -> None:
     try:
-        found = configured(case)
-    except ConfigError as problem:
-        # Refused as a whole: a policy that is no expression, and a condition that cannot be evaluated.
-        assert "is no expression" in problem.message or "ERROR" in case["complaint"], case["text"]
+        configuration = read_case(case)
+    except ConfigError as error:
+        # Poolbook rejects a policy that is not an expression, and a condition that cannot be evaluated.
+        assert "is no expression" in error.message or "ERROR" in case["complaint"], case["text"]
         return
-    for name, theirs in case["settings"].items():
-        assert lines(found.raw(name) or "") == lines(theirs["raw"]), (name, case["text"])
-        assert str(found.source(name)) == theirs["at"], (name, case["text"])
+    for name, expected in case["settings"].items():
+        assert lines(configuration.raw(name) or "") == lines(expected["raw"]), (name, case["text"])
+        assert str(configuration.source(name)) == expected["at"], (name, case["text"])
         try:
-            value = found.get(name)
+            value = configuration.get(name)
         except ConfigError:
             assert "ERROR" in case["complaint"], (name, case["text"])
             continue
-        assert lines(value) == lines(theirs["expanded"]), (name, case["text"])
+        assert lines(value) == lines(expected["expanded"]), (name, case["text"])
 
 
-@together("case", REFUSED)
-def test_what_the_reference_refuses_is_refused(case: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        configured(case)
-    assert refusal.value.line > 0
+@together("case", REJECTED)
+def test_a_configuration_that_htcondor_rejects_is_rejected(case: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as error_info:
+        read_case(case)
+    assert error_info.value.line > 0
 
 
-def test_all_parts_of_a_path_are_as_in_the_reference() -> None:
-    """``$F`` with up to three letters, for 15 paths. Asked to quote nothing, the reference prints one quote of the two,
-    and it takes a quote for the start of a name: that alone is not copied."""
+def test_all_parts_of_a_path_are_the_same_as_in_htcondor() -> None:
+    """``$F`` with up to three letters, for 15 paths. Two faults of HTCondor are not copied: for an empty result it
+    prints only one of two quotes, and it treats a quote as the start of a name."""
     recorded = json.loads(gzip.decompress((DATA / "paths.json.gz").read_bytes()))
-    found = read(recorded["text"])
-    others = [name for name, theirs in recorded["answers"].items() if found.get(name) != theirs]
+    configuration = read(recorded["text"])
+    differing = [name for name, expected in recorded["answers"].items() if configuration.get(name) != expected]
     assert len(recorded["answers"]) > 1900
-    assert len(others) < 120
-    for name in others:
-        path = found.raw(f"P{name.rpartition('_')[2]}")
-        assert "q" in name and (found.get(name) in ('[""]', "['']") or path == ".bashrc"), name
+    assert len(differing) < 120
+    for name in differing:
+        path = configuration.raw(f"P{name.rpartition('_')[2]}")
+        assert "q" in name and (configuration.get(name) in ('[""]', "['']") or path == ".bashrc"), name

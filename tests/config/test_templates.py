@@ -1,4 +1,4 @@
-"""golden: the defaults, and 12 templates, as a real pool's condor_config_val dumped them."""
+"""golden: the defaults, and 12 templates, compared with dumps of condor_config_val."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES: dict[str, str] = json.loads(gzip.decompress((DATA / "desktop.json.gz").re
 TEMPLATES = sorted(name[5:-5] for name in FILES if name.startswith("conf-"))
 DAEMONS = sorted(name[5:-5] for name in FILES if name.startswith("dump-"))
 
-# What the dumps say of the machine and the process.
+# Settings in the dumps that depend on the machine and the process.
 DETECTED = (
     "ARCH CondorIsAdmin CONFIG_ROOT DETECTED_CORES DETECTED_CPUS DETECTED_MEMORY DETECTED_PHYSICAL_CPUS FULL_HOSTNAME "
     "HOSTNAME IP_ADDRESS IP_ADDRESS_IS_IPV6 IPV4_ADDRESS IPV6_ADDRESS OPSYS OPSYSANDVER OPSYSLEGACY OPSYSLONGNAME "
@@ -30,28 +30,28 @@ DETECTED = (
 
 
 def settings(lines: list[str]) -> dict[str, str]:
-    """Name and raw value of each setting of a dump."""
-    found: dict[str, str] = {}
-    at = iter(lines)
-    for line in at:
+    """Return the raw value of each setting in a dump."""
+    values: dict[str, str] = {}
+    remaining = iter(lines)
+    for line in remaining:
         name, _, value = line.partition(" ")
         if value == "@=end":
-            found[name] = "\n".join(inner.strip() for inner in iter(lambda: next(at), "@end"))
+            values[name] = "\n".join(inner.strip() for inner in iter(lambda: next(remaining), "@end"))
         elif value.startswith("=") and not line.startswith("#"):
-            found[name] = value[2:]
-    return found
+            values[name] = value[2:]
+    return values
 
 
-def patched(lines: list[str], changes: str) -> list[str]:
-    """Lines with the output of ``diff`` applied."""
-    out, at = [], 0
+def apply_diff(lines: list[str], changes: str) -> list[str]:
+    """Apply the output of ``diff`` to lines."""
+    result, position = [], 0
     for hunk in re.split(r"^(?=[0-9])", changes, flags=re.MULTILINE)[1:]:
         head, *body = hunk.rstrip("\n").split("\n")
         first, last, kind = re.match(r"([0-9]+)(?:,([0-9]+))?([acd])", head).groups()  # type: ignore[union-attr]
-        begin = int(first) if kind == "a" else int(first) - 1
-        out += [*lines[at:begin], *(line[2:] for line in body if line.startswith("> "))]
-        at = begin if kind == "a" else int(last or first)
-    return out + lines[at:]
+        start = int(first) if kind == "a" else int(first) - 1
+        result += [*lines[position:start], *(line[2:] for line in body if line.startswith("> "))]
+        position = start if kind == "a" else int(last or first)
+    return result + lines[position:]
 
 
 DEFAULTS = FILES["defaults.txt"].split("\n")
@@ -59,60 +59,60 @@ DUMPED = settings(DEFAULTS)
 POOL = [("/etc/condor/condor_config", FILES["defaults-summary.txt"])]
 
 
-def configured(text: str, dumped: dict[str, str], subsystem: str = "TOOL") -> Configuration:
-    """What that pool has with one more file."""
+def read_configuration(text: str, dumped: dict[str, str], subsystem: str = "TOOL") -> Configuration:
+    """Read the recorded pool's configuration with one more file."""
     detected = {name: dumped[name] for name in DETECTED.split()}
     sources = [*POOL, ("/etc/condor/config.d/92-scenario.conf", text)]
     return read(sources, detected=detected, subsystem=subsystem)
 
 
-def differences(found: Configuration, dumped: dict[str, str]) -> Iterator[tuple[str, str | None, str | None]]:
-    ours = {name: found.raw(name) for name in found.all_names()}
-    for name in sorted({*ours, *dumped}):
-        mine, theirs = ours.get(name), dumped.get(name)
-        if mine != theirs and (mine is None or theirs is None or mine.strip() != theirs.strip()):
-            yield name, mine, theirs
+def differences(configuration: Configuration, dumped: dict[str, str]) -> Iterator[tuple[str, str | None, str | None]]:
+    raw_values = {name: configuration.raw(name) for name in configuration.all_names()}
+    for name in sorted({*raw_values, *dumped}):
+        value, expected = raw_values.get(name), dumped.get(name)
+        if value != expected and (value is None or expected is None or value.strip() != expected.strip()):
+            yield name, value, expected
 
 
-def test_the_defaults_are_those_of_the_reference() -> None:
+def test_the_defaults_are_those_of_htcondor() -> None:
     assert len(DUMPED) > 1200
-    assert list(differences(configured("", DUMPED), DUMPED)) == []
+    assert list(differences(read_configuration("", DUMPED), DUMPED)) == []
 
 
 @pytest.mark.parametrize("daemon", DAEMONS)
-def test_a_daemon_has_the_reference_s_defaults_of_its_own(daemon: str) -> None:
-    dumped = settings(patched(DEFAULTS, FILES[f"dump-{daemon}.diff"]))
-    assert list(differences(configured("", dumped, daemon), dumped)) == []
+def test_a_daemon_has_the_same_defaults_as_in_htcondor(daemon: str) -> None:
+    dumped = settings(apply_diff(DEFAULTS, FILES[f"dump-{daemon}.diff"]))
+    assert list(differences(read_configuration("", dumped, daemon), dumped)) == []
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_sets_what_it_sets_in_the_reference(name: str) -> None:
-    dumped = settings(patched(DEFAULTS, FILES[f"{name}-dump.diff"]))
-    assert list(differences(configured(FILES[f"conf-{name}.conf"], dumped), dumped)) == []
+def test_a_template_sets_the_same_as_in_htcondor(name: str) -> None:
+    dumped = settings(apply_diff(DEFAULTS, FILES[f"{name}-dump.diff"]))
+    assert list(differences(read_configuration(FILES[f"conf-{name}.conf"], dumped), dumped)) == []
 
 
 @together("name", TEMPLATES)
-def test_a_template_s_policy_expands_as_in_the_reference(name: str) -> None:
-    found = configured(FILES[f"conf-{name}.conf"], DUMPED)
+def test_a_template_s_policy_expands_as_in_htcondor(name: str) -> None:
+    configuration = read_configuration(FILES[f"conf-{name}.conf"], DUMPED)
     count = 0
     for block in FILES[f"{name}.txt"].strip().split("\n\n"):
         title, value, *details = block.split("\n")
         setting = title.removeprefix("## ")
         if value.startswith("Not defined"):
-            assert not found.get(setting)
+            assert not configuration.get(setting)
             continue
         if not details:  # an empty value
-            assert not found.get(setting)
+            assert not configuration.get(setting)
             continue
         count += 1
-        assert f"{found.spelled(setting)} = {found.get(setting)}".strip() == value.strip()
-        assert f" # raw: {found.spelled(setting)} = {found.raw(setting)}".strip() == details[1].strip()
+        assert f"{configuration.spelled(setting)} = {configuration.get(setting)}".strip() == value.strip()
+        assert f" # raw: {configuration.spelled(setting)} = {configuration.raw(setting)}".strip() == details[1].strip()
         if "92-scenario" in details[0] or "<Default>" in details[0]:
-            assert details[0] == f" # at: {found.source(setting)}"
+            assert details[0] == f" # at: {configuration.source(setting)}"
     assert count > 10
 
 
-def test_all_templates_of_the_reference_are_known() -> None:
+def test_all_templates_of_htcondor_are_known() -> None:
     listed = {
         (listing.split("use ", 1)[1].split(" ", 1)[0], line.strip())
         for name, listing in FILES.items()

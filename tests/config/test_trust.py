@@ -1,5 +1,5 @@
-"""Specification: whose configuration may run programs: that of the user and of root, and what the user names. A
-scenario runs none unless it is trusted."""
+"""Specification: which configurations may run programs: those of the user and of root, and files that the user names.
+A scenario runs none unless it is trusted."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from ..pool.real import POOLBOOK, environment
 from ..together import together
 
 USER, OTHER = 54321, 54322  #: users without names, of groups of these numbers
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be other users")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run as other users")
 
 
 @contextmanager
-def place_of_user() -> Iterator[Path]:
-    """A folder of USER's that everybody can reach."""
+def folder_of_user() -> Iterator[Path]:
+    """Create a folder that belongs to USER and that all users can read."""
     above = Path(tempfile.mkdtemp())
     above.chmod(0o755)
     folder = above / "folder"
     folder.mkdir()
-    give(folder, USER, 0o755)
+    set_owner(folder, USER, 0o755)
     yield folder
     shutil.rmtree(above)
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    with place_of_user() as found:
-        yield found
+def folder() -> Iterator[Path]:
+    with folder_of_user() as folder:
+        yield folder
 
 
-def give(path: Path, uid: int, mode: int) -> Path:
+def set_owner(path: Path, uid: int, mode: int) -> Path:
     os.chown(path, uid, uid)
     path.chmod(mode)
     return path
 
 
-def call(folder: Path, *words: str, **more: str) -> CompletedProcess[str]:
-    env = {**environment(), "HOME": str(folder), **more}
-    return forked.run([*POOLBOOK, *words], cwd=folder, env=env, user=USER)
+def call(folder: Path, *arguments: str, **variables: str) -> CompletedProcess[str]:
+    env = {**environment(), "HOME": str(folder), **variables}
+    return forked.run([*POOLBOOK, *arguments], cwd=folder, env=env, user=USER)
 
 
-def configuration(folder: Path, owner: int, mode: int, name: str = "poolbook.conf") -> None:
+def write_configuration(folder: Path, owner: int, mode: int, name: str = "poolbook.conf") -> None:
     (folder / name).write_text("include command : /usr/bin/touch ran\nX = 7\n")
-    give(folder / name, owner, mode)
+    set_owner(folder / name, owner, mode)
 
 
-# The file's owner and mode, the folder's, that of the folder above; the reason why it does not count.
+# Owner and mode of the file, owner and mode of the folder, mode of its parent, and why the configuration is ignored.
 PLACES = [
     (USER, 0o644, USER, 0o755, 0o755, ""),
     (USER, 0o600, USER, 0o700, 0o755, ""),
@@ -77,59 +77,59 @@ PLACES = [
 ]
 
 
-@as_root
-@pytest.mark.parametrize(("owner", "mode", "whose", "rights", "above", "why"), PLACES)
-def test_the_folders_configuration_counts_if_nobody_else_may_have_written_it(
-    place: Path, owner: int, mode: int, whose: int, rights: int, above: int, why: str
+@needs_root
+@pytest.mark.parametrize(("owner", "mode", "folder_owner", "folder_mode", "parent_mode", "reason"), PLACES)
+def test_a_folder_s_configuration_is_used_only_if_no_other_user_can_have_written_it(
+    folder: Path, owner: int, mode: int, folder_owner: int, folder_mode: int, parent_mode: int, reason: str
 ) -> None:
-    configuration(place, owner, mode)
-    give(place, whose, rights)
-    place.parent.chmod(above)
-    said = call(place, "config", "X")
-    if not why:
-        assert said.stdout == "7\n", said.stderr
+    write_configuration(folder, owner, mode)
+    set_owner(folder, folder_owner, folder_mode)
+    folder.parent.chmod(parent_mode)
+    result = call(folder, "config", "X")
+    if not reason:
+        assert result.stdout == "7\n", result.stderr
         return
-    assert said.returncode == 1 and said.stdout == ""
-    reason = why.format(file=place / "poolbook.conf", folder=place, above=place.parent)
-    words = said.stderr.replace("\n", " ")
-    assert f"it does not count: {reason}, and a configuration may run programs as you." in words
-    assert "-config poolbook.conf" in words
-    assert not (place / "ran").exists()
+    assert result.returncode == 1 and result.stdout == ""
+    full_reason = reason.format(file=folder / "poolbook.conf", folder=folder, above=folder.parent)
+    message = result.stderr.replace("\n", " ")
+    assert f"it does not count: {full_reason}, and a configuration may run programs as you." in message
+    assert "-config poolbook.conf" in message
+    assert not (folder / "ran").exists()
 
 
-@as_root
-def test_a_link_to_anothers_file_does_not_count(place: Path) -> None:
-    other = place.parent / "other"
+@needs_root
+def test_a_link_to_another_user_s_file_is_ignored(folder: Path) -> None:
+    other = folder.parent / "other"
     other.mkdir()
-    configuration(other, OTHER, 0o644)
-    (place / "poolbook.conf").symlink_to(other / "poolbook.conf")
-    assert "belongs to user 54322" in call(place, "config", "X").stderr
+    write_configuration(other, OTHER, 0o644)
+    (folder / "poolbook.conf").symlink_to(other / "poolbook.conf")
+    assert "belongs to user 54322" in call(folder, "config", "X").stderr
 
 
-@as_root
+@needs_root
 @pytest.mark.parametrize(
-    "words", ["config", "submit job.sub", "run job.sub", "resume", "serve", "doctor", "submit job.sub -dry-run -"]
+    "command", ["config", "submit job.sub", "run job.sub", "resume", "serve", "doctor", "submit job.sub -dry-run -"]
 )
-def test_no_command_runs_what_another_put_into_the_folder(place: Path, words: str) -> None:
-    (place / "job.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
-    assert call(place, "submit", "job.sub").returncode == 0
-    configuration(place, OTHER, 0o644)
-    give(place, USER, 0o1777)
-    said = call(place, *words.split())
-    assert said.returncode == 1 and "it does not count" in said.stdout + said.stderr
-    assert not (place / "ran").exists()
+def test_no_command_runs_programs_of_another_user_s_configuration(folder: Path, command: str) -> None:
+    (folder / "job.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    assert call(folder, "submit", "job.sub").returncode == 0
+    write_configuration(folder, OTHER, 0o644)
+    set_owner(folder, USER, 0o1777)
+    result = call(folder, *command.split())
+    assert result.returncode == 1 and "it does not count" in result.stdout + result.stderr
+    assert not (folder / "ran").exists()
 
 
-@as_root
-def test_what_the_user_names_counts_whoever_wrote_it(place: Path) -> None:
-    configuration(place, OTHER, 0o644)
-    assert call(place, "config", "-config", "poolbook.conf", "X").stdout == "7\n"
-    assert call(place, "config", "X", POOLBOOK_CONFIG="poolbook.conf").stdout == "7\n"
-    assert call(place, "config", "X", POOLBOOK_CONFIG="/dev/null").stderr.startswith("Not defined: X")
+@needs_root
+def test_a_file_that_the_user_names_is_used_even_if_another_user_wrote_it(folder: Path) -> None:
+    write_configuration(folder, OTHER, 0o644)
+    assert call(folder, "config", "-config", "poolbook.conf", "X").stdout == "7\n"
+    assert call(folder, "config", "X", POOLBOOK_CONFIG="poolbook.conf").stdout == "7\n"
+    assert call(folder, "config", "X", POOLBOOK_CONFIG="/dev/null").stderr.startswith("Not defined: X")
 
 
-def test_a_group_of_the_users_own_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where users have groups of their own, an umask lets these write."""
+def test_the_user_s_private_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each user has a private group, the default umask lets it write."""
     file = tmp_path / "poolbook.conf"
     file.touch()
     file.chmod(0o664)
@@ -138,8 +138,8 @@ def test_a_group_of_the_users_own_may_write(tmp_path: Path, monkeypatch: pytest.
     assert why_not_own(file) == f"others may write {file}"
 
 
-# What a scenario's configuration asks for, whether the play refuses it, and whether a trusted one does it.
-ASKED = [
+# A scenario's configuration, whether `play` rejects it, and whether it runs if it is trusted.
+REQUESTS = [
     ("include command : /usr/bin/touch ran", True, True),
     ("include ifexist command : /usr/bin/touch ran", True, True),
     ("include : /usr/bin/touch ran |", True, True),
@@ -152,24 +152,24 @@ ASKED = [
 ]
 
 
-@together(("asked", "refused", "trusted"), ASKED)
+@together(("line", "rejected", "runs_if_trusted"), REQUESTS)
 def test_a_scenario_runs_and_writes_nothing_unless_it_is_trusted(
-    asked: str, refused: bool, trusted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, rejected: bool, runs_if_trusted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for old in tmp_path.iterdir():
         old.unlink()
     (tmp_path / "plain.conf").write_text("X = 1\n")
-    (tmp_path / "a.play").write_text(f"config\n {asked}\nend\nat 1:00 submit alice run=1:00\n")
+    (tmp_path / "a.play").write_text(f"config\n {line}\nend\nat 1:00 submit alice run=1:00\n")
     before = set(tmp_path.iterdir())
-    assert main(["play", "a.play", "-quiet"]) == refused
+    assert main(["play", "a.play", "-quiet"]) == rejected
     assert set(tmp_path.iterdir()) == before
     assert main(["play", "a.play", "-quiet", "-trust"]) == 0
-    done = {"ran"} if "touch" in asked else {"kept"}
-    assert {path.name for path in set(tmp_path.iterdir()) - before} == (done if trusted else set())
+    created = {"ran"} if "touch" in line else {"kept"}
+    assert {path.name for path in set(tmp_path.iterdir()) - before} == (created if runs_if_trusted else set())
 
 
-def test_a_scenario_that_is_not_trusted_says_what_it_asks_for(
+def test_an_untrusted_scenario_reports_the_command_that_it_would_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.play").write_text("config\n include command : /usr/bin/touch ran\nend\n")
