@@ -47,10 +47,10 @@ def audit(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         print(json.dumps(as_json(safe_url(url), result), indent=2))
     else:
-        first, *rest = report(safe_url(url), result, here(), None if arguments.has("all") else SHOWN)
+        first, *details = report(safe_url(url), result, here(), None if arguments.has("all") else SHOWN)
         width = width_of()
         print_painted(folded(first, width))
-        for line in rest:
+        for line in details:
             print(folded(visible(line), width, _INDENT))
     return 0 if result.sound else 1
 
@@ -58,8 +58,8 @@ def audit(argv: Sequence[str]) -> int:
 # For people
 
 
-def report(name: str, audit: Audit, zone: tzinfo, most: int | None = SHOWN) -> Iterator[str]:
-    """Yield the lines of an audit for people, the verdict first. `most`: findings of each kind; None for all."""
+def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> Iterator[str]:
+    """Yield the lines of an audit for people, the verdict first. `limit`: findings of each kind; None for all."""
     yield f"{name}: {verdict(audit)}"
     yield from _read(audit, zone)
     yield from _seal(audit)
@@ -71,10 +71,10 @@ def report(name: str, audit: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
         ("jobs that were lost", audit.lost),
         ("events that came twice, and may", audit.repeated),
     ):
-        yield from _section(title, len(findings), (_finding(finding, zone) for finding in findings), most)
-    contradictions = (_contradiction(each, zone) for each in audit.contradictions)
-    yield from _section("contradictions between sources", len(audit.contradictions), contradictions, most)
-    yield from _unread(audit, zone, most)
+        yield from _section(title, len(findings), (_finding(finding, zone) for finding in findings), limit)
+    contradictions = (_contradiction(contradiction, zone) for contradiction in audit.contradictions)
+    yield from _section("contradictions between sources", len(audit.contradictions), contradictions, limit)
+    yield from _unread(audit, zone, limit)
     yield from _transitions(audit)
 
 
@@ -82,26 +82,26 @@ def verdict(audit: Audit) -> str:
     """Return "sound", the number of faults, or that there was nothing to judge."""
     if audit.verdict == "nothing read":
         return "nothing was read that could be judged: no verdict"
-    wrong = [
+    problem_texts = [
         counted(len(audit.violations), "violation") if audit.violations else "",
         "the seal is broken" if audit.seal else "",
         counted(len(audit.contradictions), "contradiction") if audit.contradictions else "",
     ]
-    return ", ".join(filter(None, wrong)) or "sound"
+    return ", ".join(filter(None, problem_texts)) or "sound"
 
 
 def _read(audit: Audit, zone: tzinfo) -> Iterator[str]:
     if audit.imported:
         lines = sum(lines for _, _, lines in audit.sources)
-        what = f"imported: {counted(len(audit.sources), 'file')} with {counted(lines, 'line')}"
+        records_text = f"imported: {counted(len(audit.sources), 'file')} with {counted(lines, 'line')}"
     else:
-        what = f"a pool of Poolbook's own: {counted(audit.events, 'event')}"
-    yield f"  {what}, judged by the dialect {audit.dialect or '(none)'}"
+        records_text = f"a pool of Poolbook's own: {counted(audit.events, 'event')}"
+    yield f"  {records_text}, judged by the dialect {audit.dialect or '(none)'}"
     if audit.began:
         yield f"  of the time from {instant(audit.began, zone)} to {instant(audit.ended, zone)}"
     jobs = sum(audit.jobs.values())
-    how = ", ".join(f"{count:,} {status}" for status, count in audit.jobs.items() if count)
-    yield f"  {counted(jobs, 'job')}{': ' if how else ''}{how}"
+    job_counts = ", ".join(f"{count:,} {status}" for status, count in audit.jobs.items() if count)
+    yield f"  {counted(jobs, 'job')}{': ' if job_counts else ''}{job_counts}"
     if audit.imported and not audit.judged:
         yield "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders"
 
@@ -121,28 +121,28 @@ def _transitions(audit: Audit) -> Iterator[str]:
     from ...domain.state_machines import DIALECTS, MANUAL
     from ...replay.listing import LETTERS
 
-    taken = {number: count for number, count in audit.transitions.items() if count}
-    if not taken:
+    taken_counts = {number: count for number, count in audit.transitions.items() if count}
+    if not taken_counts:
         yield "\nslot transitions: none"
         return
     rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(audit.dialect, MANUAL).slot_rows)}
-    yield f"\nslot transitions: {sum(taken.values()):,}"
+    yield f"\nslot transitions: {sum(taken_counts.values()):,}"
     yield "     no.      count  from -> to"
-    for number, count in sorted(taken.items(), key=lambda item: _order(item[0])):
+    for number, count in sorted(taken_counts.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)
-        edge = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
-        yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {edge}".rstrip()
-    unseen = [number for number, count in audit.transitions.items() if not count]
-    if unseen:
-        yield f"    never: {', '.join(_ranges(unseen))}"
+        row_text = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
+        yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {row_text}".rstrip()
+    untaken_rows = [number for number, count in audit.transitions.items() if not count]
+    if untaken_rows:
+        yield f"    never: {', '.join(_ranges(untaken_rows))}"
     letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(audit.letters.items()) if count)
     yield f"    from state to state: {letters or 'none'}"
     if audit.beyond:
         yield "  of these only the dialect allows (* without a number in any manual):"
     for number, count in sorted(audit.beyond.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)
-        star = "*" if number in audit.undocumented else ""
-        yield f"    {number:>3}{star:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
+        marker = "*" if number in audit.undocumented else ""
+        yield f"    {number:>3}{marker:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
 
 
 def _ranges(numbers: Sequence[str]) -> Iterator[str]:
@@ -162,14 +162,14 @@ def _order(number: str) -> tuple[int, str]:
     return (int(digits) if digits.isdecimal() else 0, number)
 
 
-def _section(title: str, count: int, items: Iterable[list[str]], most: int | None) -> Iterator[str]:
+def _section(title: str, count: int, items: Iterable[list[str]], limit: int | None) -> Iterator[str]:
     """Yield a list of findings under its title and count; nothing if there are none."""
     if not count:
         return
     yield ""
     yield f"{title} ({count:,}):"
     for number, lines in enumerate(items):
-        if number == most:
+        if number == limit:
             yield f"  ... and {count - number:,} more: -all prints them"
             return
         yield from (f"  {line}" for line in lines)
@@ -189,9 +189,9 @@ def _contradiction(contradiction: Contradiction, zone: tzinfo) -> list[str]:
     run = f", run {contradiction.run}" if contradiction.run else ""
     text = f"{contradiction.thing}{run}: {contradiction.words} ({contradiction.fact})"
     lines = [f"{instant(contradiction.at, zone)}  {text}"]
-    for stated in contradiction.stated:
-        kind = KINDS[stated.kind].name if stated.kind in KINDS else stated.kind
-        lines.append(f"    {stated.value}, says {kind}  [{_where(stated.file, stated.line)}]")
+    for source_value in contradiction.stated:
+        kind = KINDS[source_value.kind].name if source_value.kind in KINDS else source_value.kind
+        lines.append(f"    {source_value.value}, says {kind}  [{_where(source_value.file, source_value.line)}]")
     return lines
 
 
@@ -199,22 +199,22 @@ def _where(file: str, line: int) -> str:
     return f"{file}:{line}" if file and line else file or (f"at {line}" if line else "")
 
 
-def _unread(audit: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
-    refused = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined)
-    yield from _section("records that could not be read", len(audit.quarantined), refused, most)
+def _unread(audit: Audit, zone: tzinfo, limit: int | None) -> Iterator[str]:
+    refused_records = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined)
+    yield from _section("records that could not be read", len(audit.quarantined), refused_records, limit)
 
     def span(since: int, until: int) -> str:
         times = [instant(at, zone) if at else "?" for at in (since, until)]
         return f"from {times[0]} to {times[1]}"
 
     gaps = ([f"[{_where(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in audit.gaps)
-    yield from _section("gaps: records are missing, and nothing is judged across them", len(audit.gaps), gaps, most)
-    total = sum(max(0, each.until - each.since) for each in audit.unaccounted if each.since and each.until)
-    unknown = ([f"{each.slot}  {span(each.since, each.until)}: {each.words}"] for each in audit.unaccounted)
+    yield from _section("gaps: records are missing, and nothing is judged across them", len(audit.gaps), gaps, limit)
+    total = sum(max(0, gap.until - gap.since) for gap in audit.unaccounted if gap.since and gap.until)
+    unknown = ([f"{gap.slot}  {span(gap.since, gap.until)}: {gap.words}"] for gap in audit.unaccounted)
     title = f"slot time that is not accounted for, {interval(total)} in all"
-    yield from _section(title, len(audit.unaccounted), unknown, most)
-    torn = ([f"{file}: {counted(size, 'byte')} of it"] for file, size in audit.torn)
-    yield from _section("files that end within a record", len(audit.torn), torn, most)
+    yield from _section(title, len(audit.unaccounted), unknown, limit)
+    torn_files = ([f"{file}: {counted(size, 'byte')} of it"] for file, size in audit.torn)
+    yield from _section("files that end within a record", len(audit.torn), torn_files, limit)
 
 
 # For programs

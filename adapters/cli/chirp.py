@@ -120,8 +120,8 @@ def _attribute(request: str) -> _Do:
     def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
         try:
             value = proxy.asked(request, *arguments)
-        except _ChirpFailed as failed:
-            if failed.number != errno.ENOENT:
+        except _ChirpFailed as error:
+            if error.number != errno.ENOENT:
                 raise
             value = b"UNDEFINED"
         print(os.fsdecode(value))
@@ -139,19 +139,19 @@ def _status(request: str, names: Sequence[str]) -> _Do:
     return printed
 
 
-def _or_by(option: str, plain: str, other: str) -> _Do:
+def _or_by(option: str, plain_request: str, other: str) -> _Do:
     """Return the action of a verb whose option changes the request."""
 
     def asked(proxy: Proxy, arguments: Sequence[str]) -> int:
-        return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain, *arguments)
+        return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain_request, *arguments)
 
     return asked
 
 
 def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
-    remote, local = arguments
+    remote_path, local = arguments
     try:
-        data = proxy.asked("getfile", remote)
+        data = proxy.asked("getfile", remote_path)
     except _ChirpFailed as failed:
         raise ToolEnded(_BROKEN, f"chirp: couldn't getfile: {os.strerror(failed.number)}\n") from None
     if local == "-":
@@ -168,17 +168,17 @@ def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
 
 def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
     options = dict(zip(arguments[:-2:2], arguments[1:-2:2], strict=False))
-    local, remote = arguments[-2:]
+    local, remote_path = arguments[-2:]
     mode, permissions = options.get("-mode", "cwb"), int(options.get("-perm", "777"), 8)
     try:
         data = sys.stdin.buffer.read() if local == "-" else _read(local)
     except OSError as error:
         raise ToolEnded(_WRONG, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
     if mode == "cwb" and local != "-":
-        proxy.ask("putfile", remote, permissions, len(data))
+        proxy.ask("putfile", remote_path, permissions, len(data))
         proxy.say(data)
         return 0
-    number = proxy.ask("open", remote, "".join(letter for letter in mode if letter != "b"), permissions)
+    number = proxy.ask("open", remote_path, "".join(letter for letter in mode if letter != "b"), permissions)
     proxy.answer_line()
     for at in range(0, len(data), 8192):
         piece = data[at : at + 8192]
@@ -248,10 +248,7 @@ VERBS: Final[dict[str, ChirpVerb]] = {
     "truncate": ChirpVerb("remotepath length", (2,), _plain("truncate")),
     "utime": ChirpVerb("remotepath actime mtime", (3,), _plain("utime")),
 }
-_NOT_HERE: Final = {
-    "write": "`put` writes a whole file",
-    "whoareyou": "the server answers no such request",
-}
+_NOT_HERE: Final = {"write": "`put` writes a whole file", "whoareyou": "the server answers no such request"}
 
 
 def chirp(argv: Sequence[str]) -> int:
@@ -267,8 +264,8 @@ def chirp(argv: Sequence[str]) -> int:
         _wrong(name, verb)
     try:
         return verb.do(Proxy(), arguments) % 256
-    except _ChirpFailed as failed:
-        raise ToolEnded(_WRONG, out=_error(failed.number)) from None
+    except _ChirpFailed as error:
+        raise ToolEnded(_WRONG, out=_error(error.number)) from None
     except ValueError:
         _wrong(name, verb)
 

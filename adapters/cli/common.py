@@ -73,14 +73,14 @@ def _wrong_address(tool: str, option: str, name: str) -> str:
 def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
     """Return what the tool that was called prints of a name that is not of this pool, given by `option`, and whether
     that is an explanation."""
-    texts, tool = {heading: texts_by_name(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
-    key, daemon, far = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
-    known = (*(["looked up:"] if far else []), "explained:", "unknown host:")
-    heading = next((heading for heading in known if key in texts[heading]), "")
+    hosts, tool = {heading: texts_by_name(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
+    key, daemon, is_remote = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
+    headings = (*(["looked up:"] if is_remote else []), "explained:", "unknown host:")
+    heading = next((heading for heading in headings if key in hosts[heading]), "")
     if not heading:
-        heading = "looked up:" if far and option != "pool" else "unknown host:"
+        heading = "looked up:" if is_remote and option != "pool" else "unknown host:"
         key = "a daemon" if daemon and heading == "looked up:" else "other"
-    text = texts[heading][key].encode().decode("unicode_escape")
+    text = hosts[heading][key].encode().decode("unicode_escape")
     host = name.rpartition("@")[2]
     return text.format(tool=tool, name=name, pool=pool, daemon=daemon, host=host), heading == "explained:"
 
@@ -94,13 +94,13 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
     for option in sorted(of_pool, reverse=True):  # as the tools do, the pool before the name
         name = arguments.value(option)
         if name and option in ADDRESSES:
-            if wrong := _wrong_address(called_tool() or "poolbook", option, name):
-                raise ToolError(wrong)
+            if error_text := _wrong_address(called_tool() or "poolbook", option, name):
+                raise ToolError(error_text)
             name = name[1:-1].partition("?")[0]
         if not arguments.has(option) or is_this_pool(name):
             continue
-        message, explained = unknown_host(name, option, pool)
-        if explained:
+        message, is_explained = unknown_host(name, option, pool)
+        if is_explained:
             raise ToolEnded(1, message, "\n")
         raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", message)
     return arguments.value("log", default_log())
@@ -115,17 +115,17 @@ def called() -> str:
     """Return the command as its user may type it again."""
     import shutil  # it brings all that unpacks archives, and most commands print no call
 
-    own = sys.argv[0]
+    program = sys.argv[0]
     path = shutil.which("poolbook")
-    if path is not None and os.path.realpath(path) == os.path.realpath(own):
+    if path is not None and os.path.realpath(path) == os.path.realpath(program):
         return "poolbook"
-    return os.path.relpath(own) if os.path.basename(own) == "poolbook" else "poolbook"
+    return os.path.relpath(program) if os.path.basename(program) == "poolbook" else "poolbook"
 
 
-def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
+def calls(useful_calls: Sequence[tuple[str, str]], url: str) -> str:
     """Return the calls worth typing next, one to a line, each with its purpose."""
-    command, ending = called(), log_option(url)
-    return "\n".join(columns([(f"{command} {call}{ending}", purpose) for call, purpose in worth], width_of()))
+    command, suffix = called(), log_option(url)
+    return "\n".join(columns([(f"{command} {call}{suffix}", purpose) for call, purpose in useful_calls], width_of()))
 
 
 def safe_url(url: str) -> str:
@@ -133,7 +133,7 @@ def safe_url(url: str) -> str:
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
-def setting(name: str = "") -> CellContext:
+def display_context(name: str = "") -> CellContext:
     """Return the setting of the tables in this process: time and zone, user, terminal width."""
     from datetime import UTC, datetime
 
@@ -151,16 +151,16 @@ def setting(name: str = "") -> CellContext:
     )
 
 
-def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: int = 1) -> str:
+def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", code: int = 1) -> str:
     """Return the log of the named pool. Raise ``ToolEnded`` if -name or -pool names another pool, with the text
-    ``unknown`` or ``no_pool``, in which ``{name}`` is that name; or if -addr is not a valid address."""
-    for given in arguments.every("addr"):
-        if wrong := _wrong_address(called_tool(), "addr", given.values[0]):
-            raise ToolEnded(1, f"{wrong}\n")
-    for given in arguments.every("name", "pool"):
-        if not is_this_pool(given.values[0]):
-            no_such = no_pool if no_pool and given.name == "pool" else unknown
-            raise ToolEnded(code, no_such.format(name=given.values[0]))
+    ``unknown`` or ``no_pool_text``, in which ``{name}`` is that name; or if -addr is not a valid address."""
+    for option in arguments.every("addr"):
+        if error_text := _wrong_address(called_tool(), "addr", option.values[0]):
+            raise ToolEnded(1, f"{error_text}\n")
+    for option in arguments.every("name", "pool"):
+        if not is_this_pool(option.values[0]):
+            no_such = no_pool_text if no_pool_text and option.name == "pool" else unknown
+            raise ToolEnded(code, no_such.format(name=option.values[0]))
     return default_log()
 
 

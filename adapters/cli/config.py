@@ -78,10 +78,10 @@ def _pool_warnings(arguments: Arguments) -> list[str]:
 
 
 def _values(settings: Configuration, arguments: Arguments) -> int:
-    how, missing = _reader(settings, arguments), 0
+    read_value, missing = _reader(settings, arguments), 0
     entries = {}
     for name in arguments.words:
-        value = how(name)
+        value = read_value(name)
         if not value:
             missing = 1
             print(f"Not defined: {name}{_similar(settings, name)}", file=sys.stderr)
@@ -99,8 +99,8 @@ def _values(settings: Configuration, arguments: Arguments) -> int:
 def _similar(settings: Configuration, name: str) -> str:
     from ...domain.config import is_known, similar_setting
 
-    near = similar_setting(name) if settings.raw(name) is None and not is_known(name) else None
-    return "" if near is None else f"; did you mean {near}?"
+    similar_name = similar_setting(name) if settings.raw(name) is None and not is_known(name) else None
+    return "" if similar_name is None else f"; did you mean {similar_name}?"
 
 
 def _entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
@@ -130,13 +130,13 @@ def _with_source(settings: Configuration, name: str, value: str | None) -> Itera
 
 def source_lines(settings: Configuration, name: str) -> Iterator[str]:
     """Yield where a setting comes from and its raw text, as ``condor_config_val -verbose`` prints them."""
-    raw, spelled = settings.raw(name) or "", settings.spelled(name)
+    raw_text, spelling = settings.raw(name) or "", settings.spelled(name)
     yield f" # at: {settings.source(name)}"
-    if "\n" in raw:
+    if "\n" in raw_text:
         yield " # raw: "
-        yield from (f" #   {line}" for line in f"{spelled} = {raw}".split("\n"))
+        yield from (f" #   {line}" for line in f"{spelling} = {raw_text}".split("\n"))
     else:
-        yield f" # raw: {spelled} = {raw}"
+        yield f" # raw: {spelling} = {raw_text}"
 
 
 def setting_lines(name: str, value: str) -> Iterator[str]:
@@ -155,13 +155,13 @@ def setting_lines(name: str, value: str) -> Iterator[str]:
 def _dump(settings: Configuration, arguments: Arguments) -> int:
     patterns = list(map(_pattern, arguments.words or ("",)))
     names = [name for name in settings.all_names() if any(pattern.search(name) for pattern in patterns)]
-    expanded = arguments.has("expanded")
+    is_expanded = arguments.has("expanded")
     if arguments.has("json"):
         print(json.dumps({name: _entry(settings, name, _safely(settings, name)) for name in names}, indent=2))
         return 0
     for name in names:
-        raw = settings.raw(name) or ""
-        print("\n".join(setting_lines(name, _safely(settings, name) if expanded else raw)))
+        raw_text = settings.raw(name) or ""
+        print("\n".join(setting_lines(name, _safely(settings, name) if is_expanded else raw_text)))
         if arguments.has("verbose"):
             print(f" # at: {settings.source(name)}")
             print(f" # expanded: {_safely(settings, name)}")
@@ -192,14 +192,14 @@ def _summary(settings: Configuration, arguments: Arguments) -> int:
         names = settings.names()
         print(json.dumps({name: _entry(settings, name, _safely(settings, name)) for name in names}, indent=2))
         return 0
-    by_file: dict[str, list[str]] = {}
+    settings_by_file: dict[str, list[str]] = {}
     for name in settings.names():
-        by_file.setdefault(settings.source(name).file, []).append(name)
-    for file, names in by_file.items():
+        settings_by_file.setdefault(settings.source(name).file, []).append(name)
+    for file, names in settings_by_file.items():
         print(f"#\n# from {file}\n#")
         for name in names:
             print("\n".join(setting_lines(name, settings.raw(name) or "")))
-    if not by_file:
+    if not settings_by_file:
         print("# nothing is set: all settings have their defaults; `poolbook config -dump` lists them")
     return 0
 
@@ -212,16 +212,18 @@ def print_template(arguments: Sequence[str]) -> int:
     from ...domain.config.tables import templates
 
     category, _, name = "".join(arguments).partition(":")
-    known = templates()
-    mine = [template for (kind, _), template in known.items() if kind == category.lower()]
-    if not mine:
-        kinds = ", ".join(sorted({template.category for template in known.values()}))
+    known_templates = templates()
+    chosen = [template for (kind, _), template in known_templates.items() if kind == category.lower()]
+    if not chosen:
+        kinds = ", ".join(sorted({template.category for template in known_templates.values()}))
         raise UsageError(f"poolbook config use {category}: the categories of templates are {kinds}")
     if not name:
-        print(f"use {mine[0].category} accepts")
-        print("\n".join(f"  {template.name}" for template in sorted(mine, key=lambda template: template.name.lower())))
+        print(f"use {chosen[0].category} accepts")
+        print(
+            "\n".join(f"  {template.name}" for template in sorted(chosen, key=lambda template: template.name.lower()))
+        )
         return 0
-    template = known.get((category.lower(), name.lower()))
+    template = known_templates.get((category.lower(), name.lower()))
     if template is None:
         raise ToolError(
             f"poolbook config use {category}:{name}: there is none; `poolbook config use {category}` lists them"
@@ -256,9 +258,9 @@ def config_val(argv: Sequence[str]) -> int:
             local_name=arguments.value("local-name"),
             detected={"LOCAL_DIR": str(folder)},
         )
-        done = _tool_output(settings, arguments)
+        exit_code = _tool_output(settings, arguments)
         _make_true(settings, arguments, url, folder)
-        return done
+        return exit_code
     except ConfigError as problem:
         raise ToolEnded(1, f"condor_config_val: {problem}\n") from None
 
@@ -306,8 +308,8 @@ def _sources(settings: Configuration) -> list[str]:
 
 
 def _macros(settings: Configuration, arguments: Arguments) -> int:
-    given = arguments.last("macro")
-    as_path = given is not None and (given.qualifier or "").startswith("path")
+    option = arguments.last("macro")
+    as_path = option is not None and (option.qualifier or "").startswith("path")
     for word in arguments.words:
         value = settings.expanded(word)
         # Slashes beyond the first letter are written once; that is all that a path is made of.
@@ -316,13 +318,13 @@ def _macros(settings: Configuration, arguments: Arguments) -> int:
 
 
 def _tool_values(settings: Configuration, arguments: Arguments) -> int:
-    how, names, missing = _reader(settings, arguments), list(arguments.words), 0
+    read_value, names, missing = _reader(settings, arguments), list(arguments.words), 0
     while names:
         name = names.pop(0)
         if name.lower() == "use":
             _template(names.pop(0) if names else "")
             continue
-        value = how(name)
+        value = read_value(name)
         if not value:
             missing = 1
             print(f"Not defined: {name}", file=sys.stderr)
@@ -347,23 +349,23 @@ def _template(word: str) -> None:
 
 def _tool_dump(settings: Configuration, arguments: Arguments) -> int:
     print(f"# Configuration from machine: {host_name()}")
-    verbose, expanded = arguments.has("verbose"), arguments.has("expanded", "evaluate")
+    is_verbose, is_expanded = arguments.has("verbose"), arguments.has("expanded", "evaluate")
     for pattern in arguments.words or ("",):
         if pattern:
             print(f"\n# Parameters with names that match {pattern}:")
         try:
-            matching = re.compile(pattern, re.IGNORECASE)
+            pattern_regex = re.compile(pattern, re.IGNORECASE)
         except re.error:
             continue
-        for name in filter(matching.search, settings.all_names()):
-            how = settings.default if arguments.has("default") else settings.get if expanded else settings.raw
-            print("\n".join(setting_lines(settings.spelled(name), how(name) or "")))
-            if verbose:
+        for name in filter(pattern_regex.search, settings.all_names()):
+            read_value = settings.default if arguments.has("default") else settings.get if is_expanded else settings.raw
+            print("\n".join(setting_lines(settings.spelled(name), read_value(name) or "")))
+            if is_verbose:
                 print(f" # at: {settings.source(name)}")
-                print(f" # raw: {settings.raw(name)}" if expanded else f" # expanded: {settings.get(name)}")
+                print(f" # raw: {settings.raw(name)}" if is_expanded else f" # expanded: {settings.get(name)}")
                 if settings.default(name):
                     print(f" # default: {settings.default(name)}")
-    if not verbose:
+    if not is_verbose:
         print("# Contributing configuration file(s):")
         sys.stdout.writelines(f"#\t{file}\n" for file in _sources(settings))
     return 0

@@ -50,11 +50,11 @@ def _named(word: str) -> Path:
     """Return the file that a word means: ``play``, or ``docs/play.md`` as other pages write it."""
     from ...domain.suggestions import did_you_mean
 
-    known = files()
+    known_files = files()
     name = PurePath(word).name
-    path = known.get(name) or known.get(name.removesuffix(".md"))
+    path = known_files.get(name) or known_files.get(name.removesuffix(".md"))
     if path is None:
-        hint = did_you_mean(name, known, "`poolbook doc` lists the pages", likeness=0.5)
+        hint = did_you_mean(name, known_files, "`poolbook doc` lists the pages", likeness=0.5)
         raise UsageError(f"poolbook doc: unknown page or example {word!r}; {hint}")
     return path
 
@@ -125,7 +125,7 @@ def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
 def _renamed() -> Iterator[str]:
     """Yield the ``case`` branches that turn HTCondor's command names into Poolbook's, for bash and zsh."""
     yield "    case $command in"
-    yield from (f"        ({other}) command={name} ;;" for other, name in SAME.items())
+    yield from (f"        ({alias}) command={name} ;;" for alias, name in SAME.items())
     yield "    esac"
 
 
@@ -157,18 +157,20 @@ _WORDS = {
 
 def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
     """Return a script: the shell's data file, with what the tables say in the places that it names."""
-    described, offer, command = _WORDS[shell]
-    offers = {key: " ".join(words) for key, words in _offers().items()}
-    parts = {
-        "commands": [" ".join(described(name, entry.words) for name, entry in COMMANDS.items())],
+    completion_line, offer_line, command = _WORDS[shell]
+    offers = {key: " ".join(offered) for key, offered in _offers().items()}
+    fields = {
+        "commands": [" ".join(completion_line(name, entry.words) for name, entry in COMMANDS.items())],
         "renamed": _renamed(),
-        "offers": [offer.format(name=name, option=flag, words=words) for (name, flag), words in offers.items() if flag],
+        "offers": [
+            offer_line.format(name=name, option=flag, words=offered) for (name, flag), offered in offers.items() if flag
+        ],
         "files": [_valued(tables, True)],
         "values": [_valued(tables, False)],
         "tables": [
             command.format(
                 name=table.name,
-                options=" ".join(described(f"-{option.name}", option.help) for option in options_of(table)),
+                options=" ".join(completion_line(f"-{option.name}", option.help) for option in options_of(table)),
                 files="1" if takes_files(table) else "",
                 words=offers.get((table.name, ""), ""),
             )
@@ -176,29 +178,29 @@ def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
         ],
     }
     text = Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8")
-    return re.sub(r"@([a-z]+)@", lambda match: "\n".join(parts[match[1]]), text).rstrip("\n")
+    return re.sub(r"@([a-z]+)@", lambda match: "\n".join(fields[match[1]]), text).rstrip("\n")
 
 
 def _fish(tables: Sequence[ToolSyntax]) -> Iterator[str]:
-    offers = _offers()
+    offered_words = _offers()
     yield "complete -c poolbook -f"
     for name, text in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
         yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(text)}"
     for name in _OF_COMMANDS:
         yield f"complete -c poolbook -n '__fish_seen_subcommand_from {name}' -a '{' '.join(COMMANDS)}'"
     for table in tables:
-        others = [other for other, name in SAME.items() if name == table.name]
-        names = " ".join([*(f"{PREFIX}{other}" for other in (*others, table.name)), table.name])
-        seen = f"complete -c poolbook -n '__fish_seen_subcommand_from {names}'"
-        if (table.name, "") in offers:
-            yield f"{seen} -a '{' '.join(offers[table.name, ''])}'"
+        aliases = [alias for alias, name in SAME.items() if name == table.name]
+        names = " ".join([*(f"{PREFIX}{alias}" for alias in (*aliases, table.name)), table.name])
+        condition = f"complete -c poolbook -n '__fish_seen_subcommand_from {names}'"
+        if (table.name, "") in offered_words:
+            yield f"{condition} -a '{' '.join(offered_words[table.name, ''])}'"
         if takes_files(table):
-            yield f"{seen} -F"
+            yield f"{condition} -F"
         for option in options_of(table):
             value = (" -r -F" if option.values in FILE_VALUES else " -x") if option.values else ""
-            if (table.name, option.name) in offers:
-                value += f" -a '{' '.join(offers[table.name, option.name])}'"
-            yield f"{seen} -o {option.name}{value} -d {_quoted(option.help)}"
+            if (table.name, option.name) in offered_words:
+                value += f" -a '{' '.join(offered_words[table.name, option.name])}'"
+            yield f"{condition} -o {option.name}{value} -d {_quoted(option.help)}"
 
 
 MAN = command_table("man")
@@ -222,8 +224,8 @@ def man(argv: Sequence[str]) -> int:
 
 def _text(text: str) -> str:
     """Escape a text so that roff shows it unchanged."""
-    plain = text.replace("\\", "\\e").replace("-", "\\-")
-    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.split("\n"))
+    escaped_text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in escaped_text.split("\n"))
 
 
 def _head(name: str, purpose: str) -> Iterator[str]:

@@ -72,14 +72,14 @@ def _save_traceback(error: Exception, argv: Sequence[str]) -> Path:
         place = folder
     except OSError:
         place = Path(tempfile.gettempdir())
-    number, written = tempfile.mkstemp(dir=place, prefix=name)  # 0600, and owned by this user
+    number, path = tempfile.mkstemp(dir=place, prefix=name)  # 0600, and owned by this user
     try:
         with os.fdopen(number, "wb") as file:
             file.write(text)
         if place is not folder:
-            return Path(written)
-        os.replace(written, folder / name)
+            return Path(path)
+        os.replace(path, folder / name)
     except OSError:
-        os.unlink(written)
+        os.unlink(path)
         raise
     return folder / name

@@ -38,8 +38,8 @@ _INSTEAD: Final = {
 _ID: Final[tuple[tuple[str, ...], dict[str, Any]]] = (("job_id",), {"help": "Job ID"})
 
 
-def _history(of: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-    return ("--skip-history",), {"action": "store_true", "help": f"Skip checking history for {of}"}
+def _history(option_of: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    return ("--skip-history",), {"action": "store_true", "help": f"Skip checking history for {option_of}"}
 
 
 VERBS: Final[dict[str, tuple[tuple[tuple[str, ...], dict[str, Any]], ...]]] = {
@@ -80,9 +80,9 @@ class _HelpParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized"):
             raise ToolEnded(2, f"{self.format_usage()}{self.prog}: error: {message}\n")
-        what = re.sub(r"^argument (noun|verb): ", "", message)
-        shown = self if what != message else _parser()
-        raise ToolEnded(2, f"{shown.format_help()}\n{what}\n")
+        message_end = re.sub(r"^argument (noun|verb): ", "", message)
+        parser = self if message_end != message else _parser()
+        raise ToolEnded(2, f"{parser.format_help()}\n{message_end}\n")
 
 
 def _parser() -> _HelpParser:
@@ -101,8 +101,8 @@ def _parser() -> _HelpParser:
         verbs = job.add_subparsers(dest="verb")
         for verb, arguments in VERBS.items():
             parser = verbs.add_parser(verb)
-            for names, how in arguments:
-                parser.add_argument(*names, **how)
+            for names, settings in arguments:
+                parser.add_argument(*names, **settings)
         verbs.add_parser("template", add_help=False).add_argument("words", nargs=argparse.REMAINDER)
     return base
 
@@ -127,13 +127,13 @@ def htcondor(argv: Sequence[str]) -> int:
         _DO[arguments.verb](arguments, say)
     except BrokenPipeError:
         raise
-    except (_CommandFailed, OSError, ValueError, PoolbookError, RequestRefused) as failed:
-        message = "" if level > 2 else f"Error while trying to run job {arguments.verb}:\n{failed}\n"
+    except (_CommandFailed, OSError, ValueError, PoolbookError, RequestRefused) as error:
+        message = "" if level > 2 else f"Error while trying to run job {arguments.verb}:\n{error}\n"
         raise ToolEnded(1, message) from None
     return 0
 
 
-def _submit(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
+def _submit(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
     from ..runtime import pool_client
     from .submit import SUBMIT, description_of
 
@@ -144,17 +144,17 @@ def _submit(arguments: argparse.Namespace, say: Callable[[str], object]) -> None
         raise _CommandFailed(f"--resource {arguments.resource} is not supported: jobs run on this pool's machines")
     if arguments.annex_name is not None:
         raise _CommandFailed("HPC Annex functionality has not been enabled by your HTCondor administrator.")
-    queued = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", read_text(file), re.MULTILINE | re.IGNORECASE)
-    if queued[-1:] not in ([], [""], ["1"]):
+    queue_statements = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", read_text(file), re.MULTILINE | re.IGNORECASE)
+    if queue_statements[-1:] not in ([], [""], ["1"]):
         raise _CommandFailed("Can only submit one job at a time")
     try:
-        done = pool_client.submit(default_log(), description_of(parse(SUBMIT, [file])))
+        submitted = pool_client.submit(default_log(), description_of(parse(SUBMIT, [file])))
     except (PoolbookError, RequestRefused) as error:
         raise _CommandFailed(f"Error submitting job:\n{error}") from None
-    say(f"Job {done.cluster} was submitted.")
+    print_line(f"Job {submitted.cluster} was submitted.")
 
 
-def _ad(arguments: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
+def _ad(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> ClassAd:
     """Return the job's ad, from the queue, else from the history."""
     from ..condor_tools.job_selection import ClusterOrJob, JobSelector
     from ..runtime.queries import Queries
@@ -163,8 +163,8 @@ def _ad(arguments: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
     with Queries(default_log()) as queries:
         ad = queries.job(cluster, proc)
         if ad is None and not arguments.skip_history:
-            say(f"Job {arguments.job_id} was not found in the active queue, checking history...")
-            say("(This may take a while, Ctrl-C to cancel.)")
+            print_line(f"Job {arguments.job_id} was not found in the active queue, checking history...")
+            print_line("(This may take a while, Ctrl-C to cancel.)")
             ad = next(iter(queries.history(JobSelector((ClusterOrJob(cluster, proc),)), None, False)), None)
     if ad is None:
         raise _CommandFailed(
@@ -173,21 +173,21 @@ def _ad(arguments: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
     return ad
 
 
-def _status(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
-    for line in status_lines(_ad(arguments, say), arguments.job_id, time.time()):
-        say(line)
+def _status(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
+    for line in status_lines(_ad(arguments, print_line), arguments.job_id, time.time()):
+        print_line(line)
 
 
 def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], object]], None]:
-    def printed(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
-        ad = _ad(arguments, say)
+    def printed(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
+        ad = _ad(arguments, print_line)
         path = os.path.join(str(ad.eval("Iwd")), str(ad.eval(name)) if name in ad else "")
         print(read_text(path, "replace"))
 
     return printed
 
 
-def _resources(arguments: argparse.Namespace, say: Callable[[str], object]) -> None:
+def _resources(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
     from ..runtime.queries import Queries
 
     if (arguments.resource or "htcondor").casefold() != "htcondor":
@@ -198,7 +198,7 @@ def _resources(arguments: argparse.Namespace, say: Callable[[str], object]) -> N
         raise _CommandFailed(f"No jobs found for ID {arguments.job_id}.")
     if "RemoteHost" not in ads[0]:
         raise _CommandFailed(f"Job {arguments.job_id} is not running yet.")
-    say(f"Job is using resource {ads[0].eval('RemoteHost')}")
+    print_line(f"Job is using resource {ads[0].eval('RemoteHost')}")
 
 
 _DO: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], None]]] = {
@@ -261,9 +261,9 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
         yield _times("HTCondor has attempted to start the job", value("NumShadowStarts"))
         yield _times("The job has started", value("NumJobStarts"))
     wall = value("RemoteWallClockTime")
-    good = value("CommittedTime") / wall if wall > 0 else 0.0
-    tense = "had" if status == _COMPLETED else "has"
-    yield f"Job {tense} {good * 100:.1f}% goodput for {readable_time(wall)} of wall clock time."
+    good_share = value("CommittedTime") / wall if wall > 0 else 0.0
+    verb = "had" if status == _COMPLETED else "has"
+    yield f"Job {verb} {good_share * 100:.1f}% goodput for {readable_time(wall)} of wall clock time."
 
 
 def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterator[str]:
@@ -274,12 +274,14 @@ def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterato
         return
     if status == _HELD and value("NumJobStarts") < 1:
         return
-    which = "current" if status == _RUNNING else "last"
-    tense = "is" if status == _RUNNING else "was"
-    for what, name, unit in (("memory", "Memory", 2**20), ("disk", "Disk", 2**10)):
+    which_run = "current" if status == _RUNNING else "last"
+    verb = "is" if status == _RUNNING else "was"
+    for label, name, unit in (("memory", "Memory", 2**20), ("disk", "Disk", 2**10)):
         if f"{name}Usage" in ad:
-            used, requested = (readable_size(value(each) * unit) for each in (f"{name}Usage", f"Request{name}"))
-            yield f"Its {which} {what} usage {tense} {used} out of {requested} requested."
+            used_size, requested_size = (
+                readable_size(value(attribute) * unit) for attribute in (f"{name}Usage", f"Request{name}")
+            )
+            yield f"Its {which_run} {label} usage {verb} {used_size} out of {requested_size} requested."
 
 
 def _times(label: str, count: float) -> str:
@@ -288,8 +290,8 @@ def _times(label: str, count: float) -> str:
 
 def readable_time(seconds: float) -> str:
     """Return a length of time in its largest unit; of days, with hours."""
-    for below, unit, size in ((60, "second", 1), (3600, "minute", 60), (86400, "hour", 3600)):
-        if seconds < below:
+    for limit, unit, size in ((60, "second", 1), (3600, "minute", 60), (86400, "hour", 3600)):
+        if seconds < limit:
             number = seconds if unit == "second" else round(seconds / size)
             return f"{number} {unit}{'s' if number > 1 else ''}"
     days, hours = round(seconds / 86400), round(seconds % 86400 / 3600)
@@ -300,7 +302,7 @@ def readable_size(size: float) -> str:
     """Return a size with its unit: 1.456 MB."""
     if size < 1024:
         return f"{size} B"
-    for power, unit in ((1, "KB"), (2, "MB"), (3, "GB")):
-        if size < 1024 ** (power + 1):
-            return f"{size / 1024**power:.3f} {unit}"
+    for exponent, unit in ((1, "KB"), (2, "MB"), (3, "GB")):
+        if size < 1024 ** (exponent + 1):
+            return f"{size / 1024**exponent:.3f} {unit}"
     return f"{size / 1024**4:.3f} TB"

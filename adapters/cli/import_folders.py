@@ -38,9 +38,9 @@ def import_folders(argv: Sequence[str]) -> int:
     as_json = arguments.has("json")
     line = ProgressLine(0.2, _TOLD_EVERY)
 
-    def tell(path: str, done: int, total: int, events: int) -> None:
+    def tell(path: str, done_bytes: int, total: int, events: int) -> None:
         if line.due():
-            line.tell(f"{100 * done // max(1, total):3d} %  {events:,} events  {path}")
+            line.tell(f"{100 * done_bytes // max(1, total):3d} %  {events:,} events  {path}")
 
     with _readable(IMPORT), _session(IMPORT, arguments) as session:
         result = session.run(None if as_json else tell)
@@ -57,7 +57,7 @@ def follow(argv: Sequence[str]) -> int:
 
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
-    reported: set[str] = set()
+    reported_keys: set[str] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that started this in the background ignores it
     verdict, position = "nothing read", 0
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
@@ -66,7 +66,7 @@ def follow(argv: Sequence[str]) -> int:
             for result in session.rounds(2.0 if interval is None else interval, seconds):
                 audit = examine(session.log)
                 verdict = audit.verdict
-                _tell_news(audit, result, reported)
+                _tell_news(audit, result, reported_keys)
                 if position:  # what the folders held before is in the log, and much
                     tell_as_it_happens(position + 1, [event for _, event in session.log.read(position)], True)
                 position = session.log.head.position
@@ -77,15 +77,15 @@ def follow(argv: Sequence[str]) -> int:
 
 
 def _number(arguments: Arguments, name: str) -> float | None:
-    given = arguments.last(name)
-    if given is None:
+    option = arguments.last(name)
+    if option is None:
         return None
     try:
-        number = float(given.values[0])
+        number = float(option.values[0])
     except ValueError:
         number = -1.0
     if not 0 <= number < math.inf:
-        raise UsageError(f"poolbook follow: -{name} is a number of seconds, not {given.values[0]!r}")
+        raise UsageError(f"poolbook follow: -{name} is a number of seconds, not {option.values[0]!r}")
     return number
 
 
@@ -124,7 +124,7 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
         "seconds": round(result.seconds, 3),
         "zone": result.zone,
         "kinds": {kind: asdict(counts) for kind, counts in result.counts.items()},
-        "copies": [{"file": file, "repeats": other} for file, other in result.copies],
+        "copies": [{"file": file, "repeats": original} for file, original in result.copies],
         "skipped": result.skipped,
         "quarantined": [
             {"file": result.paths.get(event.source, ""), "line": event.line, "words": event.words, "text": event.text}
@@ -143,9 +143,9 @@ def _tell(url: str, result: ImportResult) -> None:
         counts = result.counts.get(kind)
         if counts is not None:
             new = f", {counts.new} new" if counts.new != counts.files else ""
-            refused = f", {counts.refused:,} refused" if counts.refused else ""
+            refused_text = f", {counts.refused:,} refused" if counts.refused else ""
             files = f"{counted(counts.files, 'file')}{new}"
-            print(f"  {KINDS[kind].name:<{width}}  {files}: {counted(counts.lines, 'line')}{refused}")
+            print(f"  {KINDS[kind].name:<{width}}  {files}: {counted(counts.lines, 'line')}{refused_text}")
     if result.zone not in ("", local_zone()):
         print(f"  local times are read as {result.zone}")
     if result.copies:
@@ -167,15 +167,15 @@ def _tell(url: str, result: ImportResult) -> None:
         print(f"\nNext: poolbook audit {safe_url(url)}")
 
 
-def _tell_news(audit: Audit, result: ImportResult, reported: set[str]) -> None:
+def _tell_news(audit: Audit, result: ImportResult, reported_keys: set[str]) -> None:
     """Print the findings of an audit that were not printed before."""
 
     moves = sum(audit.transitions.values())
     now = datetime.now().strftime("%H:%M:%S")
     print(f"{now}  {result.events:,} new events, {moves:,} transitions, {sum(audit.jobs.values()):,} jobs", flush=True)
     news = [(f.at, f"violation: {f.thing}: {f.words} [{f.file}:{f.line}]", f.story) for f in audit.violations]
-    news += [(c.at, f"contradiction: {c.thing}: {c.words}", ()) for c in audit.contradictions]
+    news += [(finding.at, f"contradiction: {finding.thing}: {finding.words}", ()) for finding in audit.contradictions]
     for at, text, story in sorted(news):
-        if text not in reported:
-            reported.add(text)
+        if text not in reported_keys:
+            reported_keys.add(text)
             print("\n    ".join([f"  {instant(at, here())}  {text}", *story]), flush=True)

@@ -91,38 +91,40 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     table = COMMANDS[command]
     arguments = parse(table, argv)
     constraints = arguments.values("constraint")
-    everything, held = arguments.has("all"), arguments.has("held", "hold")
-    if everything and (arguments.words or constraints):
+    has_all, only_held = arguments.has("all"), arguments.has("held", "hold")
+    if has_all and (arguments.words or constraints):
         raise UsageError(f"poolbook {command}: -all means every job: leave the others out, or -all")
     machines = arguments.values("machine")
-    if not (everything or held or arguments.words or constraints or machines):
+    if not (has_all or only_held or arguments.words or constraints or machines):
         raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
-    of_slots = any(option.name == "machine" for option in table.options)
-    named = [word for word in arguments.words if of_slots and "@" in word]
-    rest = [word for word in arguments.words if word not in named]
+    acts_on_slots = any(option.name == "machine" for option in table.options)
+    slot_words = [word for word in arguments.words if acts_on_slots and "@" in word]
+    job_words = [word for word in arguments.words if word not in slot_words]
     # With -held single jobs, too, are a matter of what holds for them.
-    ids, others = ((), rest) if held else _sorted_words(rest)
-    selected = bool(others or constraints or everything or held)
-    mode = next((f" -{name}" for name, of in MODES.items() if of == command and arguments.has(name)), "")
+    ids, owner_words = ((), job_words) if only_held else _sorted_words(job_words)
+    is_selection = bool(owner_words or constraints or has_all or only_held)
+    mode = next(
+        (f" -{name}" for name, mode_command in MODES.items() if mode_command == command and arguments.has(name)), ""
+    )
     action = ACTIONS[command + mode]
     return JobActionRequest(
         action,
         ids,
-        (*named, *machines),
-        select(others, constraints) if selected else None,
-        _whose(others, constraints),
-        held,
+        (*slot_words, *machines),
+        select(owner_words, constraints) if is_selection else None,
+        _whose(owner_words, constraints),
+        only_held,
         arguments.value("reason", f"via {caller}{action.reason}" if action.reason else ""),
         _subcode(arguments),
         arguments,
     )
 
 
-def _sorted_words(given: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
+def _sorted_words(words: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
     """Return the single jobs among the words, and the other words."""
-    parsed = [(word, read_job_id(word)) for word in given]
-    single = tuple(job for _, job in parsed if job is not None and job.proc is not None)
-    return single, [word for word, job in parsed if job is None or job.proc is None]
+    jobs_by_word = [(word, read_job_id(word)) for word in words]
+    single_jobs = tuple(job for _, job in jobs_by_word if job is not None and job.proc is not None)
+    return single_jobs, [word for word, job in jobs_by_word if job is None or job.proc is None]
 
 
 def _subcode(arguments: Arguments) -> int | None:
@@ -133,16 +135,16 @@ def _subcode(arguments: Arguments) -> int | None:
         raise UsageError(f"-subcode takes a whole number, not {value!r}") from None
 
 
-def _whose(given: Sequence[str], constraints: Sequence[str]) -> str:
+def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
     """Return how an answer names the jobs: by the one cluster or user, else by the constraint."""
-    named = [_as_condition(word) for word in given]
-    if not constraints and len(given) == 1:
-        job = read_job_id(given[0])
+    owner_conditions = [_as_condition(word) for word in words]
+    if not constraints and len(words) == 1:
+        job = read_job_id(words[0])
         if job is None:
-            return f' of user "{given[0]}"'
+            return f' of user "{words[0]}"'
         if job.proc is None:
-            return f" in cluster {given[0]}"
-    conditions = [*constraints, *([" || ".join(named)] if named else [])]
+            return f" in cluster {words[0]}"
+    conditions = [*constraints, *([" || ".join(owner_conditions)] if owner_conditions else [])]
     if not conditions:
         return ""
     combined = conditions[0] if len(conditions) == 1 else " && ".join(f"({condition})" for condition in conditions)
@@ -164,7 +166,7 @@ def _as_condition(word: str) -> str:
 def message(action: Action, result: Result) -> str:
     kind = "slot" if isinstance(result.job, str) else "job"
     name = f"{kind.capitalize()} {result.job}"
-    texts = {
+    message_texts = {
         SUCCESS: f"{name} {action.done}",
         NOT_FOUND: f"{name} not found",
         DENIED: f"Permission denied to {action.denied} {kind} {result.job}",
@@ -173,11 +175,14 @@ def message(action: Action, result: Result) -> str:
         LIMIT_EXCEEDED: f"{name} cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit",
         ERROR: f"No result found for {kind} {result.job}",
     }
-    return texts[result.result] or f"Invalid result for {kind} {result.job}"
+    return message_texts[result.result] or f"Invalid result for {kind} {result.job}"
 
 
 def answer(
-    request: JobActionRequest, single: Sequence[Result], selected: Mapping[int, int] | None = None, queued: int = 1
+    request: JobActionRequest,
+    single_results: Sequence[Result],
+    selected_counts: Mapping[int, int] | None = None,
+    queued_ids: int = 1,
 ) -> CommandOutput:
     """Return the answer to an executed request.
 
@@ -186,47 +191,51 @@ def answer(
     :param queued: the number of jobs in the queue, for a request that matched none
     """
     if request.arguments.has("json"):
-        return _as_json(request, single, selected)
+        return _as_json(request, single_results, selected_counts)
     out, err = "", ""
-    failed = False
-    if single:
-        counts = Counter(result.result for result in single)
-        changed = counts[SUCCESS]
-        out += _details(request, counts, changed > 0, queued, single)
-        failed = changed == 0
-        err += "\n" if failed else ""  # where HTCondor's tools print connection errors
-        lines = [(result.result, message(request.action, result) + "\n") for result in single]
+    has_failed = False
+    if single_results:
+        counts = Counter(result.result for result in single_results)
+        changed_count = counts[SUCCESS]
+        out += _details(request, counts, changed_count > 0, queued_ids, single_results)
+        has_failed = changed_count == 0
+        err += "\n" if has_failed else ""  # where HTCondor's tools print connection errors
+        lines = [(result.result, message(request.action, result) + "\n") for result in single_results]
         out += "".join(line for result, line in lines if result == SUCCESS)
         err += "".join(line for result, line in lines if result != SUCCESS)
     if request.selection is not None:
-        counts = Counter(selected or {})
-        changed = counts[SUCCESS]
-        out += _details(request, counts, changed > 0, queued)
-        which = ("held jobs" if request.held else "jobs") + request.whose
-        if changed:
-            out += f"All {which} have been {request.action.done}\n"
-        elif queued:
-            err += f"\nCouldn't find/{request.action.does} all {which}\n"
-            failed = True
+        counts = Counter(selected_counts or {})
+        changed_count = counts[SUCCESS]
+        out += _details(request, counts, changed_count > 0, queued_ids)
+        which_jobs = ("held jobs" if request.held else "jobs") + request.whose
+        if changed_count:
+            out += f"All {which_jobs} have been {request.action.done}\n"
+        elif queued_ids:
+            err += f"\nCouldn't find/{request.action.does} all {which_jobs}\n"
+            has_failed = True
         else:
             err += "There are no jobs in the queue\n"
-    return CommandOutput(out, err, int(failed))
+    return CommandOutput(out, err, int(has_failed))
 
 
 def _details(
-    request: JobActionRequest, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
+    request: JobActionRequest,
+    counts: Mapping[int, int],
+    changed_count: bool,
+    single_results: int,
+    queued_ids: Sequence[Result] = (),
 ) -> str:
     """Return the lines of -long and -totals before the answer."""
     if request.arguments.has("long"):
         ad: dict[str, object] = {
-            "ActionResult": int(changed),
-            "ActionResultType": 1 if single else 2,
+            "ActionResult": int(changed_count),
+            "ActionResultType": 1 if queued_ids else 2,
             "IsQueueSuperUser": "false",
             "JobAction": request.action.number,
-            "TotalJobAds": queued,
+            "TotalJobAds": single_results,
         }
-        if single:
-            ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in single}
+        if queued_ids:
+            ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in queued_ids}
         else:
             ad |= {f"result_total_{result}": counts[result] for result in range(len(RESULT_NAMES))}
         return "".join(f"{name} = {value}\n" for name, value in ad.items()) + "\n"
@@ -245,8 +254,8 @@ def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapp
     rows += [
         {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count
     ]
-    changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
-    return CommandOutput(dumps(rows, indent=2) + "\n", "", 0 if changed else 1)
+    is_changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
+    return CommandOutput(dumps(rows, indent=2) + "\n", "", 0 if is_changed else 1)
 
 
 def _named(job: ClusterOrJob | str) -> dict[str, object]:
@@ -275,21 +284,21 @@ _SLOTS = {
 def _act(command: str, argv: Sequence[str]) -> int:
     request = read(command, argv, *(["condor_"] if called_tool() else []))
     kind, url = request.action.kind, log_of(request.arguments, "name", "pool", "addr")
-    fast = {"fast": True} if request.arguments.has("fast") else {}
+    options = {"fast": True} if request.arguments.has("fast") else {}
     subcode = {"subcode": request.subcode} if request.subcode else {}
-    body = {"kind": kind, "reason": request.reason, **fast, **subcode}
-    single: list[Result] = []
+    body = {"kind": kind, "reason": request.reason, **options, **subcode}
+    single_results: list[Result] = []
     if request.ids:
-        chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
-        outcomes = change_jobs(url, {**body, "selection": chosen})
+        request_jobs = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
+        outcomes = change_jobs(url, {**body, "selection": request_jobs})
         results = {(outcome.cluster, proc): outcome.result for outcome in outcomes for proc in outcome.jobs()}
-        single += [Result(job, result_of(kind, results[job.cluster, job.proc or 0])) for job in request.ids]
-    single += [Result(slot, _of_slot(url, kind, slot, fast)) for slot in request.slots]
-    selected = None
+        single_results += [Result(job, result_of(kind, results[job.cluster, job.proc or 0])) for job in request.ids]
+    single_results += [Result(slot, _of_slot(url, kind, slot, options)) for slot in request.slots]
+    selected_counts = None
     if request.selection is not None:
         held = ["JobStatus == 5"] if request.held else []
-        selected = _count(kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)}))
-    return answer(request, single, selected).printed()
+        selected_counts = _count(kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)}))
+    return answer(request, single_results, selected_counts).printed()
 
 
 remove = partial(_act, "rm")
@@ -300,19 +309,19 @@ suspend = partial(_act, "suspend")
 go_on = partial(_act, "continue")
 
 
-def _of_slot(url: str, kind: str, slot: str, fast: Mapping[str, bool]) -> int:
-    about_slot, done = _SLOTS[kind]
+def _of_slot(url: str, kind: str, slot: str, options: Mapping[str, bool]) -> int:
+    subject_text, done_text = _SLOTS[kind]
     try:
-        answer = ask(url, {"kind": about_slot, "slot": slot, **fast})
-    except RequestRefused as refused:
-        return NOT_FOUND if refused.code == NO_SUCH_SLOT else DENIED
-    return SUCCESS if answer[done] else BAD_STATUS
+        answer = ask(url, {"kind": subject_text, "slot": slot, **options})
+    except RequestRefused as error:
+        return NOT_FOUND if error.code == NO_SUCH_SLOT else DENIED
+    return SUCCESS if answer[done_text] else BAD_STATUS
 
 
 def result_of(kind: str, result: str) -> int:
     """Return HTCondor's number for the result of a request of this kind."""
-    known = _RESULTS.get(result)
-    return _BY_STATUS.get((kind, result), BAD_STATUS) if known is None else known
+    known_result = _RESULTS.get(result)
+    return _BY_STATUS.get((kind, result), BAD_STATUS) if known_result is None else known_result
 
 
 def _count(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
@@ -338,6 +347,6 @@ def now(argv: Sequence[str]) -> int:
     url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")
     try:
         ask(url, {"kind": "RunNow", "job": jobs[0], "victims": jobs[1:]})
-    except RequestRefused as refused:
-        raise ToolEnded(1, f"Unable to reassign slot: {refused.tool or refused}.\n") from None
+    except RequestRefused as error:
+        raise ToolEnded(1, f"Unable to reassign slot: {error.tool or error}.\n") from None
     return 0

@@ -25,7 +25,7 @@ from ..condor_tools.layout import Column, Layout, laid_out, lines
 from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..machine.execution.supervisor.sandbox import STREAMS
-from .common import default_log, job_id, looked_up, pool_log, setting
+from .common import default_log, display_context, job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -41,28 +41,28 @@ def who(argv: Sequence[str]) -> int:
         raise _WHO.usage_error("Error: {word} is not a valid argument\n", word=arguments.words[0])
     try:
         layout = custom_layout(arguments)
-    except UsageError as wrong:
-        raise ToolEnded(1, f"Error: {wrong}\n") from None
+    except UsageError as error:
+        raise ToolEnded(1, f"Error: {error}\n") from None
     from ..runtime.queries import Queries
 
-    here = setting()
+    display = display_context()
     with Queries(default_log()) as queries:
-        ads = [ad for ad in queries.slots(here.now, here.timezone) if "JobId" in ad]
+        ads = [ad for ad in queries.slots(display.now, display.timezone) if "JobId" in ad]
         if not ads:
             return 0
         if arguments.has("long"):
             sys.stdout.writelines(f"{long_text(ad)}\n" for ad in ads)
             return 0
-        headed = layout is None or layout.headed
+        has_headings = layout is None or layout.headed
         machine = (text(ads[0], "Name") or "").rpartition("@")[2]
-        if headed:
+        if has_headings:
             print(f"\n--Startd : {machine} has {len(ads)} job(s) running:")
         if layout is None:
             widths = Layout(tuple(Column("", "", None) for _ in _HEADS), headed=False)
             sys.stdout.writelines(laid_out(widths, [_HEADS, *(_row(ad, queries) for ad in ads)]))
         else:
-            sys.stdout.writelines(lines(layout, ads, here))
-        if headed:
+            sys.stdout.writelines(lines(layout, ads, display))
+        if has_headings:
             print()
     return 0
 
@@ -102,7 +102,7 @@ _STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
 
 def tail(argv: Sequence[str]) -> int:
     arguments = read(_TAIL, argv)
-    at_most, follows = _at_most(arguments), arguments.has("f", "follow")
+    byte_limit, is_following = _at_most(arguments), arguments.has("f", "follow")
     streams = ["Err"] if arguments.has("stderr") else [] if arguments.has("no-stdout") else ["Out"]
     if not (streams or arguments.words[1:]):
         raise _TAIL.usage_error("No file transfer specified.\n\n{usage}")
@@ -112,21 +112,21 @@ def tail(argv: Sequence[str]) -> int:
     if job is None:
         raise _TAIL.usage_error("Invalid Job ID: {word}\n{usage}", word=arguments.words[0])
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
-    files, shown = dict[str, Path](), dict[str, int]()
+    files, shown_sizes = dict[str, Path](), dict[str, int]()
     while True:
         ad, run = looked_up(url, job)
         if files and run is None:  # it has ended while it was followed
-            _show({name: path for name, path in files.items() if path.exists()}, shown, at_most)
+            _show({name: path for name, path in files.items() if path.exists()}, shown_sizes, byte_limit)
             return 0
         if ad is None:
             raise ToolEnded(1, f"No such job: {job[0]}.{job[1]}\n")
         if run is not None and run.scratch:
             try:
                 files = dict(_files(ad, run, streams, arguments.words[1:]))
-                _show(files, shown, at_most)
+                _show(files, shown_sizes, byte_limit)
             except OSError as error:  # the scratch directory of another user's job, or one that is being removed
                 _unseen(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
-            if not follows:
+            if not is_following:
                 return 0
         time.sleep(_TAIL_PAUSE)  # condor_tail waits for a job that does not run yet, with -auto-retry and without
 
@@ -146,11 +146,11 @@ def _files(
 ) -> Iterator[tuple[str, Path]]:
     """Yield the requested files: a job's streams and its output files."""
     scratch = Path(run.scratch)
-    listed = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
-    of_streams = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
+    listed_names = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
+    stream_attributes = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
     for name in [*streams, *names]:
-        stream = name if name in streams else of_streams.get(name, "")
-        if not stream and name not in listed:
+        stream = name if name in streams else stream_attributes.get(name, "")
+        if not stream and name not in listed_names:
             _unseen(f"File {name} requested but not authorized to be sent.")
         path = scratch / (_STREAMS[stream] if stream else name)
         if not path.exists():
@@ -160,21 +160,21 @@ def _files(
         yield name, path
 
 
-def _unseen(why: str) -> None:
-    raise ToolEnded(1, f"Failed to peek at file from starter: {why}\n")
+def _unseen(reason: str) -> None:
+    raise ToolEnded(1, f"Failed to peek at file from starter: {reason}\n")
 
 
-def _show(files: dict[str, Path], shown: dict[str, int], at_most: int) -> None:
-    """Write the end of each file, or what it has gained since it was ``shown``; all together ``at_most`` bytes."""
-    remaining = at_most
+def _show(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) -> None:
+    """Write the end of each file, or what follows its ``shown_sizes``: ``byte_limit`` bytes of all files together."""
+    remaining = byte_limit
     for name, path in files.items():
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            begin = max(shown.get(name, 0), size - remaining)
+            begin = max(shown_sizes.get(name, 0), size - remaining)
             file.seek(begin)
             data = file.read(max(0, size - begin))
         remaining -= len(data)
-        shown[name] = begin + len(data)
+        shown_sizes[name] = begin + len(data)
         sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
@@ -197,7 +197,7 @@ def ssh_to_job(argv: Sequence[str]) -> int:
     if job is None:
         raise _SSH.usage_error("Invalid job id: {word}\n", word=word)
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
-    run, attended = _running(url, job)
+    run, is_attended = _running(url, job)
     if run is None and not arguments.has("auto-retry"):
         raise ToolEnded(1, "(Use -auto-retry to keep trying periodically.)\n")
     if run is None:
@@ -206,15 +206,15 @@ def ssh_to_job(argv: Sequence[str]) -> int:
     while run is None:
         time.sleep(pause)
         pause = min(2 * pause, _PAUSE)
-        run, attended = _running(url, job)
+        run, is_attended = _running(url, job)
     environment = {**_environment(run), "TERM": os.environ.get("TERM", "dumb")}
     shell = _shell(arguments.value("shells", os.environ.get("SHELL", "")))
     if not command:
         print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
     argv = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
-    removes = arguments.has("remove-on-interrupt")
-    with _session(run.scratch) if attended else nullcontext():
-        return _ended(subprocess.Popen(argv, cwd=run.scratch, env=environment), word if removes else "")
+    removes_job = arguments.has("remove-on-interrupt")
+    with _session(run.scratch) if is_attended else nullcontext():
+        return _ended(subprocess.Popen(argv, cwd=run.scratch, env=environment), word if removes_job else "")
 
 
 @contextmanager
@@ -237,8 +237,8 @@ def _running(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, boo
         raise ToolEnded(1, "Unable to fetch job ad; is it still in the queue?\n")
     if ad.eval("JobStatus") == _HELD:
         raise ToolEnded(1, f'The job is on hold: "{ad.eval("HoldReason")}".\n')
-    running = run is not None and bool(run.pid and run.scratch)
-    return run if running else None, ad.eval("InteractiveJob") is True
+    is_running = run is not None and bool(run.pid and run.scratch)
+    return run if is_running else None, ad.eval("InteractiveJob") is True
 
 
 def _environment(run: RunningProcess) -> dict[str, str]:
@@ -260,21 +260,21 @@ def _shell(names: str) -> str:
     return next((shell for shell in shells if shell), "/bin/sh")
 
 
-def _ended(shell: subprocess.Popen[bytes], removed: str) -> int:
+def _ended(shell: subprocess.Popen[bytes], removal_text: str) -> int:
     """Wait for the shell, which has the terminal, and return its exit code. An interrupt removes the job, if any."""
-    before = None if removed else signal.signal(signal.SIGINT, signal.SIG_IGN)
+    old_handler = None if removal_text else signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         code = shell.wait()
         return code if code >= 0 else 1
     except KeyboardInterrupt:
         from .job_actions import remove
 
-        print(f"Interrupted by signal 2 (SIGINT), removing job {removed}...", file=sys.stderr)
-        remove([removed])
+        print(f"Interrupted by signal 2 (SIGINT), removing job {removal_text}...", file=sys.stderr)
+        remove([removal_text])
         return 1
     finally:
-        if not removed:
-            signal.signal(signal.SIGINT, before)
+        if not removal_text:
+            signal.signal(signal.SIGINT, old_handler)
 
 
 # submit -interactive

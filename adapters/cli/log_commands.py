@@ -52,23 +52,23 @@ def why(argv: Sequence[str]) -> int:
         try:
             at = instant_of("why", arguments, "at", queries.log)
             answer, log_id = queries.why(name, at, here()), queries.log.id
-            of_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
-            worth = _worth_typing(queries.log, name, at) if of_cluster else []
+            is_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
+            useful_calls = _worth_typing(queries.log, name, at) if is_cluster else []
         except ValueError as error:
             raise UsageError(f"poolbook why: {error}") from None
         except UnknownThingError as error:
             raise ToolError(f"poolbook why: {error.args[0]}") from None
     if arguments.has("json"):
         parts = {"answer": answer.lines, "life": answer.life}
-        parted = ((part, sentence) for part, sentences in parts.items() for sentence in sentences)
-        _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in parted)
+        sentences_by_part = ((part, sentence) for part, sentences in parts.items() for sentence in sentences)
+        _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in sentences_by_part)
         return 0
     for text in (line.text for line in answer.lines if line.code != "see_life" or not arguments.has("verbose")):
-        print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if worth else STATES)
+        print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
     if arguments.has("verbose"):
         _print_life(answer)
-    if worth:
-        print(f"\n{calls(worth, url)}")
+    if useful_calls:
+        print(f"\n{calls(useful_calls, url)}")
     return 0
 
 
@@ -90,13 +90,15 @@ def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[s
     from ...replay.why.cluster import outcomes
 
     results = outcomes(log, int(cluster), at)
-    firsts = [(results.first(status), what) for status, what in _FIRST.items()]
-    named = [
-        (f"why -verbose {int(cluster)}.{proc}", f"the first that {what}") for proc, what in firsts if proc is not None
+    first_procs = [(results.first(status), description) for status, description in _FIRST.items()]
+    calls = [
+        (f"why -verbose {int(cluster)}.{proc}", f"the first that {description}")
+        for proc, description in first_procs
+        if proc is not None
     ]
     if not results.status:  # it was refused
         return []
-    return named or [
+    return calls or [
         (f"why -verbose {int(cluster)}.{min(results.status)}", "the first of them: its whole life"),
         (f"log {int(cluster)}", "what happened"),
     ]
@@ -141,9 +143,9 @@ def verify(argv: Sequence[str]) -> int:
     url = log_of(arguments)
     progress = ProgressLine(TELL_EVERY)
 
-    def tell(position: int, taken: int, last: int) -> None:
+    def tell(position: int, taken_rows: int, last: int) -> None:
         if progress.due():
-            progress.tell(f"{taken} cycles taken again, up to event {position} of {last}")
+            progress.tell(f"{taken_rows} cycles taken again, up to event {position} of {last}")
 
     verification = Queries(url).verify(arguments.has("decisions"), tell)
     progress.end()
@@ -168,13 +170,13 @@ def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
     """Yield the lines about the cycles that were decided again."""
 
     polls = f", and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
-    were = "was" if recheck.taken == 1 and not recheck.polls else "were"
-    again = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {were} taken again"
+    verb = "was" if recheck.taken == 1 and not recheck.polls else "were"
+    repeated_text = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {verb} taken again"
     if not recheck.differing:
-        yield f"  {again}{', and decided the same' if recheck.taken + recheck.polls else ''}"
+        yield f"  {repeated_text}{', and decided the same' if recheck.taken + recheck.polls else ''}"
     else:
-        comes = "comes" if recheck.differing == 1 else "come"
-        yield f"\n{again}: {recheck.differing} {comes} out otherwise than the log has it:"
+        verb_end = "comes" if recheck.differing == 1 else "come"
+        yield f"\n{repeated_text}: {recheck.differing} {verb_end} out otherwise than the log has it:"
     for difference in recheck.differences:
         where = f"at {difference.position}, {instant(difference.at, here())}"
         yield f"  {where}: {difference.what} is {difference.logged} in the log, and {difference.again} now"
@@ -205,7 +207,7 @@ def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
 
 def _verdict(url: str, verification: Verification) -> None:
     verdict = verification.verdict
-    moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
+    move_count = sum(verdict.slots.values()) + sum(verdict.jobs.values())
     print_painted(f"{safe_url(url)}: {'sound' if verification.sound else 'NOT SOUND'}")
     if verification.id:
         print(f"  the log's id is {verification.id}")
@@ -223,9 +225,9 @@ def _verdict(url: str, verification: Verification) -> None:
             for line in violation.story:
                 print(f"      {line}")
     elif verdict.events and verdict.dialect:
-        taken = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
-        print(f"  every one of {moves} transitions is a row of the tables of the dialect {verdict.dialect}")
-        print(f"  slot transitions by number: {taken or 'none'}")
+        row_counts = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
+        print(f"  every one of {move_count} transitions is a row of the tables of the dialect {verdict.dialect}")
+        print(f"  slot transitions by number: {row_counts or 'none'}")
 
 
 def views(argv: Sequence[str]) -> int:
@@ -263,7 +265,7 @@ ROUTINE = frozenset({"found", "read", "began", "ended", "rejected"})
 """Lines of an import that are not printed as it reads them: each cycle has some."""
 
 
-def tell_as_it_happens(first: int, events: Sequence[Event], imported: bool = False) -> None:
+def tell_as_it_happens(first: int, events: Sequence[Event], is_imported: bool = False) -> None:
     """Print the transitions and decisions of `events`, the first of which is at position `first`; of imported ones all
     but the routine."""
     zone, width = here(), width_of()
@@ -271,11 +273,11 @@ def tell_as_it_happens(first: int, events: Sequence[Event], imported: bool = Fal
         members = (
             member
             for member in listing.members(position, event)
-            if (member.what not in ROUTINE if imported else member.target or member.what in DECISIONS)
+            if (member.what not in ROUTINE if is_imported else member.target or member.what in DECISIONS)
         )
         for member in islice(members, MANY):
             print_line(member, zone, width)
-        more = sum(1 for _ in members)
-        if more:
-            print(f"{'':{INDENT}}... and {more:,} more like this")
+        more_count = sum(1 for _ in members)
+        if more_count:
+            print(f"{'':{INDENT}}... and {more_count:,} more like this")
     sys.stdout.flush()

@@ -57,10 +57,10 @@ def _ask(command: ToolSyntax, arguments: Arguments, kind: str, name: str, **body
     try:
         request = {"kind": kind, "machine": name, **body}
         answer: dict[str, Any] = ask(_served(command, arguments), request)
-    except RequestRefused as refused:
-        if refused.code != NOT_FOUND:
+    except RequestRefused as error:
+        if error.code != NOT_FOUND:
             raise
-        raise NotHere(f"poolbook: {refused}", unknown_host(name)[0]) from None
+        raise NotHere(f"poolbook: {error}", unknown_host(name)[0]) from None
     return answer
 
 
@@ -69,17 +69,17 @@ def drain(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1:
         raise UsageError("poolbook drain: name one machine, as `poolbook status -compact` shows them")
     (machine,) = arguments.words
-    completions = [name for name in _COMPLETIONS if arguments.has(name)]
+    given_completions = [name for name in _COMPLETIONS if arguments.has(name)]
     if arguments.has("cancel"):
-        return _cancel(arguments, machine, completions)
+        return _cancel(arguments, machine, given_completions)
     if arguments.has("request-id"):
         raise UsageError("poolbook drain: -request-id may only be used with -cancel")
-    if len(completions) > 1:
-        first, second, *_ = completions
+    if len(given_completions) > 1:
+        first, second, *_ = given_completions
         raise UsageError(f"poolbook drain: -{second} conflicts with -{first}")
-    quick = arguments.chosen("fast", "quick")
-    if quick and arguments.has("start"):
-        message = f"-start is not used with -{quick}: only a graceful drain sets START"
+    is_quick = arguments.chosen("fast", "quick")
+    if is_quick and arguments.has("start"):
+        message = f"-start is not used with -{is_quick}: only a graceful drain sets START"
         print(f"poolbook drain: {message}", file=sys.stderr)
     answer = _ask(
         DRAIN,
@@ -88,7 +88,7 @@ def drain(argv: Sequence[str]) -> int:
         machine,
         schedule=(arguments.chosen("fast", "quick", "graceful") or "graceful").capitalize(),
         reason=arguments.value("reason"),
-        completion="".join(completions).removesuffix("-on-completion"),
+        completion="".join(given_completions).removesuffix("-on-completion"),
         check=arguments.value("check"),
         start=arguments.value("start"),
     )
@@ -101,10 +101,10 @@ def drain(argv: Sequence[str]) -> int:
     return _print(arguments, answer, *lines)
 
 
-def _cancel(arguments: Arguments, machine: str, completions: Sequence[str]) -> int:
-    for wrong in ("check", "reason", "start", *completions):
-        if arguments.has(wrong):
-            raise UsageError(f"poolbook drain: -{wrong} may not be used with -cancel")
+def _cancel(arguments: Arguments, machine: str, given_completions: Sequence[str]) -> int:
+    for wrong_option in ("check", "reason", "start", *given_completions):
+        if arguments.has(wrong_option):
+            raise UsageError(f"poolbook drain: -{wrong_option} may not be used with -cancel")
     number = last_number(DRAIN, arguments, "request-id", least=1)
     answer = _ask(DRAIN, arguments, "CancelDrain", machine, drain=number or 0)
     return _print(arguments, answer, f"Sent request to cancel draining on {machine}")
@@ -125,11 +125,11 @@ def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook off: one machine at a time")
-    how = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
+    shutdown_kind = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
-    answer = _ask(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=how)
-    of = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
-    return _print(arguments, answer, *(line.format(**of) for line in _OFF[how]))
+    answer = _ask(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
+    target_names = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
+    return _print(arguments, answer, *(line.format(**target_names) for line in _OFF[shutdown_kind]))
 
 
 def on(argv: Sequence[str]) -> int:
@@ -144,15 +144,15 @@ def reschedule(argv: Sequence[str]) -> int:
     return _tell(RESCHEDULE, argv, "Reschedule", 'Sent "Reschedule" command to local schedd', "name")
 
 
-def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done: str, *given: str) -> int:
-    """Send a request, with the values of the options that are ``given``, to the machine on which the pool is served."""
+def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *option_names: str) -> int:
+    """Send a request with the values of the options ``option_names`` to the machine on which the pool is served."""
     arguments = parse(command, argv)
     for word in arguments.words:
         if not is_this_pool(word):
-            own = f"poolbook {command.name}: {word!r} is not an option; the command acts on this machine alone"
-            raise NotHere(own, unknown_host(word)[0]) if called_tool() else UsageError(own)
-    more = {name: arguments.value(name) for name in given if arguments.has(name)}
-    answer = ask(_served(command, arguments), {"kind": kind, **more})
+            error_text = f"poolbook {command.name}: {word!r} is not an option; the command acts on this machine alone"
+            raise NotHere(error_text, unknown_host(word)[0]) if called_tool() else UsageError(error_text)
+    option_values = {name: arguments.value(name) for name in option_names if arguments.has(name)}
+    answer = ask(_served(command, arguments), {"kind": kind, **option_values})
     for warning in answer.get("warnings", ()):
         print(f"poolbook {command.name}: warning: {warning}", file=sys.stderr)
-    return _print(arguments, answer, done)
+    return _print(arguments, answer, done_text)

@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 def _entries(heading: str) -> dict[str, Entry]:
-    cells = ((name, *pair(rest)) for name, rest in map(pair, _NAMES[heading]))
+    cells = ((name, *pair(fields)) for name, fields in map(pair, _NAMES[heading]))
     places = ((name, place.partition("."), purpose) for name, place, purpose in cells)
     return {name: Entry(module, function, purpose) for name, (module, _, function), purpose in places}
 
@@ -49,24 +49,24 @@ def tool_name(name: str) -> str:
 
 def command_named(name: str) -> str:
     """Return the command that a word means; empty if none. Of ``TOOLS`` it is not asked."""
-    plain = name.removeprefix(PREFIX)
+    plain_name = name.removeprefix(PREFIX)
     if name in COMMANDS:
         return name
-    if name != plain and plain in COMMANDS and plain not in INSTEAD:
-        return plain
-    return SAME.get(plain, "")
+    if name != plain_name and plain_name in COMMANDS and plain_name not in INSTEAD:
+        return plain_name
+    return SAME.get(plain_name, "")
 
 
 def unknown(name: str) -> str:
     """Return the message for a word that means no command."""
     from ...domain.suggestions import did_you_mean
 
-    plain = name.removeprefix(PREFIX)
-    if plain in INSTEAD:
-        return f"poolbook: unknown command {name}: {INSTEAD[plain]}"
-    if hint := did_you_mean(plain, COMMANDS):
+    plain_name = name.removeprefix(PREFIX)
+    if plain_name in INSTEAD:
+        return f"poolbook: unknown command {name}: {INSTEAD[plain_name]}"
+    if hint := did_you_mean(plain_name, COMMANDS):
         return f"poolbook: unknown command {name!r}; {hint}"
-    if name != plain:
+    if name != plain_name:
         return f"poolbook: Poolbook has no counterpart of {name}; `poolbook -help` lists its commands"
     return f"poolbook: unknown command {name!r}; `poolbook -help` lists the commands"
 
@@ -115,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tool = os.path.basename(sys.argv[0])
         if tool.startswith("condor_") or tool == "htcondor":
             code = main([tool, *sys.argv[1:]])
-            exact = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's does already
-            return _TOOLS_FAILED if code in (2, UNFORESEEN) and not exact else code
+            is_exact_tool = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's does already
+            return _TOOLS_FAILED if code in (2, UNFORESEEN) and not is_exact_tool else code
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == [_DEBUG]
     arguments = arguments[debug:]
@@ -148,9 +148,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
     try:
         command = getattr(import_module(f".{entry.module}", __package__), entry.function)
-        done = int(command(arguments[1:]))
+        exit_code = int(command(arguments[1:]))
         sys.stdout.flush()
-        return done
+        return exit_code
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -177,7 +177,7 @@ def _explained(error: Exception) -> int | None:
         print(version(), end="", flush=True)
         return error.exit_code
     if isinstance(error, NotHere) and called_tool():
-        sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
+        sys.stderr.write(error.tool_message.replace("{tool}", called_tool()))
         return error.tool_code
     if isinstance(error, UsageError) and called_tool():
         text = htcondor_message(error)

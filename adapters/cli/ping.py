@@ -37,24 +37,24 @@ def ping(argv: Sequence[str]) -> int:
     tokens = [word for token in arguments.words or ("WRITE",) for word in (_LEVELS if token == "ALL" else (token,))]
     levels = {token: _level(token) for token in tokens}
     url = pool_log(arguments, "ERROR: couldn't locate {name}!\n", "ERROR: unknown host {name}\n")
-    user, allowed = _user(url)
+    user, is_allowed = _user(url)
     form = arguments.chosen("table") or arguments.chosen("verbose") or "plain"
-    texts = texts_by_name(data_text("tools", "ping_answers").splitlines())
+    answer_texts = texts_by_name(data_text("tools", "ping_answers").splitlines())
     if form == "table" and not arguments.has("quiet"):
         print(_HEAD)
     for token in tokens if not arguments.has("quiet") else ():
-        text = texts[form if levels[token] in allowed else f"{form} failed"].encode().decode("unicode_escape")
+        text = answer_texts[form if levels[token] in is_allowed else f"{form} failed"].encode().decode("unicode_escape")
         command = _SAMPLES.get(token, token)
         print(text.format(token=token, user=user, daemon=daemon, command=command, version=CONDOR_VERSION))
-    return 0 if allowed.issuperset(levels.values()) else 1
+    return 0 if is_allowed.issuperset(levels.values()) else 1
 
 
 def _level(token: str) -> str:
     """Return the level that a word asks about. Raise ``ToolEnded`` if it is none, and no command's name or number."""
     level = token if token in _LEVELS else _COMMANDS.get(token)
     if level is None:
-        known = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
-        raise ToolEnded(1, f'ERROR: Could not understand TOKEN "{token}"{known}.\n')
+        level_text = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
+        raise ToolEnded(1, f'ERROR: Could not understand TOKEN "{token}"{level_text}.\n')
     return level
 
 

@@ -52,8 +52,8 @@ def _text(name: str) -> str:
     try:
         return read_input() if name == "-" else read_text(name, "strict")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise ToolError(f"poolbook play: {name} cannot be read: {why}") from None
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ToolError(f"poolbook play: {name} cannot be read: {reason}") from None
 
 
 def _log(arguments: Arguments) -> EventStore:
@@ -83,13 +83,13 @@ def _played(scenario: Any, name: str, dialect: str, log: EventStore, arguments: 
     )
     for warning in machines.new_warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)
-    teller = _Json() if arguments.has("json") else _Lines(quiet=arguments.has("quiet"))
-    stage = Simulation(scenario, machines, log, lambda entry: teller.hear(entry), dialect)
-    teller.transcript = stage.transcript
-    good = perform(stage)
+    reporter = _Json() if arguments.has("json") else _Lines(is_quiet=arguments.has("quiet"))
+    stage = Simulation(scenario, machines, log, lambda entry: reporter.hear(entry), dialect)
+    reporter.transcript = stage.transcript
+    is_good = perform(stage)
     violations = _judged(stage) if arguments.has("audit") else None
-    teller.end(good, violations)
-    return 0 if good and not violations else 1
+    reporter.end(is_good, violations)
+    return 0 if is_good and not violations else 1
 
 
 def _judged(stage: Simulation) -> list[str]:
@@ -103,8 +103,8 @@ class _Lines:
 
     transcript: Transcript
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
+    def __init__(self, is_quiet: bool) -> None:
+        self._quiet = is_quiet
 
     def hear(self, entry: PlayEvent) -> None:
         from ..simulation.runner import lines
@@ -112,11 +112,11 @@ class _Lines:
         for line in lines(self.transcript, entry, quiet=self._quiet):
             print(folded(line, width_of(), _CONTINUED))
 
-    def end(self, good: bool, violations: list[str] | None) -> None:
+    def end(self, is_good: bool, violations: list[str] | None) -> None:
         print("\n" * (not self._quiet) + folded("\n".join(self.transcript.summary()), width_of(), _CONTINUED))
         if violations is not None:
             print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all was allowed")
-        if not good:
+        if not is_good:
             print("some expectations were not met")
 
 
@@ -144,8 +144,8 @@ class _Json:
         elif isinstance(entry, FailedExpectation):
             self._failed.append({"line": entry.step.line, "words": entry.step.words, "found": entry.actual})
 
-    def end(self, good: bool, violations: list[str] | None) -> None:
-        report = {"as_expected": good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
+    def end(self, is_good: bool, violations: list[str] | None) -> None:
+        report = {"as_expected": is_good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
         report["story"] = self._entries
         if violations is not None:
             report["violations"] = violations

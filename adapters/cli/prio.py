@@ -29,67 +29,64 @@ class PrioRequest(NamedTuple):
 def read(argv: Sequence[str]) -> PrioRequest:
     """Parse a command line. Raise `UsageError` if no priority or no job is named."""
     steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
-    rest = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
-    arguments = parse(COMMAND, rest)
+    other_words = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
+    arguments = parse(COMMAND, other_words)
     if not arguments.has("p") and not steps:
         raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
     if not arguments.words and not arguments.has("a"):
         raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
     ids = () if arguments.has("a") else arguments.words
     return PrioRequest(
-        last_number(COMMAND, arguments, "p", least=-(2**31)),
-        int(steps[-1]) if steps else 0,
-        select(ids, ()),
-        arguments,
+        last_number(COMMAND, arguments, "p", least=-(2**31)), int(steps[-1]) if steps else 0, select(ids, ()), arguments
     )
 
 
 def _is_value(argv: Sequence[str], at: int) -> bool:
     """Check whether the word is the value of the option before it, as -5 is in ``-p -5``."""
-    before = argv[at - 1] if at else ""
-    if not before.startswith("-") or _STEP.fullmatch(before):
+    previous_word = argv[at - 1] if at else ""
+    if not previous_word.startswith("-") or _STEP.fullmatch(previous_word):
         return False
-    option, _ = find(COMMAND, before)
+    option, _ = find(COMMAND, previous_word)
     return option.arity == 1
 
 
-def answer(request: PrioRequest, changed: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
+def answer(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
     """Return the answer: a line for each missing job or cluster that was named, nothing for changed ones.
 
     Unlike condor_prio, which exits with 0 even then, the command has failed if one is missing.
 
     :param changed: the jobs and their new priorities
     """
-    done = list(changed)
-    present = {job for job, _ in done} | {ClusterOrJob(job.cluster) for job, _ in done}
-    missing = [given for given in request.selection.ids if given not in present]
-    out = ""
+    changed_list = list(changed_jobs)
+    changed_ids = {job for job, _ in changed_list} | {ClusterOrJob(job.cluster) for job, _ in changed_list}
+    missing = [given for given in request.selection.ids if given not in changed_ids]
+    out_text = ""
     if request.arguments.has("json"):
         from json import dumps
 
-        rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in done]
-        out = dumps(rows, indent=2) + "\n"
+        rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in changed_list]
+        out_text = dumps(rows, indent=2) + "\n"
     err = "".join(f"Couldn't retrieve current priority for {given}.\n" for given in missing)
-    return CommandOutput(out, err, int(bool(missing)))
+    return CommandOutput(out_text, err, int(bool(missing)))
 
 
 def prio(argv: Sequence[str]) -> int:
     request = read(argv)
-    absolute = request.priority is not None
+    is_absolute = request.priority is not None
     body = {
         "kind": "Edit",
         "selection": request.selection.as_request(),
-        "changes": {"JobPrio": str(request.priority if absolute else request.step)},
-        "add": not absolute,
+        "changes": {"JobPrio": str(request.priority if is_absolute else request.step)},
+        "add": not is_absolute,
     }
     outcomes = change_jobs(log_of(request.arguments, "name", "pool"), body)
-    changed = [
+    changed_jobs = [
         (ClusterOrJob(outcome.cluster, proc), int(outcome.changes["JobPrio"]))
         for outcome in outcomes
         if outcome.result == "done"
         for proc in outcome.jobs()
     ]
-    exit_code = answer(request, changed).printed()
+    exit_code = answer(request, changed_jobs).printed()
     denied = [outcome.cluster for outcome in outcomes if outcome.result == "permission denied"]
     for cluster in denied:
         print(f"Permission denied to change the priority of cluster {cluster}", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...domain.ports.action_results import ActionResult
 from ..bounded_text import read_input, read_text
 from ..condor_tools.job_selection import ClusterOrJob, read_job_id
-from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
+from ..condor_tools.options import Arguments, GivenOption, Help, UsageError, command_table, find, parse
 from ..condor_tools.tool_options import ToolEnded, htcondor_message, usage_of
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import IMMUTABLE, SECURE, RequestRefused
@@ -60,16 +60,16 @@ class EditError(Exception):
 
 def read(argv: Sequence[str]) -> EditRequest:
     """Parse a command line. Raise `UsageError`, or `EditError` for what is wrong with the edit itself."""
-    rest, given, changes = _parsed(argv)
-    named = {option.name for option in given}
-    if not (rest or named & {"constraint", "owner", "jobids"}):
-        raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}", told="")
+    other_words, options, changes = _parsed(argv)
+    option_names = {option.name for option in options}
+    if not (other_words or option_names & {"constraint", "owner", "jobids"}):
+        raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}", tool_message="")
     if not changes:
         message = "condor_qedit : Error - no attributes specifed.\n"
-        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}", told=message)
+        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}", tool_message=message)
     ids: list[ClusterOrJob] = []
     constraints: list[str] = []
-    for option in given:
+    for option in options:
         if option.name == "constraint":
             _expression(option.values[0], f"condor_qedit: invalid constraint: {option.values[0]}\n")
             constraints.append(option.values[0])
@@ -77,16 +77,18 @@ def read(argv: Sequence[str]) -> EditRequest:
             constraints.append(f'Owner=="{option.values[0]}"')
         elif option.name == "jobids":
             ids += [_id(word) for word in option.values[0].replace(",", " ").split()]
-    for word in rest:
+    for word in other_words:
         job = read_job_id(word)
         if job is None:
             constraints.append(f'Owner=="{word}"')
         else:
             ids.append(job)
-    only_own = not (rest or named & {"owner", "jobids"})
-    ordered = {name: changes[name] for name in sorted(changes)}
-    arguments = Arguments(tuple(given), ())
-    return EditRequest(tuple(dict.fromkeys(ids)), tuple(constraints), ordered, only_own, "dry-run" in named, arguments)
+    only_own = not (other_words or option_names & {"owner", "jobids"})
+    sorted_changes = {name: changes[name] for name in sorted(changes)}
+    arguments = Arguments(tuple(options), ())
+    return EditRequest(
+        tuple(dict.fromkeys(ids)), tuple(constraints), sorted_changes, only_own, "dry-run" in option_names, arguments
+    )
 
 
 def _id(word: str) -> ClusterOrJob:
@@ -96,43 +98,43 @@ def _id(word: str) -> ClusterOrJob:
     return job
 
 
-def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]]:
+def _parsed(argv: Sequence[str]) -> tuple[list[str], list[GivenOption], dict[str, str]]:
     """Return the words that name jobs, the options, and the attributes to set."""
-    rest_words: list[str] = []
-    given: list[Given] = []
+    other_words: list[str] = []
+    options: list[GivenOption] = []
     changes: dict[str, str] = {}
-    names_jobs = True
-    rest = deque(argv)
-    while rest:
-        word = rest.popleft()
+    may_name_jobs = True
+    remaining = deque(argv)
+    while remaining:
+        word = remaining.popleft()
         if word.startswith("-") and word != "-":
             option, _ = find(COMMAND, word)
-            values = [rest.popleft() for _ in range(min(option.arity, len(rest)))]
-            parsed = parse(COMMAND, [word, *values])
-            given += parsed.given
+            values = [remaining.popleft() for _ in range(min(option.arity, len(remaining)))]
+            parsed_arguments = parse(COMMAND, [word, *values])
+            options += parsed_arguments.options
             if option.name == "help":
                 raise Help(COMMAND)
             if option.name == "edits":
-                changes |= _of_file(parsed.given[-1])
-            names_jobs &= option.name not in ("constraint", "owner", "jobids")
-        elif names_jobs:
-            names_jobs = False
-            rest_words.append(word)
-            while word[:1].isdigit() and rest and rest[0][:1].isdigit():
-                rest_words.append(rest.popleft())
+                changes |= _of_file(parsed_arguments.options[-1])
+            may_name_jobs &= option.name not in ("constraint", "owner", "jobids")
+        elif may_name_jobs:
+            may_name_jobs = False
+            other_words.append(word)
+            while word[:1].isdigit() and remaining and remaining[0][:1].isdigit():
+                other_words.append(remaining.popleft())
         else:
-            changes |= _pair(word, rest)
-    return rest_words, given, changes
+            changes |= _pair(word, remaining)
+    return other_words, options, changes
 
 
-def _pair(word: str, rest: deque[str]) -> dict[str, str]:
+def _pair(word: str, remaining: deque[str]) -> dict[str, str]:
     name, equals, value = word.partition("=")
     name = name.strip()
-    if not equals and not rest:
+    if not equals and not remaining:
         text = f"expression required after attribute {word}"
-        raise UsageError(f"poolbook qedit: {text}", told=f"condor_qedit : {text}\n")
+        raise UsageError(f"poolbook qedit: {text}", tool_message=f"condor_qedit : {text}\n")
     if not equals:
-        value = rest.popleft()
+        value = remaining.popleft()
     if not _ATTRIBUTE.fullmatch(name):
         text = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'
         raise EditError(f"{text}{NOTHING_SET}")
@@ -150,7 +152,7 @@ def _expression(text: str, message: str) -> str:
         raise EditError(message) from None
 
 
-def _of_file(option: Given) -> dict[str, str]:
+def _of_file(option: GivenOption) -> dict[str, str]:
     """Return the attributes of an ad in a file."""
     from ...domain.classad import ClassAd, ClassAdSyntaxError
     from ...domain.classad.old_form import text_of
@@ -186,7 +188,7 @@ def qedit(argv: Sequence[str]) -> int:
     except RequestRefused as refused:
         if refused.code in (IMMUTABLE, SECURE):
             return CommandOutput("", f"{refused}\n{NOTHING_SET}", 1).printed()
-        return failed(request, why=f"{refused}\n").printed()
+        return failed(request, reason=f"{refused}\n").printed()
     return answer(request, outcomes).printed()
 
 
@@ -195,36 +197,36 @@ def qedit(argv: Sequence[str]) -> int:
 
 def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
     """Return what condor_qedit prints."""
-    done = [outcome for outcome in outcomes if outcome.result == "done"]
-    count = sum(last - first + 1 for outcome in done for first, last in outcome.procs)
-    if not count or len(done) < len(outcomes):
+    done_outcomes = [outcome for outcome in outcomes if outcome.result == "done"]
+    count = sum(last - first + 1 for outcome in done_outcomes for first, last in outcome.procs)
+    if not count or len(done_outcomes) < len(outcomes):
         return failed(request, outcomes)
-    can = "Can " if request.dry else ""
-    text = "".join(f'{can}Set attribute "{name}" for {count} matching jobs.\n' for name in request.changes)
+    can_text = "Can " if request.dry else ""
+    text = "".join(f'{can_text}Set attribute "{name}" for {count} matching jobs.\n' for name in request.changes)
     return CommandOutput(text, "", 0)
 
 
-def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), why: str = "") -> CommandOutput:
-    """Return what condor_qedit prints if nothing was set; ``why`` comes before it."""
+def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: str = "") -> CommandOutput:
+    """Return what condor_qedit prints if nothing was set; ``reason`` comes before it."""
     name = next(iter(request.changes))
-    wrong = [item for item in outcomes if item.result != "done"]
+    failed_outcomes = [item for item in outcomes if item.result != "done"]
     if request.ids and not request.constraints and all(item.proc is not None for item in request.ids):
-        ((proc, _), *_) = wrong[0].procs if wrong else ((request.ids[0].proc, 0),)
-        cluster = wrong[0].cluster if wrong else request.ids[0].cluster
+        ((proc, _), *_) = failed_outcomes[0].procs if failed_outcomes else ((request.ids[0].proc, 0),)
+        cluster = failed_outcomes[0].cluster if failed_outcomes else request.ids[0].cluster
         text = f'Failed to set attribute "{name}" for job {cluster}.{proc}.\n'
     elif request.dry and not outcomes:
         text = f"No jobs match the constraint: {_constraint(request)}\n"
     else:
         text = f'Failed to set attribute "{name}" by constraint: {_constraint(request)}\n'
-    return CommandOutput("", f"{why}{text}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
+    return CommandOutput("", f"{reason}{text}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
 
 
 def _constraint(request: EditRequest) -> str:
     """Return the selected jobs as condor_qedit writes them."""
-    parts = list(request.constraints)
+    conditions = list(request.constraints)
     if request.ids:
-        parts.append("|| ".join(_of_id(job) for job in request.ids))
-    return f"( {' && '.join(f'({part})' for part in parts)} )"
+        conditions.append("|| ".join(_of_id(job) for job in request.ids))
+    return f"( {' && '.join(f'({condition})' for condition in conditions)} )"
 
 
 def _of_id(job: ClusterOrJob) -> str:
@@ -241,8 +243,8 @@ def condor_qedit(argv: Sequence[str]) -> int:
         return qedit(argv)
     except Help:
         raise ToolEnded(0, out=usage) from None
-    except UsageError as wrong:
-        if wrong.lacks and (text := htcondor_message(wrong)):
+    except UsageError as error:
+        if error.lacks_value and (text := htcondor_message(error)):
             raise ToolEnded(1, f"{text}\n") from None
-        message = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
-        raise ToolEnded(1, f"{wrong}\n" if message is None else message + usage) from None
+        message = f"condor_qedit: {error.option} is not a valid option\n" if error.option else error.tool_message
+        raise ToolEnded(1, f"{error}\n" if message is None else message + usage) from None

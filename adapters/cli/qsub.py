@@ -53,18 +53,18 @@ def qsub(argv: Sequence[str]) -> int:
         raise ToolEnded(0, out=usage_of("qsub"))
     if request.has("version"):
         raise ToolEnded(0, out=data_text("tools", "qsub_version"))
-    for name, why in _REFUSED.items():
+    for name, reason in _REFUSED.items():
         if request.has(name):
-            raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {why}\n")
+            raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {reason}\n")
     request = _with_script(request if request.words else _from_input(request))
     name = request.of("N") or os.path.basename(request.words[0])
-    held = _dependencies(request.of("hold_jid"))
-    text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(request, name, held)]) + "\n"
+    held_jobs = _dependencies(request.of("hold_jid"))
+    text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(request, name, held_jobs)]) + "\n"
     cluster = "0"
     if not request.has("test"):
         cluster = _submitted(text)
-        if held:
-            _submitted(_sentinel(held, cluster))
+        if held_jobs:
+            _submitted(_sentinel(held_jobs, cluster))
     elif request.has("print"):
         print(text)
     if not request.has("z"):
@@ -77,48 +77,48 @@ def qsub(argv: Sequence[str]) -> int:
 
 def _read(arguments: Sequence[str]) -> _QsubRequest:
     """Read words as ``getopt -a`` does: long options also have one dash. Raise ``ToolEnded``."""
-    options, resources, staged, rest = dict[str, str](), list[str](), list[str](), list(arguments)
-    plain = list[str]()
-    while rest:
-        word = rest.pop(0)
+    options, resources, staged_files, remaining = dict[str, str](), list[str](), list[str](), list(arguments)
+    plain_words = list[str]()
+    while remaining:
+        word = remaining.pop(0)
         if word == "--":
-            plain += rest
+            plain_words += remaining
             break
         if not word.startswith("-") or word == "-":
-            plain.append(word)  # options may follow the command, too, unless -- stands before it
+            plain_words.append(word)  # options may follow the command, too, unless -- stands before it
             continue
-        name, value = _option(word, rest)
+        name, value = _option(word, remaining)
         if name == "l":
             resources += value.split(",")
         elif name == "W":
-            staged.append(value)
+            staged_files.append(value)
         options[name] = value
-    return _QsubRequest(options, tuple(resources), tuple(staged), tuple(plain))
+    return _QsubRequest(options, tuple(resources), tuple(staged_files), tuple(plain_words))
 
 
-def _option(word: str, rest: list[str]) -> tuple[str, str]:
+def _option(word: str, remaining: list[str]) -> tuple[str, str]:
     """Return an option's name and its value, which may be the next of the words."""
-    spelled, equals, value = word.lstrip("-").partition("=")
-    long = [name for name in _LONG if name.rstrip("=").startswith(spelled)]
-    exact = [name for name in long if name.rstrip("=") == spelled]
-    short = not word.startswith("--") and word[1] in _SHORT.replace(":", "")
-    if exact or (long and len(word) > 2) or not short:
-        if len(exact or long) != 1:
+    option_name, equals, value = word.lstrip("-").partition("=")
+    long_names = [name for name in _LONG if name.rstrip("=").startswith(option_name)]
+    exact_names = [name for name in long_names if name.rstrip("=") == option_name]
+    is_short = not word.startswith("--") and word[1] in _SHORT.replace(":", "")
+    if exact_names or (long_names and len(word) > 2) or not is_short:
+        if len(exact_names or long_names) != 1:
             raise ToolEnded(1, f"condor_qsub: unrecognized option '{word}'\n")
-        (name,) = exact or long
+        (name,) = exact_names or long_names
         if name.endswith("=") and not equals:
-            if not rest:
+            if not remaining:
                 raise ToolEnded(1, f"condor_qsub: option '{word}' requires an argument\n")
-            value = rest.pop(0)
+            value = remaining.pop(0)
         return name.rstrip("="), value
     name, value = word[1], word[2:]
     if f"{name}:" not in _SHORT:
         if value:
-            rest.insert(0, f"-{value}")
+            remaining.insert(0, f"-{value}")
         return name, ""
-    if not value and not rest:
+    if not value and not remaining:
         raise ToolEnded(1, f"condor_qsub: option requires an argument -- '{name}'\n")
-    return name, value or rest.pop(0)
+    return name, value or remaining.pop(0)
 
 
 def _directives(path: str, form: re.Pattern[str]) -> list[str]:
@@ -135,9 +135,9 @@ def _with_script(request: _QsubRequest) -> _QsubRequest:
     """Merge the script's options over the command line's."""
     if request.of("b") == "y":
         return request
-    more = _read(_directives(request.words[0], _IN_SCRIPT))
-    resources, staged = (*request.resources, *more.resources), (*request.staged, *more.staged)
-    return _QsubRequest({**request.options, **more.options}, resources, staged, request.words)
+    script_request = _read(_directives(request.words[0], _IN_SCRIPT))
+    resources, staged_files = (*request.resources, *script_request.resources), (*request.staged, *script_request.staged)
+    return _QsubRequest({**request.options, **script_request.options}, resources, staged_files, request.words)
 
 
 def _from_input(request: _QsubRequest) -> _QsubRequest:
@@ -153,7 +153,7 @@ def _from_input(request: _QsubRequest) -> _QsubRequest:
 # -- the submit file -------------------------------------------------------------------------------------------------
 
 
-def _description(request: _QsubRequest, name: str, held: Sequence[str]) -> Iterator[str]:
+def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> Iterator[str]:
     yield "universe = vanilla"
     yield "should_transfer_files = IF_NEEDED"
     shell = request.of("S") or os.environ.get("SHELL") or "/bin/sh"
@@ -176,7 +176,7 @@ def _description(request: _QsubRequest, name: str, held: Sequence[str]) -> Itera
         yield "getenv = True"
     yield f"notification = {_notification(request.of('m'))}"
     yield f"priority = {request.of('p') or 0}"
-    if held or request.has("h"):
+    if held_jobs or request.has("h"):
         yield "hold = True"
     if request.of("a"):
         yield from _deferral(request.of("a"))
@@ -200,8 +200,8 @@ _SIMPLE: Final = (("i", "input = {}"), ("M", "notify_user = {}"), ("A", '+Accoun
 
 
 def _stream(file: str, name: str, letter: str) -> str:
-    own = f"{name}.{letter}$(Cluster)"
-    return f"{file}/{own}" if file and os.path.isdir(file) else file or own
+    default_path = f"{name}.{letter}$(Cluster)"
+    return f"{file}/{default_path}" if file and os.path.isdir(file) else file or default_path
 
 
 def _notification(letters: str) -> str:
@@ -209,8 +209,8 @@ def _notification(letters: str) -> str:
     return next((kind for letter, kind in kinds if letter in letters), "Never")
 
 
-def _environment(listed: str) -> Iterator[str]:
-    for variable in filter(None, listed.split(",")):
+def _environment(listed_variables: str) -> Iterator[str]:
+    for variable in filter(None, listed_variables.split(",")):
         name, equals, value = variable.replace('"', '""').partition("=")
         value = value.replace("'", "''") if equals else "True"
         yield f"{name}='{value}'" if "'" in value else f"{name}={value}"
@@ -236,10 +236,10 @@ def _nodes(value: str) -> Iterator[str]:
         raise ToolEnded(
             1, f"condor_qsub: -l nodes={value} is not supported: one number of nodes, and ppn, can be asked for\n"
         )
-    per_node = next((int(item[4:]) for item in properties if re.fullmatch(r"ppn=[0-9]+", item)), 1)
-    print(f"PPN Array: {per_node}")
-    if int(nodes) * per_node > 1:
-        yield f"request_cpus = {int(nodes) * per_node}"
+    cpus_per_node = next((int(item[4:]) for item in properties if re.fullmatch(r"ppn=[0-9]+", item)), 1)
+    print(f"PPN Array: {cpus_per_node}")
+    if int(nodes) * cpus_per_node > 1:
+        yield f"request_cpus = {int(nodes) * cpus_per_node}"
 
 
 def _deferral(text: str) -> Iterator[str]:
@@ -251,9 +251,9 @@ def _deferral(text: str) -> Iterator[str]:
         print("Invalid Deferral Date. Incorrect lengths. Ignoring...")
         return
     now = datetime.now()
-    own = f"{now:%Y%m%d}"[: 12 - len(digits)]
+    date_prefix = f"{now:%Y%m%d}"[: 12 - len(digits)]
     try:
-        then = datetime.strptime(own + digits + (seconds if len(seconds) == 2 else "00"), "%Y%m%d%H%M%S")
+        then = datetime.strptime(date_prefix + digits + (seconds if len(seconds) == 2 else "00"), "%Y%m%d%H%M%S")
     except ValueError:
         print("Invalid Deferral Date. Incorrect values for date and/or time. Ignoring...")
         return
@@ -266,10 +266,10 @@ def _deferral(text: str) -> Iterator[str]:
     yield "deferral_prep_time = 0"
 
 
-def _staging(staged: Sequence[str]) -> Iterator[str]:
-    for text in staged:
-        name, _, listed = text.partition("=")
-        files = ",".join(file.partition(":")[2] or file for file in listed.replace("'", "").split(","))
+def _staging(staged_files: Sequence[str]) -> Iterator[str]:
+    for text in staged_files:
+        name, _, paths_text = text.partition("=")
+        files = ",".join(file.partition(":")[2] or file for file in paths_text.replace("'", "").split(","))
         if name == "stagein":
             yield f"transfer_input_files = {files}"
         elif name == "stageout":
@@ -308,12 +308,12 @@ def _submitted(text: str) -> str:
     return cluster
 
 
-def _dependencies(listed: str) -> list[str]:
+def _dependencies(listed_jobs: str) -> list[str]:
     """Return the jobs of -hold_jid that wait or run. Raise ``ToolEnded`` if one failed, was removed, or is unknown."""
-    held = []
-    for job in filter(None, listed.split(",")):
+    held_jobs = []
+    for job in filter(None, listed_jobs.split(",")):
         if _output_of("condor_q", job, "-af", "JobStatus"):
-            held.append(job)
+            held_jobs.append(job)
             continue
         statuses = _output_of("condor_history", job, "-af", "JobStatus", "ExitCode").splitlines()
         if not statuses:
@@ -322,7 +322,7 @@ def _dependencies(listed: str) -> list[str]:
             raise ToolEnded(1, out=f"Error: Job dependency {job} has been removed from the queue\n")
         if any(status.split()[1:] == ["100"] for status in statuses):
             raise ToolEnded(100, out=f"Error: Job dependency {job} completed but exited with code 100.\n")
-    return held
+    return held_jobs
 
 
 def _output_of(*arguments: str) -> str:
@@ -334,18 +334,18 @@ def _output_of(*arguments: str) -> str:
     return output.getvalue().strip()
 
 
-def _sentinel(jobs: Sequence[str], held: str) -> str:
+def _sentinel(jobs: Sequence[str], held_job: str) -> str:
     """Return the description of a job of the local universe, the sentinel: it waits for jobs, and releases the one that
     waits for them, or removes it if one failed (SGE: ended with 100) or was removed."""
     from .common import default_log
     from .tools import tools_folder
 
     log = default_log()
-    named = log if "://" in log else os.path.abspath(log)
+    log_path = log if "://" in log else os.path.abspath(log)
     path = f"{tools_folder()}:{os.environ.get('PATH', os.defpath)}"
-    script = data_text("tools", "qsub_sentinel").format(jobs=" ".join(jobs), held=held)
-    number, file = tempfile.mkstemp(prefix=f"cluster{held}_sentinel.")
+    script = data_text("tools", "qsub_sentinel").format(jobs=" ".join(jobs), held=held_job)
+    number, file = tempfile.mkstemp(prefix=f"cluster{held_job}_sentinel.")
     with os.fdopen(number, "w", errors="surrogateescape") as out:
-        out.write(f'#!/bin/sh\nexport PATH={shlex.quote(path)} POOLBOOK_LOG={shlex.quote(named)}\nrm "$0"\n{script}')
+        out.write(f'#!/bin/sh\nexport PATH={shlex.quote(path)} POOLBOOK_LOG={shlex.quote(log_path)}\nrm "$0"\n{script}')
     os.chmod(file, 0o700)
     return f"universe = local\nexecutable = {file}\nqueue\n"

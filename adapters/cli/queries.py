@@ -16,7 +16,7 @@ from ..condor_tools.job_selection import JobSelector
 from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_painted
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
-from .common import NO_RECORD, called_tool, log_of, safe_url, setting
+from .common import NO_RECORD, called_tool, display_context, log_of, safe_url
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ..condor_tools.status import StatusQuery as StatusQuery
 
 
-def _write(texts: Iterable[str]) -> int:
+def _write(chunks: Iterable[str]) -> int:
     write = sys.stdout.write
-    for text in texts:
+    for text in chunks:
         write(text)
     return 0
 
@@ -36,28 +36,28 @@ def _write(texts: Iterable[str]) -> int:
 def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
     if query.arguments.has("jobads"):
-        return _write(_queue_of_file(query, setting()))
+        return _write(_queue_of_file(query, display_context()))
     with Queries(log_of(query.arguments, "name", "pool", "addr")) as queries:
-        here = setting()
+        display = display_context()
         if queries.imported:
-            return _write(_queue_then(query, queries, here._replace(source=f"Imported: {safe_url(queries.url)}")))
+            return _write(_queue_then(query, queries, display._replace(source=f"Imported: {safe_url(queries.url)}")))
         if query.arguments.has("at"):
             raise ToolError(
                 f"poolbook q -at: {safe_url(queries.url)} is a pool's own log, and its queue is kept as it is now "
                 f"alone. {queue_tool.OF_THE_PAST}"
             )
         if query.arguments.has("submitter"):
-            here = here._replace(submitter=_submitter(query, queries))
+            display = display._replace(submitter=_submitter(query, queries))
         if query.view == "analysis":
-            return _write(_analyses(query, queries, here))
+            return _write(_analyses(query, queries, display))
         if query.arguments.has("factory"):
-            return _write(_factories(query, queries, here))
+            return _write(_factories(query, queries, display))
         if query.arguments.has(*queue_tool.GROUPINGS):
-            return _write(_groups(query, queries, here))
-        done = _write(_queue(query, queries, here))
+            return _write(_groups(query, queries, display))
+        exit_code = _write(_queue(query, queries, display))
         if not called_tool():
             tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
-        return done
+        return exit_code
 
 
 def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
@@ -66,15 +66,15 @@ def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
 
     domain = queries.views.pool().settings.get(UID_DOMAIN, "")
     submitters = [name if "@" in name else f"{name}@{domain}" for name in query.arguments.values("submitter")]
-    present = {submitter for submitter, *_ in queries.views.counts()}
+    known_submitters = {submitter for submitter, *_ in queries.views.counts()}
     for name in submitters:
-        if name in present:
+        if name in known_submitters:
             return name
     hint = "`poolbook status -submitters` lists them"
     raise NotHere(f"poolbook q: no submitter {submitters[0]} has jobs in the queue. {hint}", NO_RECORD)
 
 
-def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[str]:
+def _queue_of_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterator[str]:
     """Yield the jobs of a file, of all owners."""
     from ..condor_tools.history import ads_of_file
 
@@ -84,19 +84,19 @@ def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[
     given = query.arguments.last("jobads")
     assert given is not None
     (name,) = given.values
-    ads = ads_of_file(given.spelled, name, given.qualifier, f"Can't open file of ClassAds: {name}")
-    return queue_tool.render(ads, query._replace(everyone=True), here._replace(source=f"Jobads: {name}"))
+    ads = ads_of_file(given.spelling, name, given.qualifier, f"Can't open file of ClassAds: {name}")
+    return queue_tool.render(ads, query._replace(everyone=True), display._replace(source=f"Jobads: {name}"))
 
 
 def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the clusters with factories: the user's, everyone's, or the named ones."""
     from ..condor_tools.autocluster_table import factory_ads
 
-    mine = not query.everyone and bool(here.owner)
+    is_own_only = not query.everyone and bool(here.owner)
     rows = [
         row
         for row in queries.views.factories()
-        if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
+        if (not is_own_only or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
     factories = [ad for ad in factory_ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
     if query.view not in queue_tool.WHOLE and query.layout is None:
@@ -104,16 +104,16 @@ def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext
     yield from queue_tool.group_table(factories[: query.limit], query, "factory", here)
 
 
-def _groups(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _groups(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield the jobs that are alike, of all owners: for the negotiator, or in what is printed."""
     ads = queries.queue(query.selection._replace(constraints=())).ads
     if not query.arguments.has("autocluster"):
-        return queue_tool.render(ads, query, here)
+        return queue_tool.render(ads, query, display)
     significance = queries.views.significance()
-    return queue_tool.render(ads, query, here, signing=lambda texts: significance.signature_of(texts)[0])
+    return queue_tool.render(ads, query, display, signing=lambda texts: significance.signature_of(texts)[0])
 
 
-def _queue_then(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _queue_then(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield the queue of an imported log at an instant: of all owners, as the caller is none of them."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.formatting import instant
@@ -126,68 +126,68 @@ def _queue_then(query: queue_tool.QueueQuery, queries: Queries, here: CellContex
     try:
         past = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
     except NotKnown as error:
-        known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"
+        known_text = f"before {instant(error.since, display.timezone)}" if error.since else "at any instant"
         raise ToolError(
-            f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known}, because {error.why}. "
+            f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known_text}, because {error.why}. "
             f"{queue_tool.OF_THE_PAST}"
         ) from None
-    return queue_tool.render(past.ads, query._replace(everyone=True), here._replace(now=past.at // 1_000_000))
+    return queue_tool.render(past.ads, query._replace(everyone=True), display._replace(now=past.at // 1_000_000))
 
 
-def _queue(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     from ..condor_tools.batches import BatchCluster
 
     dags = (query.aggregated or query.selection.nodes) and queries.views.has_dags()
     if query.aggregated and not dags:
-        return queue_tool.render_rows((BatchCluster(*row) for row in queries.views.batches()), query, here)
-    plain = query.plain
-    mine = not query.everyone and bool(here.owner)
+        return queue_tool.render_rows((BatchCluster(*row) for row in queries.views.batches()), query, display)
+    plain_names = query.plain
+    is_own_only = not query.everyone and bool(display.owner)
     selection = query.selection._replace(constraints=(), ids=() if dags else query.selection.ids)
-    if mine:
-        selection = selection._replace(owners=(here.owner,))
-    laid_over = plain is not None and any(name.lower().startswith("lastrejmatch") for name in plain)
-    if plain is not None and query.view == "custom" and not laid_over:
-        rows = queries.job_columns(plain, selection, here.context(), query.statuses)
+    if is_own_only:
+        selection = selection._replace(owners=(display.owner,))
+    reads_rejections = plain_names is not None and any(name.lower().startswith("lastrejmatch") for name in plain_names)
+    if plain_names is not None and query.view == "custom" and not reads_rejections:
+        rows = queries.job_columns(plain_names, selection, display.context(), query.statuses)
         return formats.join_lines(query.arguments, islice(rows, query.limit))
     ads = queries.queue(selection, rejections=True).ads
     if query.arguments.has("unmatchable"):
-        fits = queries.matchable()
-        ads = (ad for ad in ads if not fits(ad))
-    return queue_tool.render(ads, query, here, _census(queries, here))
+        matchable = queries.matchable()
+        ads = (ad for ad in ads if not matchable(ad))
+    return queue_tool.render(ads, query, display, _census(queries, display))
 
 
-def _analyses(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _analyses(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield why jobs do not run; a cluster is read when its first job is printed."""
     if "summary" in query.analysis:
-        return _summary(query, queries, here)
+        return _summary(query, queries, display)
     return queue_tool.render(
         queries.queue(query.selection._replace(constraints=()), rejections=True).ads,
         query,
-        here,
+        display,
         judge=queries.job_rejections(),
     )
 
 
-def _summary(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _summary(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield how many slots fit each kind of jobs, or how many jobs each slot."""
     from ..condor_tools.analyze import AnalyzedSlots
 
     significance = queries.views.significance()
     slots = AnalyzedSlots(
-        list(queries.slots(here.now, here.timezone)), lambda texts: significance.signature_of(texts)[0]
+        list(queries.slots(display.now, display.timezone)), lambda texts: significance.signature_of(texts)[0]
     )
-    return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, here, slots=slots)
+    return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, display, slots=slots)
 
 
-def _census(queries: Queries, here: CellContext) -> Census:
+def _census(queries: Queries, display: CellContext) -> Census:
     from ..condor_tools.batches import Census
 
     totals = queries.views.totals()
-    everyone: dict[int, int] = {}
+    counts_of_all: dict[int, int] = {}
     for counts in totals.values():
         for status, jobs in counts.items():
-            everyone[status] = everyone.get(status, 0) + jobs
-    return Census({}, totals.get(here.owner, {}) if here.owner else None, everyone)
+            counts_of_all[status] = counts_of_all.get(status, 0) + jobs
+    return Census({}, totals.get(display.owner, {}) if display.owner else None, counts_of_all)
 
 
 def status(argv: Sequence[str]) -> int:
@@ -195,24 +195,24 @@ def status(argv: Sequence[str]) -> int:
 
     query = status_tool.read(argv)
     sys.stderr.write(query.warning)
-    if given := query.arguments.last("ads"):
+    if option := query.arguments.last("ads"):
         from ..condor_tools.history import ads_of_file
 
-        (file,) = given.values
-        file_ads = ads_of_file(given.spelled, file, given.qualifier, f"Can't open file of ClassAds: {file}")
-        return _print_texts(status_tool.render(file_ads, query, setting()), query)
+        (file,) = option.values
+        ads_of_option = ads_of_file(option.spelling, file, option.qualifier, f"Can't open file of ClassAds: {file}")
+        return _print_texts(status_tool.render(ads_of_option, query, display_context()), query)
     with Queries(log_of(query.arguments, "pool", "direct")) as queries:
-        here = setting()
+        display = display_context()
         try:
             name = query.arguments.value("name")
             if query.view == "negotiator" and not queries.imported:
                 name = queries.negotiator(name)
             elif name:
                 raise UsageError("poolbook status: -name goes with -negotiator; a slot or machine is named without it")
-            ads = queries.ads(query.kind, here.now, here.timezone)
+            ads = queries.ads(query.kind, display.now, display.timezone)
             if query.view == "negotiator" and name:
-                every = list(ads)
-                ads = iter([ad for ad in every if len(every) == 1 or ad.eval("Name") == name])
+                all_ads = list(ads)
+                ads = iter([ad for ad in all_ads if len(all_ads) == 1 or ad.eval("Name") == name])
         except NoNegotiator as error:
             raise ToolError(f"poolbook status: {error}") from None
         except NotRecorded as error:
@@ -220,36 +220,36 @@ def status(argv: Sequence[str]) -> int:
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
                 "`poolbook userprio` show the queue and its users"
             ) from None
-        return _print_texts(status_tool.render(ads, query, here), query)
+        return _print_texts(status_tool.render(ads, query, display), query)
 
 
-def _print_texts(texts: Iterable[str], query: StatusQuery) -> int:
+def _print_texts(chunks: Iterable[str], query: StatusQuery) -> int:
     """Write a table of slots, their states in colour on a terminal."""
     if query.layout is not None or query.form is not None:
-        return _write(texts)
-    for text in texts:
+        return _write(chunks)
+    for text in chunks:
         print_painted(text, STATES if "@" in text else {}, end="")
     return 0
 
 
-def _epochs(query: HistoryQuery, here: CellContext) -> int:
+def _epochs(query: HistoryQuery, display: CellContext) -> int:
     """Print the runs of jobs. Of clusters that are named, their own events alone are read."""
     from ..condor_tools import history as history_tool
 
-    narrow = query.since is None and query.scan is None and not query.selection.owners
-    clusters = {id.cluster for id in query.selection.ids} if narrow else set()
+    has_no_scan = query.since is None and query.scan is None and not query.selection.owners
+    clusters = {id.cluster for id in query.selection.ids} if has_no_scan else set()
     with Queries(log_of(query.arguments, "name", "pool")) as queries:
         try:
             ads = queries.epochs(clusters, query.forwards)
         except NotRecorded as error:
             raise ToolError(f"poolbook history: {error}: `poolbook usage -by machine` shows runs") from None
-        return _write(history_tool.render(ads, query, here))
+        return _write(history_tool.render(ads, query, display))
 
 
 def history(argv: Sequence[str]) -> int:
     from ..condor_tools import history as history_tool
 
-    query, here = history_tool.read(argv), setting()
+    query, here = history_tool.read(argv), display_context()
     try:
         return _history(query, here)
     except ToolError:
@@ -257,7 +257,7 @@ def history(argv: Sequence[str]) -> int:
         raise
 
 
-def _history(query: HistoryQuery, here: CellContext) -> int:
+def _history(query: HistoryQuery, display: CellContext) -> int:
     from ..condor_tools import history as history_tool
     from ..runtime.archived_ads import Sieve
 
@@ -266,18 +266,18 @@ def _history(query: HistoryQuery, here: CellContext) -> int:
 
         file = query.arguments.value("file")
         ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
-        return _write(history_tool.render(ads if query.forwards else reversed(ads), query, here))
+        return _write(history_tool.render(ads if query.forwards else reversed(ads), query, display))
     if query.arguments.has("epochs"):
-        return _epochs(query, here)
+        return _epochs(query, display)
     # -since is tested on every job, so the search must not be narrowed.
-    entire = query.since is not None or query.scan is not None
-    selection = JobSelector() if entire else query.selection._replace(constraints=())
-    sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, here.context())
-    useful = None if entire or not sieve.useful else sieve
+    reads_all = query.since is not None or query.scan is not None
+    selection = JobSelector() if reads_all else query.selection._replace(constraints=())
+    sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, display.context())
+    useful = None if reads_all or not sieve.useful else sieve
     # As condor_history does, -pool alone is ignored: the history is the local schedd's.
-    of_pool = ("name", "pool") if query.arguments.has("name") else ()
-    with Queries(log_of(query.arguments, *of_pool)) as queries:
-        return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, here))
+    pool_options = ("name", "pool") if query.arguments.has("name") else ()
+    with Queries(log_of(query.arguments, *pool_options)) as queries:
+        return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, display))
 
 
 def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
@@ -292,14 +292,14 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
     from ...domain.suggestions import did_you_mean
 
     missing = {lower: name for lower, name in names.items() if lower not in LIVED}
-    known: dict[str, str] = {}
+    names_by_key: dict[str, str] = {}
     for ad in ads:
         if not missing:
             return
-        known |= {name.lower(): name for name in ad}
-        missing = {lower: name for lower, name in missing.items() if lower not in known}
-    for name in missing.values() if known else ():
-        hint = did_you_mean(name, known.values(), most=1, likeness=0.8)
+        names_by_key |= {name.lower(): name for name in ad}
+        missing = {lower: name for lower, name in missing.items() if lower not in names_by_key}
+    for name in missing.values() if names_by_key else ():
+        hint = did_you_mean(name, names_by_key.values(), most=1, likeness=0.8)
         message = "; ".join(filter(None, [f"no job has the attribute {name}", hint]))
         print(f"poolbook {command}: {message}", file=sys.stderr)
 
@@ -311,5 +311,5 @@ def _read(constraint: Expression) -> Iterable[str]:
         names = constraint.references(ClassAd()).external
     except EvaluationError:
         return ()
-    scoped = (name.rpartition(".") for name in names)
-    return (name for scope, _, name in scoped if scope.lower() in ("", "my"))
+    scoped_names = (name.rpartition(".") for name in names)
+    return (name for scope, _, name in scoped_names if scope.lower() in ("", "my"))

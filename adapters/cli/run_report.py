@@ -91,8 +91,8 @@ def cluster_results(engine: Engine, clusters: Iterable[int]) -> Iterator[Cluster
     """Yield the result of each of these clusters, as the log has it."""
     for number in clusters:
         events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
-        submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
-        yield ClusterResult(number, submitted, events, outcomes_of(events))
+        submission = next(event for event in events if isinstance(event, ClusterSubmitted))
+        yield ClusterResult(number, submission, events, outcomes_of(events))
 
 
 MOST = 40
@@ -103,7 +103,7 @@ _MOST_AGAIN = 10
 
 
 def report(
-    engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, interrupted: bool = False
+    engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, was_interrupted: bool = False
 ) -> None:
     """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
     reason, and what to type next; or all jobs as JSON."""
@@ -118,13 +118,15 @@ def report(
     print_painted("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
     again = [f"{r.number}.{proc} ({runs} times)" for r in results for proc, runs in r.repeated_runs().items()]
     if again:
-        more = f", and {len(again) - _MOST_AGAIN:,} more" if len(again) > _MOST_AGAIN else ""
-        print_painted(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more}", width_of()))
-    unmatchable = {result.number: vain for result in results if (vain := unmatchable_job(engine, result)) is not None}
-    paragraphs, worth_typing = failures(results, unmatchable, interrupted)
+        more_text = f", and {len(again) - _MOST_AGAIN:,} more" if len(again) > _MOST_AGAIN else ""
+        print_painted(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more_text}", width_of()))
+    unmatchable_jobs = {
+        result.number: unmatchable for result in results if (unmatchable := unmatchable_job(engine, result)) is not None
+    }
+    paragraphs, useful_calls = failures(results, unmatchable_jobs, was_interrupted)
     for paragraph in paragraphs:
         print_painted("\n" + folded(paragraph, width_of()))
-    print("\n" + calls(worth_typing or _all_well(clusters[0]), url))
+    print("\n" + calls(useful_calls or _all_well(clusters[0]), url))
 
 
 def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
@@ -170,29 +172,29 @@ def _table(result: ClusterResult) -> None:
     print()
     for line in laid_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
         print_painted(line)
-    more = Counter(islice(result.outcomes.status.values(), MOST, None))
-    if more:
-        rest = ", ".join(f"{count:,} more {status}" for status, count in more.items())
-        print(f"... and {rest}: {_where(result, more)}")
+    more_counts = Counter(islice(result.outcomes.status.values(), MOST, None))
+    if more_counts:
+        rest_text = ", ".join(f"{count:,} more {status}" for status, count in more_counts.items())
+        print(f"... and {rest_text}: {_where(result, more_counts)}")
 
 
-def _where(result: ClusterResult, more: Collection[str]) -> str:
+def _where(result: ClusterResult, more_statuses: Collection[str]) -> str:
     """Return the command that lists jobs in these states."""
-    if set(more) == {"held"}:
+    if set(more_statuses) == {"held"}:
         return f"poolbook q {result.number} -hold"
-    unfinished = any(status in more for status in ("held", "idle", "running", "suspended"))
-    return f"poolbook {'q' if unfinished else 'history'} {result.number}"
+    has_unfinished = any(status in more_statuses for status in ("held", "idle", "running", "suspended"))
+    return f"poolbook {'q' if has_unfinished else 'history'} {result.number}"
 
 
 def _cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
-    ran, code = row.seconds(), "" if row.code is None else str(row.code)
+    run_seconds, code = row.seconds(), "" if row.code is None else str(row.code)
     return (
         f"{result.number}.{proc}",
         SlotName.parse(row.slot).slot,
         result.outcomes.status[proc],
         code if row.signal is None else f"sig {row.signal}",
-        "" if ran is None else f"{ran:.2f} s",
-        "" if ran is None else f"{row.cpu / 1e6:.2f} s",
+        "" if run_seconds is None else f"{run_seconds:.2f} s",
+        "" if run_seconds is None else f"{row.cpu / 1e6:.2f} s",
         f"{row.memory / 1024:.1f} MiB" if row.memory else "",
         _command(result.ad_of(proc))[:_COMMAND_MOST],
     )
@@ -200,11 +202,11 @@ def _cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
 
 def _command(ad: Mapping[str, str]) -> str:
     name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
-    given = unquoted(ad.get("Arguments", ""))
+    arguments_text = unquoted(ad.get("Arguments", ""))
     try:
-        arguments = shlex.join(split(given)) if given else unquoted(ad.get("Args", ""))
+        arguments = shlex.join(split(arguments_text)) if arguments_text else unquoted(ad.get("Args", ""))
     except QuotingError:  # a log that was edited
-        arguments = given
+        arguments = arguments_text
     return visible(f"{name} {arguments}".strip())
 
 
@@ -226,7 +228,7 @@ class UnmatchableJob(NamedTuple):
 
 
 def failures(
-    results: Sequence[ClusterResult], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
+    results: Sequence[ClusterResult], unmatchable_jobs: Mapping[int, UnmatchableJob], was_interrupted: bool
 ) -> tuple[list[str], Calls]:
     """Return the problems, in paragraphs, and the commands to type next; both empty if there are none.
 
@@ -235,9 +237,9 @@ def failures(
     """
     paragraphs: list[str] = []
     worth: Calls = []
-    failed = next(_failed(results), None)
-    if failed is not None:
-        result, proc, ended = failed
+    failure_text = next(_failed(results), None)
+    if failure_text is not None:
+        result, proc, ended = failure_text
         name = f"{result.number}.{proc}"
         paragraphs.append(f"{name} failed ({ended.words}){_stderr(result, proc)}")
         worth.append((f"why {name}", "why it failed"))
@@ -249,20 +251,20 @@ def failures(
                 (f"release {result.number}", "then they may run, with `poolbook resume`"),
             ]
             break
-    for number, vain in unmatchable.items():
+    for number, unmatchable in unmatchable_jobs.items():
         name = f"{number}.{next(result for result in results if result.number == number).outcomes.first('idle')}"
-        paragraphs.append(f"{name} waits: {vain.words}.")
+        paragraphs.append(f"{name} waits: {unmatchable.words}.")
         worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
-    remaining = sum(status in _LEFT for result in results for status in result.outcomes.status.values())
-    remaining -= sum(vain.jobs for vain in unmatchable.values())
-    jobs, them = ("1 job is left", "it") if remaining == 1 else (f"{remaining:,} jobs are left", "them")
-    if remaining > 0 and interrupted:
-        paragraphs.append(f"{jobs}: `poolbook resume` continues with {them}.")
+    left_count = sum(status in _LEFT for result in results for status in result.outcomes.status.values())
+    left_count -= sum(unmatchable.jobs for unmatchable in unmatchable_jobs.values())
+    jobs, pronoun = ("1 job is left", "it") if left_count == 1 else (f"{left_count:,} jobs are left", "them")
+    if left_count > 0 and was_interrupted:
+        paragraphs.append(f"{jobs}: `poolbook resume` continues with {pronoun}.")
         worth.insert(0, ("resume", "continue with the remaining jobs"))
-    elif remaining > 0 and not unmatchable:
-        paragraphs.append(f"{jobs}: no slot takes {them} now.")
-        waiting = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first("idle")) is not None]
-        worth += [(f"why {name}", "what it waits for") for name in waiting[:1]]
+    elif left_count > 0 and not unmatchable_jobs:
+        paragraphs.append(f"{jobs}: no slot takes {pronoun} now.")
+        waiting_jobs = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first("idle")) is not None]
+        worth += [(f"why {name}", "what it waits for") for name in waiting_jobs[:1]]
     return paragraphs, worth
 
 
@@ -272,12 +274,12 @@ def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | N
     why = "" if proc is None else unmatchable_reason(engine, result.number, proc)
     if not why:
         return None
-    refused = (
+    refusing_slots = (
         reason.jobs
         for name, reason in engine.state.rejections.get(result.number, {}).items()
         if fits_none(reason) and unmatchable_reason(engine, *JobId.parse(name))
     )
-    return UnmatchableJob(why, min(max(1, sum(refused)), list(result.outcomes.status.values()).count("idle")))
+    return UnmatchableJob(why, min(max(1, sum(refusing_slots)), list(result.outcomes.status.values()).count("idle")))
 
 
 def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
@@ -299,23 +301,23 @@ def _failed(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, i
 
 
 def _held(result: ClusterResult) -> str:
-    held = result.outcomes.held
-    proc, hold = next(iter(held.items()))
+    holds = result.outcomes.held
+    proc, hold = next(iter(holds.items()))
     name = f"{result.number}.{proc}"
     reason = visible(hold.words).rstrip(".")
-    if len(held) == 1:
+    if len(holds) == 1:
         text = f"{name} is held: {reason}."
     elif result.outcomes.one_hold:
-        text = f"{len(held):,} jobs are held for the same reason; {name}: {reason}."
+        text = f"{len(holds):,} jobs are held for the same reason; {name}: {reason}."
     else:
-        text = f"{len(held):,} jobs are held, for several reasons; {name}: {reason}."
-    return f"{text} {_advice(result.ad_of(proc), hold, result.number, len(held))}"
+        text = f"{len(holds):,} jobs are held, for several reasons; {name}: {reason}."
+    return f"{text} {_advice(result.ad_of(proc), hold, result.number, len(holds))}"
 
 
 def _advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
     if hold.code == _SUBMITTED_HELD:
-        them = "it" if jobs == 1 else "them"
-        return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."
+        pronoun = "it" if jobs == 1 else "them"
+        return f"You submitted {pronoun} on hold: `poolbook release {number}` and `poolbook resume` let {pronoun} run."
     folders = [os.path.dirname(path) for name in _OUTPUTS if (path := _path(ad, name))]
     missing = next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
     if missing:
@@ -330,8 +332,8 @@ _FILES = ("7", "8")
 
 
 def _path(ad: Mapping[str, str], name: str) -> str:
-    named = unquoted(ad.get(name, ""))
-    return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
+    path_text = unquoted(ad.get(name, ""))
+    return os.path.join(unquoted(ad.get("Iwd", "")), path_text) if path_text and path_text != os.devnull else ""
 
 
 def _stderr(result: ClusterResult, proc: int) -> str:
@@ -342,11 +344,11 @@ def _stderr(result: ClusterResult, proc: int) -> str:
     lines = _last_lines(path)
     if not lines:
         return "."
-    shown = os.path.relpath(path)
-    shown = visible(path if shown.startswith("..") else shown)
+    shown_path = os.path.relpath(path)
+    shown_path = visible(path if shown_path.startswith("..") else shown_path)
     if result.submitted.count > 1 and "Err" not in Variants(result.submitted.columns).names:
-        shown += ", which other jobs write, too"
-    return "\n".join([f"; the end of its stderr ({shown}):", *(f"    {line}" for line in lines)])
+        shown_path += ", which other jobs write, too"
+    return "\n".join([f"; the end of its stderr ({shown_path}):", *(f"    {line}" for line in lines)])
 
 
 def _last_lines(path: str) -> list[str]:

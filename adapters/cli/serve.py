@@ -29,7 +29,7 @@ _LOADED_AHEAD = ("sqlite_utils", "poolbook.projections.projector", "poolbook.dom
 
 
 def open_server(
-    command: ToolSyntax, arguments: Arguments, create: bool = True, *, measured: bool = False
+    command: ToolSyntax, arguments: Arguments, create: bool = True, *, is_measured: bool = False
 ) -> PoolServer:
     """Become the writer of the log that the arguments name, and recover its jobs.
 
@@ -42,14 +42,14 @@ def open_server(
     from ..stores.log_paths import share_with_group, show_to_all
 
     url = log_of(arguments)
-    whose = ServedUsers.ALL if arguments.has("users") else ServedUsers.EACH
-    if whose is ServedUsers.ALL:
+    served_users = ServedUsers.ALL if arguments.has("users") else ServedUsers.EACH
+    if served_users is ServedUsers.ALL:
         _check_users()
     settings = {}
-    for given in arguments.values("set"):
-        name, equals, value = given.partition("=")
+    for setting_text in arguments.values("set"):
+        name, equals, value = setting_text.partition("=")
         if not equals:
-            raise UsageError(f"-set {given}: write NAME=value")
+            raise UsageError(f"-set {setting_text}: write NAME=value")
         settings[name] = value
     _check_enforced(settings, arguments)
     dialect = arguments.value("dialect", DEFAULT_DIALECT)
@@ -57,18 +57,18 @@ def open_server(
         url,
         lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
         lost=arguments.has("lost"),
-        whose=whose,
+        whose=served_users,
     )
     try:
         if arguments.has("group"):
             share_with_group(url)
-        if whose is ServedUsers.ALL:
+        if served_users is ServedUsers.ALL:
             _check_place(server.paths.base)
             show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL unless a configuration says otherwise
             (server.paths.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        _offer(command, server, arguments, measured)
+        _offer(command, server, arguments, is_measured)
         server.begin()
     except BaseException:
         server.close()
@@ -102,10 +102,10 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
     from ...domain.coverage.settings import unenforced
 
     for name in settings:
-        about = unenforced(name)
-        if about is not None and not arguments.has("ignore-unenforced"):
+        problem = unenforced(name)
+        if problem is not None and not arguments.has("ignore-unenforced"):
             raise UsageError(
-                f"-set {name}: Poolbook does not enforce {about} yet, and would let in what they keep out. "
+                f"-set {name}: Poolbook does not enforce {problem} yet, and would let in what they keep out. "
                 "Leave it out, or say -ignore-unenforced"
             )
 
@@ -113,13 +113,13 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
 def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dialect: str) -> None:
     """Warn of the settings that an existing log does not take over."""
     state = server.engine.state
-    given_options = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
-    given_options[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
-    for given in (name for name, differs in given_options.items() if differs):
-        print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
+    changed_settings = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
+    changed_settings[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
+    for setting_text in (name for name, is_different in changed_settings.items() if is_different):
+        print(f"WARNING: {setting_text} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
 
 
-def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, measured: bool) -> None:
+def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool) -> None:
     """Add this machine to the pool, or replace its former slots by the requested ones."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
@@ -140,7 +140,7 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, measur
         static,
         given,
         arguments.has("ignore-unenforced"),
-        measured,
+        is_measured,
     )
     try:
         point.join()
@@ -151,8 +151,8 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, measur
     server.point = point
 
 
-def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
-    """Return the loader of the configuration, called at each reconfig; None without one. It takes ``given`` amounts as
+def _configured(arguments: Arguments, amounts: Mapping[str, int]) -> Load | None:
+    """Return the loader of the configuration, called at each reconfig; None without one. It takes `amounts` as
     detected."""
     from ..runtime.config_sources import config_files, environment_settings
     from ..runtime.configuration import load
@@ -160,8 +160,8 @@ def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
     files = [path.absolute() for path in config_files(arguments.values("config"))]
     if not files and not environment_settings():
         return None
-    detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}
-    return lambda daemon: load(files, detected=detected, subsystem=daemon)
+    detected_amounts = {_DETECTED[name]: str(amount) for name, amount in amounts.items()}
+    return lambda daemon: load(files, detected=detected_amounts, subsystem=daemon)
 
 
 _DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
@@ -180,9 +180,9 @@ def run(argv: Sequence[str]) -> int:
         server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
-        read = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
-        print_warnings(read.warnings)
-        (answer,) = server.engine.handle([read.request])
+        request = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
+        print_warnings(request.warnings)
+        (answer,) = server.engine.handle([request.request])
         if answer.refusal:
             print_warnings([f"ERROR: {answer.tool}" if answer.tool else f"poolbook: {answer.refusal}"])
             return 1
@@ -219,7 +219,7 @@ def serve(argv: Sequence[str]) -> int:
     arguments = parse(SERVE, argv)
     for module in _LOADED_AHEAD:
         import_module(module)
-    server = open_server(SERVE, arguments, measured=True)
+    server = open_server(SERVE, arguments, is_measured=True)
     try:
         server.catch_signals()
         print(f"poolbook: serving {safe_url(log_of(arguments))}; Ctrl-C stops it", flush=True)
@@ -242,10 +242,10 @@ def serve(argv: Sequence[str]) -> int:
 def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
     from .run_report import report
 
-    progress = JobProgress(server, clusters, quiet=arguments.has("quiet"))
+    progress = JobProgress(server, clusters, is_quiet=arguments.has("quiet"))
     while not server.stopping:
-        remaining = _count_unfinished(server, clusters)
-        if not remaining or progress.stuck():
+        unfinished_count = _count_unfinished(server, clusters)
+        if not unfinished_count or progress.stuck():
             break
         server.step(server.world.now() + 250_000)
         progress.show()
@@ -254,10 +254,10 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
         server.shut_down()
     progress.end()
     url, as_json = log_of(arguments), arguments.has("json")
-    report(server.engine, url, clusters, progress.seconds(), as_json, interrupted=server.stopping)
+    report(server.engine, url, clusters, progress.seconds(), as_json, was_interrupted=server.stopping)
     if server.stopping:
         return 130
-    return 0 if not _count_unfinished(server, clusters, held=True) and not _failed(server, clusters) else 1
+    return 0 if not _count_unfinished(server, clusters, with_held=True) and not _failed(server, clusters) else 1
 
 
 def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
@@ -268,20 +268,20 @@ def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
     return any(ended(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed")
 
 
-def _count_unfinished(server: PoolServer, clusters: Sequence[int], held: bool = False) -> int:
-    """Return the number of jobs that may still run by themselves; held jobs count only with `held`."""
+def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bool = False) -> int:
+    """Return the number of jobs that may still run by themselves; held jobs count only with `with_held`."""
     state = server.engine.state
-    living = sum(1 for a in state.activations.values() if a.cluster in clusters)
-    here = [state.clusters[number] for number in clusters if number in state.clusters]
-    waiting = sum(cluster.counts[1] + (cluster.counts[5] if held else 0) for cluster in here)
-    return waiting + living
+    living_count = sum(1 for activation in state.activations.values() if activation.cluster in clusters)
+    known_clusters = [state.clusters[number] for number in clusters if number in state.clusters]
+    waiting_count = sum(cluster.counts[1] + (cluster.counts[5] if with_held else 0) for cluster in known_clusters)
+    return waiting_count + living_count
 
 
 class JobProgress:
     """Shows progress while jobs run: a line rewritten on a terminal, or a new line for each tenth elsewhere."""
 
-    def __init__(self, server: PoolServer, clusters: Sequence[int], quiet: bool) -> None:
-        self._server, self._clusters, self._quiet = server, set(clusters), quiet
+    def __init__(self, server: PoolServer, clusters: Sequence[int], is_quiet: bool) -> None:
+        self._server, self._clusters, self._quiet = server, set(clusters), is_quiet
         self._terminal = is_live(sys.stderr)
         self._shown = 0.0
         self._begun = time.monotonic()
@@ -312,7 +312,7 @@ class JobProgress:
         from .run_report import unmatchable_reason
 
         state = self._server.engine.state
-        for name, reason in ((name, text) for some in state.rejections.values() for name, text in some.items()):
+        for name, reason in ((name, text) for reasons in state.rejections.values() for name, text in reasons.items()):
             cluster, proc = JobId.parse(name)
             if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
                 continue
@@ -320,26 +320,32 @@ class JobProgress:
             why = unmatchable_reason(self._server.engine, cluster, proc)
             if why and why not in self._unmatchable:
                 self._unmatchable.add(why)
-                wait = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
-                self.say(f"{name}{wait}: {why}")
+                wait_text = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
+                self.say(f"{name}{wait_text}: {why}")
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state
-        here = [state.clusters[n] for n in self._clusters if n in state.clusters]
-        return (sum(c.counts[2] for c in here), sum(c.counts[1] for c in here), sum(c.counts[5] for c in here))
+        known_clusters = [state.clusters[n] for n in self._clusters if n in state.clusters]
+        return (
+            sum(cluster.counts[2] for cluster in known_clusters),
+            sum(cluster.counts[1] for cluster in known_clusters),
+            sum(cluster.counts[5] for cluster in known_clusters),
+        )
 
     def show(self, force: bool = False) -> None:
-        every = 0.2 if self._terminal else 2.0
-        if self._quiet or (not force and time.monotonic() - self._shown < every):
+        interval = 0.2 if self._terminal else 2.0
+        if self._quiet or (not force and time.monotonic() - self._shown < interval):
             return
         self._shown = time.monotonic()
-        running, idle, held = self.counts()
-        done = self._done
+        running_count, idle_count, held_count = self.counts()
+        done_count = self._done
         bar = ""
         if self._terminal:
-            filled = 24 * done // max(1, self._total)
-            bar = f"[{'#' * filled}{'.' * (24 - filled)}] "
-        text = f"{bar}{done} of {self._total} done, {running} running, {idle} idle" + (f", {held} held" if held else "")
+            filled_width = 24 * done_count // max(1, self._total)
+            bar = f"[{'#' * filled_width}{'.' * (24 - filled_width)}] "
+        text = f"{bar}{done_count} of {self._total} done, {running_count} running, {idle_count} idle" + (
+            f", {held_count} held" if held_count else ""
+        )
         if text == self._last:
             return
         self._last = text
@@ -357,8 +363,8 @@ class JobProgress:
         """Check whether waiting is useless: no job runs, no idle job fits a slot, and no startd policy can change its
         answer later."""
         engine = self._server.engine
-        always = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
-        return always and engine.nothing_fits()
+        can_always_start = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
+        return can_always_start and engine.nothing_fits()
 
     def seconds(self) -> float:
         return time.monotonic() - self._begun

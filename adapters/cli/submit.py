@@ -18,7 +18,7 @@ from ...domain.errors import PoolbookError
 from ..bounded_text import read_input, read_text
 from ..condor_tools.options import (
     Arguments,
-    Given,
+    GivenOption,
     Help,
     NotHere,
     ToolError,
@@ -50,7 +50,7 @@ def submit(argv: Sequence[str]) -> int:
     try:
         if asks(arguments):
             return answered(arguments)
-        done, message = queued(arguments)
+        submitted, message = queued(arguments)
     except (PoolbookError, RequestRefused) as error:
         if error.code == NO_JOBS:
             print_warnings([f"WARNING: {error}"])
@@ -59,9 +59,9 @@ def submit(argv: Sequence[str]) -> int:
             raise
         print_warnings([*error.warnings, f"ERROR: {error.tool}"])
         return 1
-    print_warnings([*done.warnings, *warned_by_policy(done.warning)])
+    print_warnings([*submitted.warnings, *warned_by_policy(submitted.warning)])
     print(message, end="", flush=True)
-    return ended(arguments, done)
+    return ended(arguments, submitted)
 
 
 def asks(arguments: Arguments) -> bool:
@@ -85,29 +85,29 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
     if the command line is wrong."""
     log_of(arguments, *OF_POOL)
     if arguments.has("interactive") and not is_served(log_of(arguments)):
-        way_out = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
-        raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {way_out}")
+        advice = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
+        raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {advice}")
     description = description_of(arguments)
-    verbose = _is_verbose(arguments, description)
-    done = pool_client.submit(log_of(arguments), description, keep=verbose)
+    is_verbose = _is_verbose(arguments, description)
+    submitted = pool_client.submit(log_of(arguments), description, keep=is_verbose)
     if description.spool:
         from .transfer_data import spool
 
-        spool(log_of(arguments), done.cluster, done.jobs)
-    return done, announced(arguments, done, description.file, verbose)
+        spool(log_of(arguments), submitted.cluster, submitted.jobs)
+    return submitted, announced(arguments, submitted, description.file, is_verbose)
 
 
-def ended(arguments: Arguments, done: Submitted) -> int:
+def ended(arguments: Arguments, submitted: Submitted) -> int:
     """Finish a submission, and return the exit code: connect the user to an interactive job; else explain on standard
     error how to run the jobs, if the log is not being served."""
     if arguments.has("interactive"):
         from .jobs_at_work import attended
 
-        return attended(log_of(arguments), done.cluster)
+        return attended(log_of(arguments), submitted.cluster)
     if not is_served(log_of(arguments)):
-        ending = log_option(log_of(arguments))
-        ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` keeps running"
-        print(f"The pool is not running: {ways}.", file=sys.stderr)
+        log_text = log_option(log_of(arguments))
+        ways_text = f"`poolbook resume{log_text}` runs the jobs and ends, `poolbook serve{log_text}` keeps running"
+        print(f"The pool is not running: {ways_text}.", file=sys.stderr)
     return 0
 
 
@@ -125,22 +125,22 @@ def warned_by_policy(warning: str) -> list[str]:
     return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
 
 
-def announced(arguments: Arguments, done: Submitted, file: str, verbose: bool) -> str:
-    """Return the message about the submitted jobs of a file: with ``verbose`` their ads."""
-    cluster, count = done.cluster, done.jobs
+def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose: bool) -> str:
+    """Return the message about the submitted jobs of a file: with ``is_verbose`` their ads."""
+    cluster, count = submitted.cluster, submitted.jobs
     if arguments.has("json"):
         import json
 
         return json.dumps([{"ClusterId": cluster, "FirstProcId": 0, "LastProcId": count - 1}], indent=2) + "\n"
     if arguments.chosen("verbose", "terse") == "terse":
         return f"{cluster}.0 - {cluster}.{count - 1}\n"
-    if verbose:
+    if is_verbose:
         from ...domain.submit import dry_run
 
-        ads = "" if done.factory else "".join(dry_run(done.parsed, verbose=True))
+        ads = "" if submitted.factory else "".join(dry_run(submitted.parsed, verbose=True))
         return f"{ads}\n" if file == STANDARD_INPUT else f"Submitting job(s){ads}\n\n"
-    dots = "" if done.factory else "." * min(count, 20)  # a dot for each job that is sent
-    return f"Submitting job(s){dots}\n{count} job(s) submitted to cluster {cluster}.\n"
+    dots_text = "" if submitted.factory else "." * min(count, 20)  # a dot for each job that is sent
+    return f"Submitting job(s){dots_text}\n{count} job(s) submitted to cluster {cluster}.\n"
 
 
 # -- the submit file -------------------------------------------------------------------------------------------------
@@ -156,7 +156,9 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         if equals and name and "/" not in name:
             if not _NAME.fullmatch(name.strip()):
                 message = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
-                raise UsageError(f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", told=message)
+                raise UsageError(
+                    f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", tool_message=message
+                )
             macros[name.strip()] = value
         else:
             files.append(word)
@@ -166,7 +168,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     if interactive := arguments.has("interactive"):
         from .jobs_at_work import DESCRIPTION, lines_of
     if interactive and arguments.has("factory"):
-        raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
+        raise UsageError("-interactive is for one job, which a -factory does not make at once", tool_message=_NOT_LATE)
     if interactive and not files:
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:
@@ -205,19 +207,19 @@ def _text_of(name: str) -> str:
         return read_text(name)
     except OSError as error:
         message = f"\nERROR: Failed to open command file ({name}) ({error.strerror})\n"
-        raise UsageError(f"submit file {name}: {error.strerror}", told=message) from None
+        raise UsageError(f"submit file {name}: {error.strerror}", tool_message=message) from None
 
 
 def _queue_of(arguments: Arguments) -> str | None:
     """Return the queue statement that the command line gives, if there is one."""
-    given = list(arguments.every("queue", "iterate", "table", "append"))
-    given = [option for option in given if option.name != "append" or _QUEUE.match(option.values[0])]
-    if len(given) > 1:
+    given_options = list(arguments.every("queue", "iterate", "table", "append"))
+    given_options = [option for option in given_options if option.name != "append" or _QUEUE.match(option.values[0])]
+    if len(given_options) > 1:
         message = "condor_submit: only one -queue command allowed\n"
-        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", told=message)
-    if not given:
+        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", tool_message=message)
+    if not given_options:
         return None
-    return " ".join([*(["from table"] if given[0].name == "table" else []), *given[0].values])
+    return " ".join([*(["from table"] if given_options[0].name == "table" else []), *given_options[0].values])
 
 
 def _named(arguments: Arguments) -> Iterator[str]:
@@ -240,9 +242,9 @@ HEADINGS: Final[dict[bool | None, str]] = {True: "Dry-Run job(s)", False: "Stori
 def heading(arguments: Arguments) -> str:
     """Return what condor_submit prints before it reads the submit file."""
     option = arguments.last("dry-run", "dump")
-    dumps = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
-    quiet = dumps or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
-    return "" if quiet else HEADINGS.get(option and option.name == "dry-run", "Submitting job(s)")
+    is_dump = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
+    is_quiet = is_dump or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
+    return "" if is_quiet else HEADINGS.get(option and option.name == "dry-run", "Submitting job(s)")
 
 
 # -- dry runs --------------------------------------------------------------------------------------------------------
@@ -259,68 +261,68 @@ def dry_run(arguments: Arguments) -> int:
     ads to the file that the option names."""
     from ...domain.submit import dry_run as whole_ads
 
-    given = list(arguments.every("dry-run", "dump"))
-    if len({o.name for o in given}) > 1:
+    given_options = list(arguments.every("dry-run", "dump"))
+    if len({option_given.name for option_given in given_options}) > 1:
         text = "-dump <file> and -dry-run <file> cannot be used together"
-        raise UsageError(text, told=f"condor_submit: {text}\n")
-    option = given[-1]
+        raise UsageError(text, tool_message=f"condor_submit: {text}\n")
+    option = given_options[-1]
     path, form = option.values[0], _dump_form(option)
     if not arguments.words and not arguments.has("file"):
         if option.name == "dump" or not Path(path).is_file():
-            raise UsageError(_NO_FILE.format(path, option.spelled, path))
+            raise UsageError(_NO_FILE.format(path, option.spelling, path))
         # `submit --dry-run job.sub`: its value is the submit file, and the whole ads go to standard output.
         arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, whole_ads
     parsed = _parsed(arguments)
-    dry, terse = option.name == "dry-run", arguments.has("terse")
+    is_dry, terse = option.name == "dry-run", arguments.has("terse")
     if path == STANDARD_INPUT:
-        sys.stdout.writelines(_dumped(parsed, form, dry, terse, form is whole_ads))
+        sys.stdout.writelines(_dumped(parsed, form, is_dry, terse, form is whole_ads))
         return 0
-    announcement = _ids(parsed) if terse else HEADINGS[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry)
+    announcement = _ids(parsed) if terse else HEADINGS[is_dry] + "." * min(parsed.count, 20) + _foot(parsed, is_dry)
     try:
         with open(path, "w") as file:
             file.writelines(form(parsed))
     except OSError as error:
-        print(announcement if form is whole_ads else "" if terse else HEADINGS[dry], end="", flush=True)
-        text = "Failed to open file " + ("-dry-run output file" if dry else "to dump ClassAds into")
+        print(announcement if form is whole_ads else "" if terse else HEADINGS[is_dry], end="", flush=True)
+        text = "Failed to open file " + ("-dry-run output file" if is_dry else "to dump ClassAds into")
         message = f"\nERROR: {text} ({error.strerror})\n"
-        raise UsageError(f"{option.spelled} {path}: {error.strerror}", told=message) from None
+        raise UsageError(f"{option.spelling} {path}: {error.strerror}", tool_message=message) from None
     print(announcement)
     return 0
 
 
-def _foot(parsed: Submission, dry: bool) -> str:
-    return f"\n{parsed.count} job(s) {'dry-run' if dry else 'submitted'} to cluster 1."
+def _foot(submission: Submission, is_dry: bool) -> str:
+    return f"\n{submission.count} job(s) {'dry-run' if is_dry else 'submitted'} to cluster 1."
 
 
-def _ids(parsed: Submission) -> str:
-    return f"1.0 - 1.{parsed.count - 1}"
+def _ids(submission: Submission) -> str:
+    return f"1.0 - 1.{submission.count - 1}"
 
 
-def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, entire: bool) -> Iterator[str]:
+def _dumped(submission: Submission, form: DumpForm, is_dry: bool, terse: bool, is_entire: bool) -> Iterator[str]:
     """Yield what is printed where the ads go to standard output, too: in the order in which condor_submit does."""
-    if not dry:
-        yield from form(parsed)
+    if not is_dry:
+        yield from form(submission)
         yield "" if terse else "\n"
     elif terse:
-        yield from form(parsed)
-        yield _ids(parsed) + "\n"
-    elif entire:
-        yield f"{HEADINGS[dry]}{'.' * min(parsed.count, 20)}{_foot(parsed, dry)}\n"
-        yield from form(parsed)
+        yield from form(submission)
+        yield _ids(submission) + "\n"
+    elif is_entire:
+        yield f"{HEADINGS[is_dry]}{'.' * min(submission.count, 20)}{_foot(submission, is_dry)}\n"
+        yield from form(submission)
     else:
-        yield HEADINGS[dry]
-        yield from (f"{job}." for job in form(parsed))
-        yield f"{_foot(parsed, dry)}\n"
+        yield HEADINGS[is_dry]
+        yield from (f"{job}." for job in form(submission))
+        yield f"{_foot(submission, is_dry)}\n"
 
 
-def _dump_form(option: Given) -> DumpForm:
+def _dump_form(option: GivenOption) -> DumpForm:
     from ...domain.submit import dry_run as whole_ads
     from ...domain.submit.submission import sent_ads
 
     form = {"": sent_ads, "full": whole_ads}.get(option.qualifier or "")
     if form is None:
         text = f"unknown option {option.qualifier} for -dry-run:<opts>"
-        raise UsageError(f"{text}; there is full", told=f"{text}\n")
+        raise UsageError(f"{text}; there is full", tool_message=f"{text}\n")
     return form
 
 
@@ -331,13 +333,13 @@ def _parsed(arguments: Arguments) -> Submission:
     description, url = description_of(arguments), log_of(arguments)
     folder = Path(description.folder)
     reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
-    own, warnings = reading.configured()
+    own_settings, warnings = reading.configured()
     if not is_served(url):  # a server has printed them
         print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
-    parsed, lines = reading.parsed(_terms(url, own), own)
-    parsed = check_files(parsed, folder, description.crlf_scripts)
+    submission, lines = reading.parsed(_terms(url, own_settings), own_settings)
+    submission = check_files(submission, folder, description.crlf_scripts)
     print_warnings(lines)
-    return parsed
+    return submission
 
 
 def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
@@ -375,37 +377,37 @@ def condor_submit(argv: Sequence[str]) -> int:
         raise ToolEnded(0, usage) from None
     except UsageError as wrong:
         text = str(wrong).removeprefix("poolbook submit: ")
-        if wrong.lacks:
-            text = htcondor_message(wrong) or f"-{wrong.lacks} requires another argument"
+        if wrong.lacks_value:
+            text = htcondor_message(wrong) or f"-{wrong.lacks_value} requires another argument"
         raise ToolEnded(1, usage if wrong.option else f"condor_submit: {text}\n") from None
     try:
         if asks(arguments):
             return answered(arguments)
         return _submit_as_tool(arguments)
     except UsageError as wrong:
-        message = f"{number_message(wrong, 'argument ')}\n" if wrong.number else wrong.told
+        message = f"{number_message(wrong, 'argument ')}\n" if wrong.number else wrong.tool_message
         raise ToolEnded(1, message or f"\nERROR: {wrong}\n") from None
     except NotHere:
         raise
     except ToolError as refusal:
         raise ToolEnded(1, f"\n{refusal}\n") from None
     except (PoolbookError, RequestRefused) as error:
-        begun = heading(arguments)
+        beginning = heading(arguments)
         if error.code != NO_JOBS:
             message = f"ERROR: {error.tool}" if error.tool else f"\nERROR: {error}"
             lines = [*map(_placeless, getattr(error, "warnings", ())), message]
-            raise ToolEnded(1, "".join(f"{line}\n" for line in lines), begun) from None
-        quiet = arguments.has("terse")
-        raise ToolEnded(0, "" if quiet else f"\nWARNING: {error}\n", f"{begun}\n" if begun else "") from None
+            raise ToolEnded(1, "".join(f"{line}\n" for line in lines), beginning) from None
+        is_quiet = arguments.has("terse")
+        raise ToolEnded(0, "" if is_quiet else f"\nWARNING: {error}\n", f"{beginning}\n" if beginning else "") from None
 
 
 def _submit_as_tool(arguments: Arguments) -> int:
-    done, message = queued(arguments)
+    submitted, message = queued(arguments)
     print(message, end="", flush=True)
-    if not arguments.has("terse", "json", "interactive") and message.endswith(f" to cluster {done.cluster}.\n"):
-        print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
-    print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
-    return ended(arguments, done)
+    if not arguments.has("terse", "json", "interactive") and message.endswith(f" to cluster {submitted.cluster}.\n"):
+        print(f"To monitor your job(s), run: condor_watch_q -clusters {submitted.cluster}", file=sys.stderr)
+    print_warnings(map(_placeless, (*submitted.warnings, *warned_by_policy(submitted.warning))))
+    return ended(arguments, submitted)
 
 
 def _placeless(line: str) -> str:
@@ -418,8 +420,8 @@ def submitted_by_tool(path: str) -> str:
     refused, which condor_submit has explained by then."""
     from .main import main
 
-    out = io.StringIO()
-    with redirect_stdout(out):
+    output = io.StringIO()
+    with redirect_stdout(output):
         code = main(["condor_submit", "-terse", path])
-    match = re.match(r"(\d+)\.\d+ -", out.getvalue(), re.ASCII)
+    match = re.match(r"(\d+)\.\d+ -", output.getvalue(), re.ASCII)
     return "" if code or match is None else match[1]

@@ -41,10 +41,10 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
     from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing import is_clock, since
 
-    given = arguments.last(name)
-    if given is None:
+    option = arguments.last(name)
+    if option is None:
         return None
-    text, now = given.values[0], time.time_ns() // 1000
+    text, now = option.values[0], time.time_ns() // 1000
     if is_clock(text) and after is None and is_imported(log):
         now = min(now, time_span(log)[1])
     try:

@@ -106,7 +106,7 @@ def _output_file(url: str) -> Path:
 def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
     """Start serving the log in a separate process."""
     file = _output_file(url)
-    options = [word for given in arguments.given for word in (given.spelled, *given.values) if given.name != "log"]
+    options = [word for given in arguments.options for word in (given.spelling, *given.values) if given.name != "log"]
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as out:
         command = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "serve", "-log", url]
@@ -160,11 +160,11 @@ def condor_version(argv: Sequence[str]) -> int:
     if argv[:1] == ["-help"]:
         sys.stderr.write(usage_of("version"))
         return 0
-    shown = {"-arch": architecture, "-opsys": operating_system}
-    unknown = [word for word in argv if word not in shown]
+    read_values = {"-arch": architecture, "-opsys": operating_system}
+    unknown = [word for word in argv if word not in read_values]
     if unknown:
         sys.stderr.write(f"ERROR: unrecognized argument: '{unknown[0]}'\n{usage_of('version')}")
         return 1
-    lines = [shown[word]() for word in argv] or [CONDOR_VERSION, condor_platform()]
+    lines = [read_values[word]() for word in argv] or [CONDOR_VERSION, condor_platform()]
     print("\n".join(lines))
     return 0

@@ -24,7 +24,7 @@ from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import RequestRefused
 from ..runtime.spooled_files import fetch
-from .common import default_log, job_id, pool_log, setting
+from .common import default_log, display_context, job_id, pool_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -36,13 +36,13 @@ TOOL = tool("transfer_data")
 
 def transfer_data(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
-    everything = arguments.has("all")
-    if everything and arguments.words:
+    has_all = arguments.has("all")
+    if has_all and arguments.words:
         raise TOOL.usage_error("{usage}")
-    if not (everything or arguments.words or arguments.has("constraint")):
+    if not (has_all or arguments.words or arguments.has("constraint")):
         raise TOOL.usage_error("You did not specify any jobs\n{usage}")
     url = pool_log(arguments, "condor_transfer_data: unknown host {name}\n")
-    if not everything and not _selected(arguments):
+    if not has_all and not _selected(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...", flush=True)
     move_job_files(url, _spooled(url, arguments), fetch, "ERROR: Failed to spool job files.\n")
@@ -57,12 +57,12 @@ def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
     try:
         selection = select(names, arguments.values("constraint"))
         with Queries(url) as queries:
-            ads = chosen_jobs(selection, queries.queue().ads, setting())
+            ads = chosen_jobs(selection, queries.queue().ads, display_context())
     except (LogMissing, UsageError):  # an invalid constraint selects no job
         return {}
-    spooled = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in ads if "StageInFinish" in ad}
-    named = {(id.cluster, id.proc) for id in selection.ids}
-    return {job: ad for job, ad in spooled.items() if job in named or ad.eval("JobStatus") == COMPLETED}
+    spooled_jobs = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in ads if "StageInFinish" in ad}
+    named_jobs = {(id.cluster, id.proc) for id in selection.ids}
+    return {job: ad for job, ad in spooled_jobs.items() if job in named_jobs or ad.eval("JobStatus") == COMPLETED}
 
 
 def _selected(arguments: Arguments) -> int:
@@ -93,19 +93,19 @@ def spool(url: str, cluster: int, count: int) -> None:
     change_jobs(url, {"kind": "ReleaseSpooled", "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
 
 
-def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move: Move, failed: str) -> None:
-    """Move the files of jobs, and update their ads. Raise `ToolEnded` with the problem and ``failed``."""
+def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files: Move, failed_text: str) -> None:
+    """Move the files of jobs, and update their ads. Raise `ToolEnded` with the problem and ``failed_text``."""
     from ...domain.schedd.submitted_job import text_in
     from ..runtime.spooled_files import SpoolError
     from ..stores.log_paths import log_paths
 
     folder = log_paths(url).folder
     for job, ad in jobs.items():
-        texts = {name: text_in(ad, name) for name in ad}
+        texts_by_name = {name: text_in(ad, name) for name in ad}
         try:
-            _set(url, job, move(folder, job, texts))
+            _set(url, job, move_files(folder, job, texts_by_name))
         except (SpoolError, RequestRefused) as error:
-            raise ToolEnded(1, f"Job {job[0]}.{job[1]}: {error}\n{failed}") from None
+            raise ToolEnded(1, f"Job {job[0]}.{job[1]}: {error}\n{failed_text}") from None
 
 
 def _set(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:

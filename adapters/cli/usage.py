@@ -42,56 +42,56 @@ _OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")
 
 def usage(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
-    by = arguments.value("by", "user")
-    if by not in BY or arguments.has("from", "to"):
-        return _of_runs(arguments, by)
+    grouping = arguments.value("by", "user")
+    if grouping not in BY or arguments.has("from", "to"):
+        return _of_runs(arguments, grouping)
     with Queries(log_of(arguments)) as queries:
-        usages = queries.usage(by)
+        usages = queries.usage(grouping)
     names = set(arguments.words)
     rows = [row for row in usages if _is_named((row.name,), names)]
     rows.sort(key=lambda row: (-row.slot_time, -row.wall, row.name))
     if arguments.has("json"):
         print(json.dumps([row._asdict() for row in rows], indent=2))
     else:
-        print("\n".join(_table(by, rows)))
+        print("\n".join(_table(grouping, rows)))
     return 0
 
 
-def _is_named(names: Sequence[str], given: set[str]) -> bool:
+def _is_named(names: Sequence[str], given_names: set[str]) -> bool:
     """Check whether a row is requested: by one of its names, with or without its domain, or by giving no name."""
-    return not given or any(name in given or name.partition("@")[0] in given for name in names)
+    return not given_names or any(name in given_names or name.partition("@")[0] in given_names for name in names)
 
 
-def _of_runs(arguments: Arguments, spelled: str) -> int:
+def _of_runs(arguments: Arguments, groups_text: str) -> int:
     """Print what the runs in a window used."""
     from ...replay.usage.eviction_costs import of_open, of_unknown, unknown_as_dict
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
     from .time_window import here, window_of
 
-    by = spelled.split(",")
-    if not set(by) <= set(KEYS) or len(set(by)) < len(by):
+    group_names = groups_text.split(",")
+    if not set(group_names) <= set(KEYS) or len(set(group_names)) < len(group_names):
         raise UsageError(
-            f"poolbook usage -by {spelled}: usage is reported by {', '.join(KEYS)}, or several: machine,user"
+            f"poolbook usage -by {groups_text}: usage is reported by {', '.join(KEYS)}, or several: machine,user"
         )
     with Queries(log_of(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
         report = queries.runs(*window, here())
         span = "" if report.runs else _span(queries.log)
-    given = set(arguments.words)
-    runs = [run for run in report.runs if _is_named(names(run), given)]
-    rows, total = sums(runs, by, *window, here())
-    if given and not runs:
+    given_names = set(arguments.words)
+    runs = [run for run in report.runs if _is_named(names(run), given_names)]
+    rows, total = sums(runs, group_names, *window, here())
+    if given_names and not runs:
         raise ToolError(f"poolbook usage: no run{window.words(here())} is of {' or '.join(arguments.words)}")
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
-        told_rows = [dict(zip(by, keys, strict=True)) | row.as_dict() for keys, row in order]
+        json_rows = [dict(zip(group_names, keys, strict=True)) | row.as_dict() for keys, row in order]
         begin, end = (iso(at) if 0 < at < EVER else None for at in window)
-        answer = {"from": begin, "to": end, "rows": told_rows, "total": total.as_dict()}
+        answer = {"from": begin, "to": end, "rows": json_rows, "total": total.as_dict()}
         print(json.dumps(answer | {"unknown": unknown_as_dict(report.unknown)}, indent=2))
         return 0
     if runs:
-        print("\n".join(_rows(by, order, total)))
+        print("\n".join(_rows(group_names, order, total)))
     elif not report.unknown.silent:
         print(f"There are no runs{window.words(here())}{span}.")
     for line in (*of_open(runs), *of_unknown(report.unknown)):
@@ -118,41 +118,41 @@ def _span(log: EventStore) -> str:
     return f"; the log covers {instant(first, here())} to {instant(last, here())}" if last else ""
 
 
-def _table(by: str, rows: Sequence[Spent]) -> Iterator[str]:
+def _table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
     """Return the rows and their sum, with times as condor_history prints them."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
-    texts = [
+    cells = [
         (name, str(amounts[0]), *map(length_of, amounts[1:]))
         for name, amounts in [*((row.name or "(none)", row[1:]) for row in rows), ("total", total)]
     ]
-    return text_table((by.upper(), *_HEADS), texts, right=range(1, 1 + len(_HEADS)))
+    return text_table((grouping.upper(), *_HEADS), cells, right=range(1, 1 + len(_HEADS)))
 
 
 # -- evictions --------------------------------------------------------------------------------------------------------
 
 
-def print_evictions(queries: Queries, what: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
-    """Print the evictions in a window, of `what` alone if it is given; returns the exit code.
+def print_evictions(queries: Queries, stream: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
+    """Print the evictions in a window, of `stream_filter` alone if it is given; returns the exit code.
 
-    :raises UsageError: `what` cannot be evicted
+    :raises UsageError: `stream_filter` cannot be evicted
     """
     from ...replay.usage import eviction_costs
 
     try:
-        eviction_costs.checked(what)
+        eviction_costs.checked(stream)
     except ValueError as error:
         raise UsageError(f"poolbook log -evicted: {error}") from None
     answer = queries.runs(*window, zone, evicted=True)
-    ended = eviction_costs.of(answer.runs, what)
+    ended = eviction_costs.of(answer.runs, stream)
     runs = [run for run in ended if run.by_pool]
-    apart = eviction_costs.by_cause([run for run in ended if not run.by_pool])
+    other_shares = eviction_costs.by_cause([run for run in ended if not run.by_pool])
     place = queries.places() if queries.imported else str
     shares = eviction_costs.by_cause(runs)
     if as_json:
         report = {
             "evictions": [eviction_costs.as_dict(run, place(run.stimulus)) for run in runs],
             "causes": [eviction_costs.share_as_dict(share) for share in shares],
-            "apart": [eviction_costs.share_as_dict(share) for share in apart],
+            "apart": [eviction_costs.share_as_dict(share) for share in other_shares],
             "unknown": eviction_costs.unknown_as_dict(answer.unknown),
         }
         print(json.dumps(report, indent=2))
@@ -164,7 +164,7 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
             print(_fitted(line, width))
         print()
     unknown = eviction_costs.of_unknown(answer.unknown)
-    for line in (*_summary(runs, shares, window.words(zone)), *_other_causes(apart), *unknown):
+    for line in (*_summary(runs, shares, window.words(zone)), *_other_causes(other_shares), *unknown):
         print(folded(line, width))
     return 0
 
@@ -183,16 +183,16 @@ def _fitted(line: str, width: int | None) -> str:
 def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
     reason = f" ({in_part(run.said.rstrip('.'))})" if run.said else ""
     where = f" [{place}]" if place else ""
-    lost = interval(run.lasted)
-    return (instant(run.ended, zone), run.job, run.user, run.slot, lost, f"{run.cause.words}{reason}{where}")
+    lost_text = interval(run.lasted)
+    return (instant(run.ended, zone), run.job, run.user, run.slot, lost_text, f"{run.cause.words}{reason}{where}")
 
 
 def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iterator[str]:
-    lost = sum(run.lasted for run in runs)
+    lost_time = sum(run.lasted for run in runs)
     if not runs:
         yield f"There were no evictions{when}."
         return
-    yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost)} on slots were lost."
+    yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost_time)} on slots were lost."
     rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
@@ -235,16 +235,16 @@ def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
 
 def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
     run = eviction.run
-    whom = f"{eviction.whom} of {eviction.user}" if eviction.user and eviction.whom else eviction.whom or "?"
-    ended, lasted, used = instant(run.ended, zone), interval(run.lasted), _used(eviction)
-    return (ended, run.job, run.user, run.slot, lasted, run.cause.name, whom, used)
+    beneficiary = f"{eviction.whom} of {eviction.user}" if eviction.user and eviction.whom else eviction.whom or "?"
+    ended, use_length, use_text = instant(run.ended, zone), interval(run.lasted), _used(eviction)
+    return (ended, run.job, run.user, run.slot, use_length, run.cause.name, beneficiary, use_text)
 
 
 def _used(eviction: Preemption) -> str:
     """Return how the freed slot was used; a dash if it was for no job."""
     if eviction.began:
-        lasted = f" for {interval(eviction.lasted)}" if eviction.lasted else ""
-        return f"{eviction.used}{lasted}" if eviction.user or eviction.lasted else eviction.used
+        length_text = f" for {interval(eviction.lasted)}" if eviction.lasted else ""
+        return f"{eviction.used}{length_text}" if eviction.user or eviction.lasted else eviction.used
     return eviction.used or "-"
 
 

@@ -27,7 +27,7 @@ from ..condor_tools.job_selection import holds
 from ..condor_tools.layout import Layout, lines
 from ..condor_tools.options import (
     Arguments,
-    Given,
+    GivenOption,
     NotHere,
     ToolError,
     ToolSyntax,
@@ -39,7 +39,7 @@ from ..condor_tools.options import (
 )
 from ..runtime.accounting_records import Record, ad_of, of_texts, rolled_up
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
-from .common import log_of, safe_url, setting
+from .common import display_context, log_of, safe_url
 from .userprio_table import DETAILS, MOST, UserprioLayout, table
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class _Edit(NamedTuple):
 def _edits() -> Iterator[tuple[str, _Edit]]:
     for row in sections("userprio")["edits:"]:
         name, request, *answers = row.split("  ")
-        kind, field, least = (*request.split(" "), "", "")[:3]
-        yield name, _Edit(kind, field, least, *answers)
+        kind, field, least_text = (*request.split(" "), "", "")[:3]
+        yield name, _Edit(kind, field, least_text, *answers)
 
 
 EDITS = dict(_edits())
@@ -84,25 +84,25 @@ def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | Non
             raise UsageError(f"poolbook userprio: -duration goes with {_lent()}")
         return None
     if len(changes) > 1:
-        raise UsageError(f"poolbook userprio: one change at a time: {changes[0].spelled} or {changes[1].spelled}")
-    given = changes[0]
+        raise UsageError(f"poolbook userprio: one change at a time: {changes[0].spelling} or {changes[1].spelling}")
+    option = changes[0]
     if arguments.words:
-        raise UsageError(f"poolbook userprio: {given.spelled} and {arguments.words[0]!r}: one submitter at a time")
-    return _request(command, given, arguments.last("duration"))
+        raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: one submitter at a time")
+    return _request(command, option, arguments.last("duration"))
 
 
 def _lent() -> str:
     return ", ".join(f"-{name}" for name, edit in EDITS.items() if edit.lent)
 
 
-def _request(command: ToolSyntax, given: Given, duration: Given | None) -> UserprioChange:
+def _request(command: ToolSyntax, given: GivenOption, option: GivenOption | None) -> UserprioChange:
     edit = EDITS[given.name]
-    if duration is not None and not edit.lent:
-        raise UsageError(f"poolbook userprio: -duration goes with {_lent()}, not with {given.spelled}")
+    if option is not None and not edit.lent:
+        raise UsageError(f"poolbook userprio: -duration goes with {_lent()}, not with {given.spelling}")
     user = given.values[0] if given.values else ""
     body: dict[str, Any] = {"kind": edit.kind}
     if given.values:
-        submitter(given.spelled, user)
+        submitter(given.spelling, user)
     if edit.kind == "ResetUsage":
         return UserprioChange({**body, "submitters": [user] if user else []}, edit.done.format(user=user))
     body["submitter"] = user
@@ -113,9 +113,9 @@ def _request(command: ToolSyntax, given: Given, duration: Given | None) -> Userp
         return UserprioChange({**body, "cancel": True}, edit.done.format(user=user))
     value = _value(command, given, edit)
     body["value"] = float(value)
-    if duration is None:
+    if option is None:
         return UserprioChange(body, edit.done.format(user=user, value=value))
-    body["duration"] = seconds = whole_number(command, duration, 1)
+    body["duration"] = seconds = whole_number(command, option, 1)
     return UserprioChange(body, edit.lent.format(user=user, value=value, seconds=seconds))
 
 
@@ -130,15 +130,15 @@ def submitter(option: str, name: str) -> str:
     return name
 
 
-def _value(command: ToolSyntax, given: Given, edit: _Edit) -> int | float:
+def _value(command: ToolSyntax, option: GivenOption, edit: _Edit) -> int | float:
     if edit.least != "any":
-        return whole_number(command, given._replace(values=given.values[1:]), int(edit.least))
+        return whole_number(command, option._replace(values=option.values[1:]), int(edit.least))
     try:
-        value = float(given.values[1])
+        value = float(option.values[1])
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise UsageError(f"poolbook userprio: {given.spelled} takes a number, not {given.values[1]!r}")
+        raise UsageError(f"poolbook userprio: {option.spelling} takes a number, not {option.values[1]!r}")
     return value
 
 
@@ -171,9 +171,9 @@ def read(argv: Sequence[str]) -> UserprioQuery:
     return UserprioQuery(
         arguments,
         edit,
-        "" if holder is None else submitter(holder.spelled, holder.values[0]),
+        "" if holder is None else submitter(holder.spelling, holder.values[0]),
         arguments.value("inputfile"),
-        tuple(parsed(given.spelled, given.values[0]) for given in arguments.every("constraint")),
+        tuple(parsed(option.spelling, option.values[0]) for option in arguments.every("constraint")),
         custom_layout(arguments),
         ads_form(arguments),
     )
@@ -182,45 +182,45 @@ def read(argv: Sequence[str]) -> UserprioQuery:
 def _date(arguments: Arguments) -> datetime | None:
     """Return the day after -activefrom, if it has effect. Two-digit years below 50 are in this century, others in the
     last one."""
-    given = arguments.last("activefrom", "allusers")
-    if given is None or given.name != "activefrom":
+    option = arguments.last("activefrom", "allusers")
+    if option is None or option.name != "activefrom":
         return None
     try:
-        month, day, year = map(int, given.values)
+        month, day, year = map(int, option.values)
         return datetime(year + (2000 if year < 50 else 1900 if year < 1900 else 0), month, day)
     except (ValueError, OverflowError):
-        text = " ".join(given.values)
+        text = " ".join(option.values)
         raise UsageError(
-            f"poolbook userprio: {given.spelled} {text}: not a valid date; write it as -activefrom 11 20 2026"
+            f"poolbook userprio: {option.spelling} {text}: not a valid date; write it as -activefrom 11 20 2026"
         ) from None
 
 
-def _since(query: UserprioQuery, setting: CellContext) -> float | None:
+def _since(query: UserprioQuery, display: CellContext) -> float | None:
     """Return since when a shown submitter must have used something; None: all are shown."""
     if query.arguments.words:
         return None
-    given = query.arguments.last("activefrom", "allusers")
-    if given is None:
-        return setting.now - DAY
+    option = query.arguments.last("activefrom", "allusers")
+    if option is None:
+        return display.now - DAY
     day = _date(query.arguments)
-    return None if day is None else day.replace(tzinfo=setting.timezone).timestamp()
+    return None if day is None else day.replace(tzinfo=display.timezone).timestamp()
 
 
 # -- printing ------------------------------------------------------------------------------------------------------
 
 
-def render(records: Iterable[Record], query: UserprioQuery, setting: CellContext) -> Iterator[str]:
+def render(records: Iterable[Record], query: UserprioQuery, display: CellContext) -> Iterator[str]:
     """Yield the command's output. Raise `ToolError` if a user who was named has no record."""
     rows = list(records)
     if query.arguments.has("grouprollup"):
         rows = rolled_up(rows)
-    rows = _select_records(rows, query, setting)
+    rows = _select_records(rows, query, display)
     if query.layout is not None:
-        yield from lines(query.layout, map(ad_of, rows), setting)
+        yield from lines(query.layout, map(ad_of, rows), display)
     elif query.form is not None:
         yield from _long_form(query.form, [ad_of(record) for record in rows], query.arguments)
     else:
-        yield from table(rows, _table_layout(query, setting), setting.timezone)
+        yield from table(rows, _table_layout(query, display), display.timezone)
 
 
 def _long_form(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
@@ -232,34 +232,36 @@ def _long_form(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[
         yield from whole_ads(form, ads, names, bare=bare_json(arguments), gap="\n")
 
 
-def _table_layout(query: UserprioQuery, setting: CellContext) -> UserprioLayout:
+def _table_layout(query: UserprioQuery, display: CellContext) -> UserprioLayout:
     arguments = query.arguments
-    details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
+    details = frozenset[str]().union(*(DETAILS[option.name] for option in arguments.every(*DETAILS)))
     return UserprioLayout(
         details or MOST,
         arguments.chosen("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
         arguments.has("quotas", "surplus", "hierarchical", "grouprollup"),
-        _since(query, setting),
+        _since(query, display),
     )
 
 
-def _select_records(records: list[Record], query: UserprioQuery, setting: CellContext) -> list[Record]:
-    given = query.arguments.words
-    if given:
+def _select_records(records: list[Record], query: UserprioQuery, display: CellContext) -> list[Record]:
+    given_names = query.arguments.words
+    if given_names:
         named = [(str(record.get("Name", "")), record) for record in records]
-        selected = [(name, record) for name, record in named if name in given or name.partition("@")[0] in given]
-        present = {part for name, _ in selected for part in (name, name.partition("@")[0])}
-        for word in given:
-            if word not in present:
+        selected_records = [
+            (name, record) for name, record in named if name in given_names or name.partition("@")[0] in given_names
+        ]
+        present_names = {name_part for name, _ in selected_records for name_part in (name, name.partition("@")[0])}
+        for word in given_names:
+            if word not in present_names:
                 raise NotHere(
                     f"poolbook userprio: unknown user {word}. `poolbook userprio -allusers` lists them",
                     "Not all user(s) found in collector, querying negotiator...\n",
                     0,
                 )
-        records = [record for _, record in selected]
+        records = [record for _, record in selected_records]
     if query.constraints:
-        context = setting.context()
+        context = display.context()
         records = [
             record
             for record in records
@@ -268,7 +270,7 @@ def _select_records(records: list[Record], query: UserprioQuery, setting: CellCo
     return records
 
 
-def slot_list(slots: Sequence[tuple[str, int]], setting: CellContext) -> Iterator[str]:
+def slot_list(slots: Sequence[tuple[str, int]], display: CellContext) -> Iterator[str]:
     """Yield the output of -getreslist: a submitter's slots, each with the instant since when, in seconds."""
 
     def line(*texts: str) -> str:
@@ -277,7 +279,7 @@ def slot_list(slots: Sequence[tuple[str, int]], setting: CellContext) -> Iterato
     yield line("Resource Name", " Start Time", " Match Time")
     yield line("-------------", " ----------", " ----------")
     for name, since in slots:
-        yield line(name, date(since, setting.timezone), length(max(0, setting.now - since)))
+        yield line(name, date(since, display.timezone), length(max(0, display.now - since)))
     yield line("-------------", " ------------", " ------------")
     yield f"Number of Resources Used: {len(slots)}\n"
 
@@ -297,7 +299,7 @@ def read_file(path: str) -> list[Record]:
 def of_text(text: str) -> list[Record]:
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
     matches = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
-    return of_texts({part[1]: part[2] for part in parts if part} for parts in matches)
+    return of_texts({match_parts[1]: match_parts[2] for match_parts in parts if match_parts} for parts in matches)
 
 
 _ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)
@@ -307,8 +309,8 @@ def userprio(argv: Sequence[str]) -> int:
     query = read(argv)
     if query.edit is not None:
         return _edit(query, query.edit)
-    here = setting()
-    for text in _texts(query, here):
+    display = display_context()
+    for text in _texts(query, display):
         sys.stdout.write(text)
     return 0
 
@@ -316,8 +318,8 @@ def userprio(argv: Sequence[str]) -> int:
 def _edit(query: UserprioQuery, edit: UserprioChange) -> int:
     from ..runtime.pool_client import ask
 
-    whose = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
-    answer = ask(log_of(query.arguments, "pool"), {**edit.body, **whose})
+    negotiator_name = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
+    answer = ask(log_of(query.arguments, "pool"), {**edit.body, **negotiator_name})
     if query.arguments.has("json"):
         print(dumps(answer, indent=2))
     else:
@@ -341,30 +343,30 @@ def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
             raise ToolError(f"poolbook userprio -getreslist: {error}") from None
 
 
-def _answer(query: UserprioQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _answer(query: UserprioQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     at = None
     if query.arguments.has("at"):
         from .time_window import instant_of
 
         at = instant_of("userprio", query.arguments, "at", queries.log)
-    whose = "" if queries.imported else queries.negotiator(query.arguments.value("name"))
+    negotiator_name = "" if queries.imported else queries.negotiator(query.arguments.value("name"))
     if query.holder:
         slots = [(name, since // SECOND) for name, since in queries.claims_of(query.holder, at)]
-        return slot_list(slots, here if at is None else here._replace(now=at // SECOND))
+        return slot_list(slots, display if at is None else display._replace(now=at // SECOND))
     if queries.imported:
-        past = _imported(queries, here, at)
+        past = _imported(queries, display, at)
     else:
-        past = queries.accounting(here.now, at, detailed=query.whole, negotiator=whose)
-    return render(past.records, query, here if past.at is None else here._replace(now=past.at // SECOND))
+        past = queries.accounting(display.now, at, detailed=query.whole, negotiator=negotiator_name)
+    return render(past.records, query, display if past.at is None else display._replace(now=past.at // SECOND))
 
 
-def _imported(queries: Queries, here: CellContext, at: int | None) -> AccountantRecords:
+def _imported(queries: Queries, display: CellContext, at: int | None) -> AccountantRecords:
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.formatting import instant
 
     try:
-        return queries.accounting(here.now, at)
+        return queries.accounting(display.now, at)
     except NotKnown as error:
-        known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
+        known_text = f"from {instant(error.since, display.timezone)} on" if error.since else "at no instant"
         name = safe_url(queries.url)
-        raise ToolError(f"poolbook userprio: the imported records of {name} have priorities {known}") from None
+        raise ToolError(f"poolbook userprio: the imported records of {name} have priorities {known_text}") from None

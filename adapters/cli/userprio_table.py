@@ -100,14 +100,16 @@ def _line(place: int, record: Record) -> _Line:
     is_group = record.get("IsAccountingGroup") is True
     table = _DETAILS_BY | _DETAILS_BY_A_GROUP if is_group else _DETAILS_BY
     shown = {name for name, value in record.items() if not (name in _NEVER_IF_0 and value == 0)}
-    has = frozenset({"priority"}).union(*(details for name, details in table.items() if name in shown))
-    name, of = str(record["Name"]), str(record.get("AccountingGroup", NO_GROUP))
-    surplus = "Regroup" if record.get("GroupAutoRegroup") is True else "no"
+    detail_names = frozenset({"priority"}).union(*(details for name, details in table.items() if name in shown))
+    name, group_name = str(record["Name"]), str(record.get("AccountingGroup", NO_GROUP))
+    surplus_text = "Regroup" if record.get("GroupAutoRegroup") is True else "no"
     if "SurplusPolicy" in record:
-        surplus = _POLICIES.get(str(record["SurplusPolicy"]).lower(), "n/a")
+        surplus_text = _POLICIES.get(str(record["SurplusPolicy"]).lower(), "n/a")
     if is_group:
-        has -= {"priority"}  # a group's means nothing
-    return _Line(record, place, name, is_group, of, has, number(record, "LastUsageTime") or _NEVER, surplus)
+        detail_names -= {"priority"}  # a group's means nothing
+    return _Line(
+        record, place, name, is_group, group_name, detail_names, number(record, "LastUsageTime") or _NEVER, surplus_text
+    )
 
 
 def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
@@ -120,27 +122,27 @@ def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
             else line
             for line in lines
         ]
-    keyed = any("sort key" in line.has for line in lines)
+    has_sort_keys = any("sort key" in line.has for line in lines)
     groups = sorted((line for line in lines if line.is_group), key=lambda line: (_none(line.name), line.name))
-    grouped: dict[str, _Line] = {}
+    lines_by_group: dict[str, _Line] = {}
     for place, line in enumerate(groups, 1):
         group = 0 if _none(line.name) else place
-        grouped[line.name] = _in_group(line, group, _order(line, group, details, keyed))
-    outside = grouped.get(NO_GROUP)
+        lines_by_group[line.name] = _in_group(line, group, _order(line, group, details, has_sort_keys))
+    ungrouped = lines_by_group.get(NO_GROUP)
     members = []
     for line in lines:
         if not line.is_group:
-            own = grouped.get(line.of, outside)
+            own = lines_by_group.get(line.of, ungrouped)
             members.append(_in_group(line, 0, _FAR) if own is None else _in_group(line, own.group, own.order))
-    return [*grouped.values(), *members]
+    return [*lines_by_group.values(), *members]
 
 
 def _in_group(line: _Line, group: int, order: float) -> _Line:
     return line._replace(group=group, order=order, has=line.has | ({"order", "group"} if group else {"order"}))
 
 
-def _order(line: _Line, group: int, details: frozenset[str], keyed: bool) -> float:
-    if "priority" in details and keyed:
+def _order(line: _Line, group: int, details: frozenset[str], has_sort_keys: bool) -> float:
+    if "priority" in details and has_sort_keys:
         return line.number("GroupSortKey")
     if "priority" not in details and details & USAGE:
         return line.number("WeightedAccumulatedUsage") / HOUR
@@ -174,17 +176,17 @@ class _Plan(NamedTuple):
 
 def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) -> Iterator[str]:
     numbered = [(at, record) for at, record in enumerate(records, 1) if "Name" in record and "Priority" in record]
-    read = [_line(at, record) for at, record in numbered]
-    if not read:
+    read_lines = [_line(at, record) for at, record in numbered]
+    if not read_lines:
         return
-    plan = _plan(read, requested, number(records[0], "LastUpdate"), zone)
+    plan = _plan(read_lines, requested, number(records[0], "LastUpdate"), zone)
     columns = [column for column in COLUMNS if column.detail in plan.details]
     width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
     width = max(width, len(_count(len(records)))) + 2 * plan.nested
     yield f"Last Priority Update: {date(plan.updated, zone)}\n"
-    shown = list(_shown(plan))
+    shown_lines = list(_shown(plan))
     users = sum(not line.is_group and line.last >= plan.since for line in plan.lines)
-    totals = [line for line in shown if not line.is_group]
+    totals = [line for line in shown_lines if not line.is_group]
     first, second = _name_headings(plan)
     rule = ["-" * width, *("-" * column.width for column in columns)]
     layout = Layout((Column("", "", -width, cut=True), *(Column("", "", -col.width) for col in columns)), headed=False)
@@ -192,7 +194,7 @@ def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) ->
         [first, *(_centered(column.heading, column.width) for column in columns)],
         [second, *(_centered(column.below, column.width) for column in columns)],
         rule,
-        *([_shown_name(line, plan), *(_cell(column, line, plan) for column in columns)] for line in shown),
+        *([_shown_name(line, plan), *(_cell(column, line, plan) for column in columns)] for line in shown_lines),
         rule,
         [_count(users), *(column.foot(totals, plan, column.width) if column.foot else "" for column in columns)],
     ]
@@ -209,27 +211,29 @@ def _name_headings(plan: _Plan) -> tuple[str, str]:
     return "", "Group Name" if plan.hide_users else "User Name"
 
 
-def _plan(read: Sequence[_Line], requested: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
+def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
     since = _NEVER if requested.since is None else requested.since
-    nested = requested.layout in ("hierarchical", "")
+    is_nested = requested.layout in ("hierarchical", "")
     hide_groups = False
     if requested.details <= PRIORITIES:  # groups' priorities mean nothing
-        nested = requested.layout == "hierarchical"
-        hide_groups = not nested
-    present = frozenset[str]().union(*(line.has for line in read))
-    details = requested.details - frozenset().union(*(gone for shown, gone in _NEEDED if not present & shown))
-    if not (requested.quotas or present & QUOTAS):
+        is_nested = requested.layout == "hierarchical"
+        hide_groups = not is_nested
+    present_details = frozenset[str]().union(*(line.has for line in read_lines))
+    details = requested.details - frozenset().union(
+        *(gone_details for needed_details, gone_details in _NEEDED if not present_details & needed_details)
+    )
+    if not (requested.quotas or present_details & QUOTAS):
         details -= QUOTAS
-    lines = _grouped(read, details)
+    lines = _grouped(read_lines, details)
     in_groups = any(line.group > 0 and (line.last >= since or requested.groups) for line in lines)
     if (hide_groups or not in_groups) and not requested.quotas:
         details -= QUOTAS
-    nested = nested and in_groups
-    surplus = next((line.surplus for line in reversed(read) if line.surplus in ("Regroup", "ByQuota")), "")
-    lines.sort(key=_key(details, nested, requested.layout == "grouporder", surplus == "Regroup"))
+    is_nested = is_nested and in_groups
+    surplus = next((line.surplus for line in reversed(read_lines) if line.surplus in ("Regroup", "ByQuota")), "")
+    lines.sort(key=_key(details, is_nested, requested.layout == "grouporder", surplus == "Regroup"))
     hide_users = bool(details & QUOTAS) and details <= QUOTAS
     return _Plan(
-        details, lines, nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, requested.groups
+        details, lines, is_nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, requested.groups
     )
 
 
@@ -243,7 +247,7 @@ _NEEDED = (
 
 
 def _key(
-    details: frozenset[str], nested: bool, groups_first: bool, none_last: bool
+    details: frozenset[str], is_nested: bool, groups_first: bool, none_last: bool
 ) -> Callable[[_Line], tuple[object, ...]]:
     def own(line: _Line) -> object:
         if "priority" in details:
@@ -251,7 +255,7 @@ def _key(
         return line.number("WeightedAccumulatedUsage") if details & USAGE else line.name
 
     def key(line: _Line) -> tuple[object, ...]:
-        if nested:
+        if is_nested:
             order = line.order if details & ({"priority"} | USAGE) else 0.0
             return (none_last and not line.group, order, line.group, not line.is_group, own(line))
         if groups_first:
@@ -311,8 +315,8 @@ class _Column(NamedTuple):
 def _cell(column: _Column, line: _Line, plan: _Plan) -> str:
     if column.detail in line.has:
         return column.cell(line, plan, column.width)
-    lacks = line.is_group and column.detail in QUOTAS | {"sort key"}
-    return "n/d".rjust(column.width) if lacks else ""
+    is_lacking = line.is_group and column.detail in QUOTAS | {"sort key"}
+    return "n/d".rjust(column.width) if is_lacking else ""
 
 
 def _real(value: float, width: int, digits: int) -> str:
@@ -325,9 +329,9 @@ def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
     return lambda line, _, width: _real(line.number(name), width, digits)
 
 
-def _limit(name: str, none: float) -> Callable[[_Line, _Plan, int], str]:
+def _limit(name: str, none_value: float) -> Callable[[_Line, _Plan, int], str]:
     """Return the cell of a floor, ceiling or factor; empty without one."""
-    return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none else ""
+    return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none_value else ""
 
 
 def _instant(seconds: float, zone: tzinfo, width: int) -> str:
@@ -341,8 +345,8 @@ def _length(seconds: float, width: int) -> str:
     """Format a duration as days+hours:minutes."""
     if seconds <= 0:
         return "<now>".rjust(width)
-    days, rest = divmod(int(seconds), 86400)
-    return f"{days:3d}+{rest // 3600:02d}:{rest % 3600 // 60:02d}".rjust(width)[:width]
+    days, remaining = divmod(int(seconds), 86400)
+    return f"{days:3d}+{remaining // 3600:02d}:{remaining % 3600 // 60:02d}".rjust(width)[:width]
 
 
 def _real_priority(line: _Line, plan: _Plan, width: int) -> str:

@@ -42,22 +42,22 @@ _CHUNK: Final = 1 << 22  #: read so many bytes at once
 
 def wait(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
-    path, only = _place(arguments)
+    path, only_job = _place(arguments)
     jobs, until_end = last_number(COMMAND, arguments, "num", least=1), arguments.has("allevents")
     if jobs is not None and until_end:
         message = "-allevents cannot be used with -num"
-        raise UsageError(message, told=f"{message}\n")
+        raise UsageError(message, tool_message=f"{message}\n")
     seconds = last_number(COMMAND, arguments, "wait", least=0)
-    stays = seconds != 0 and not (until_end and seconds is None)
+    may_wait = seconds != 0 and not (until_end and seconds is None)
     deadline = time.monotonic() + seconds if seconds else None
-    waiting = _waiting(arguments, only, sys.maxsize if until_end else jobs)
+    awaited = _waiting(arguments, only_job, sys.maxsize if until_end else jobs)
     try:
         log = os.open(path, os.O_RDONLY)
     except OSError as error:
-        own = "" if called_tool() or not re.fullmatch(r"\d+(\.\d+)?", path, re.ASCII) else _NO_LOG.format(job=path)
-        raise ToolError(f"Couldn't open {path}: {error.strerror}{own}") from None
+        own_hint = "" if called_tool() or not re.fullmatch(r"\d+(\.\d+)?", path, re.ASCII) else _NO_LOG.format(job=path)
+        raise ToolError(f"Couldn't open {path}: {error.strerror}{own_hint}") from None
     try:
-        return _follow(log, waiting, arguments, stays, deadline)
+        return _follow(log, awaited, arguments, may_wait, deadline)
     except UnreadableEntry as problem:
         raise ToolError(f"poolbook wait: {path} is not a valid job event log: {problem}") from None
     finally:
@@ -68,9 +68,9 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     """Return the log's path, and the numbers of the selected jobs."""
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
-        raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", told="")
+        raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", tool_message="")
     if len(operands) > 2:
-        raise UsageError(f"Extra argument: {operands[2]}", told=f"Extra argument: {operands[2]}\n\n")
+        raise UsageError(f"Extra argument: {operands[2]}", tool_message=f"Extra argument: {operands[2]}\n\n")
     if len(operands) == 1 or operands[1] == "-1":
         return operands[0], ()
     number = re.match(r"\d+(?:\.\d+){0,2}", operands[1], re.ASCII)
@@ -79,36 +79,36 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     return operands[0], tuple(map(int, number[0].split(".")))
 
 
-def _waiting(arguments: Arguments, only: tuple[int, ...], jobs: int | None) -> AwaitedJobs:
+def _waiting(arguments: Arguments, only_job: tuple[int, ...], jobs: int | None) -> AwaitedJobs:
     event = arguments.last("event-id")
     if event is None:
-        return AwaitedJobs(only, jobs)
+        return AwaitedJobs(only_job, jobs)
     try:
-        return AwaitedJobs(only, jobs, int(event.values[0]), int(event.qualifier or 1))
+        return AwaitedJobs(only_job, jobs, int(event.values[0]), int(event.qualifier or 1))
     except ValueError:
-        raise UsageError(f"{event.spelled} {event.values[0]}: write an event's number, as in -event-id 12") from None
+        raise UsageError(f"{event.spelling} {event.values[0]}: write an event's number, as in -event-id 12") from None
 
 
-def _follow(log: int, waiting: AwaitedJobs, arguments: Arguments, stays: bool, deadline: float | None) -> int:
+def _follow(log: int, awaited: AwaitedJobs, arguments: Arguments, may_wait: bool, deadline: float | None) -> int:
     shows_status = arguments.has("status", "debug")
-    at_end = False
+    is_at_end = False
     for entries in follow(lambda: os.read(log, _CHUNK)):
         for entry in entries:
-            line = waiting.take(entry)
+            line = awaited.take(entry)
             if line is None:
                 continue
             if arguments.has("echo"):
                 sys.stdout.write(entry.text)
             if line and shows_status:
                 print(line)
-            if done := waiting.done(at_end):
-                return _ended(done)
-        at_end = at_end or os.fstat(log).st_size == os.lseek(log, 0, os.SEEK_CUR)
-        if done := waiting.done(at_end):
-            return _ended(done)
-        if entries or not at_end:
+            if exit_text := awaited.done(is_at_end):
+                return _ended(exit_text)
+        is_at_end = is_at_end or os.fstat(log).st_size == os.lseek(log, 0, os.SEEK_CUR)
+        if exit_text := awaited.done(is_at_end):
+            return _ended(exit_text)
+        if entries or not is_at_end:
             continue
-        if not stays:
+        if not may_wait:
             return 0
         sys.stdout.flush()
         if deadline is not None and time.monotonic() > deadline:
@@ -134,9 +134,9 @@ class AwaitedJobs:
     """
 
     def __init__(
-        self, only: tuple[int, ...] = (), jobs: int | None = None, event: int | None = None, times: int = 1
+        self, only_job: tuple[int, ...] = (), jobs: int | None = None, event: int | None = None, times: int = 1
     ) -> None:
-        self._only, self._jobs, self._event, self._times = only, jobs, event, times
+        self._only, self._jobs, self._event, self._times = only_job, jobs, event, times
         self._remaining: set[str] = set()
         self.submitted = self._ended = self._seen = 0
 
@@ -160,7 +160,7 @@ class AwaitedJobs:
             return f"{entry.key} event {self._event} found"
         return ""
 
-    def done(self, read_to_the_end: bool) -> str:
+    def done(self, at_end: bool) -> str:
         """Return the text with which the waiting ends; empty if it continues.
 
         :param read_to_the_end: the initial content of the log was read
@@ -169,7 +169,7 @@ class AwaitedJobs:
             return f"Specifed number of jobs ({self._jobs}) done."  # the word is HTCondor's
         if self._event is not None:
             return f"Got {self._seen} events of id {self._event}" if self._seen >= self._times else ""
-        return "All jobs done." if read_to_the_end and self._jobs is None and not self._remaining else ""
+        return "All jobs done." if at_end and self._jobs is None and not self._remaining else ""
 
 
 # condor_wait
@@ -183,11 +183,11 @@ def condor_wait(argv: Sequence[str]) -> int:
         return wait(argv)
     except Help:
         raise ToolEnded(0, usage) from None
-    except UsageError as wrong:
-        text = "-num must be greater than zero" if wrong.number == "num" else htcondor_message(wrong)
-        message = wrong.told if text is None else f"{text}\n"
-        if message is None and not wrong.option:
-            raise ToolEnded(1, f"{wrong}\n") from None
+    except UsageError as error:
+        text = "-num must be greater than zero" if error.number == "num" else htcondor_message(error)
+        message = error.tool_message if text is None else f"{text}\n"
+        if message is None and not error.option:
+            raise ToolEnded(1, f"{error}\n") from None
         raise ToolEnded(1, (message or "") + usage) from None
 
 
@@ -204,24 +204,24 @@ def check_userlogs(argv: Sequence[str]) -> int:
     if not argv or argv[0] == "-usage":
         raise ToolEnded(0, out=usage_of("check_userlogs"))
     entries = list(_entries(argv))
-    submitted, ended = defaultdict[str, int](int), defaultdict[str, int](int)
+    submit_counts, ended = defaultdict[str, int](int), defaultdict[str, int](int)
     faults = 0
     for entry in entries:
         job = "({}.{}.{})".format(*entry.job)
-        submitted[job] += entry.number == SUBMITTED
+        submit_counts[job] += entry.number == SUBMITTED
         ended[job] += entry.number in _ENDS
         print(f"Log event: ULOG_{ENTRIES[entry.number].name} {job}{_details(entry)}")
         if entry.number in (SUBMITTED, *_ENDS):
-            total = sum(submitted.values())
+            total = sum(submit_counts.values())
             print(f" Total submitted: {total}; net submitted: {total - sum(ended.values())}\n")
-        for fault in _faults(entry.number, submitted[job], ended[job]):
+        for fault in _faults(entry.number, submit_counts[job], ended[job]):
             faults += 1
             print(f"BAD EVENT: job {job} {fault}", file=sys.stderr)
     print("Log outcome: ULOG_NO_EVENT ")
     errors = [
-        f"BAD EVENT: job {job} ended, {what} count != 1 ({count})"
-        for job in submitted
-        for what, count in (("submit", submitted[job]), ("total end", ended[job]))
+        f"BAD EVENT: job {job} ended, {label} count != 1 ({count})"
+        for job in submit_counts
+        for label, count in (("submit", submit_counts[job]), ("total end", ended[job]))
         if count != 1
     ]
     if errors:
@@ -250,31 +250,31 @@ def _details(entry: LogEntry) -> str:
     return ""
 
 
-def _faults(number: int, submitted: int, ended: int) -> Iterator[str]:
+def _faults(number: int, submit_count: int, ended: int) -> Iterator[str]:
     """Yield what is wrong with an event, by how often its job was submitted and ended, this event counted."""
     if number == SUBMITTED:
-        if submitted != 1:
-            yield f"submitted, submit count != 1 ({submitted})"
+        if submit_count != 1:
+            yield f"submitted, submit count != 1 ({submit_count})"
         if ended:
             yield f"submitted, total end count != 0 ({ended})"
     elif number == EXECUTING:
-        if submitted < 1:
-            yield f"executing, submit count < 1 ({submitted})"
+        if submit_count < 1:
+            yield f"executing, submit count < 1 ({submit_count})"
         if ended:
             yield f"executing, total end count != 0 ({ended})"
     elif number in _ENDS:
-        if submitted < 1:
-            yield f"ended, submit count < 1 ({submitted})"
+        if submit_count < 1:
+            yield f"ended, submit count < 1 ({submit_count})"
         if ended != 1:
             yield f"ended, total end count != 1 ({ended})"
 
 
 def _cut_errors(errors: Sequence[str]) -> str:
     text = errors[0]
-    for more in errors[1:]:
+    for error_text in errors[1:]:
         if len(text) > _LONGEST:
             return f"{text} ..."
-        text += f"; {more}"
+        text += f"; {error_text}"
     return text
 
 
@@ -284,7 +284,7 @@ _FILES: Final = ("run", "submit", "log", "out", "error")
 
 
 def condor_run(argv: Sequence[str]) -> int:
-    universe, appended, getenv, command = _command_of(argv)
+    universe, submit_lines, getenv, command = _command_of(argv)
     names = {name: Path(f".condor_{name}.{os.getpid()}") for name in _FILES}
     with _removed(names.values()):
         names["run"].write_text(
@@ -299,7 +299,7 @@ def condor_run(argv: Sequence[str]) -> int:
             *(f"{key} = {names[name]}" for key, name in (("log", "log"), ("output", "out"), ("error", "error"))),
             *(["getenv = True"] if getenv else []),
             *_requirements(),
-            *appended,
+            *submit_lines,
             "queue",
         ]
         names["submit"].write_text("\n".join(lines) + "\n", errors="surrogateescape")
@@ -322,7 +322,7 @@ def condor_run(argv: Sequence[str]) -> int:
 
 def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
     """Return the universe, the lines to append, whether the job gets this environment, and the command's words."""
-    universe, appended, getenv, command = "vanilla", list[str](), False, list[str]()
+    universe, submit_lines, getenv, command = "vanilla", list[str](), False, list[str]()
     arguments = iter(argv)
     for word in arguments:
         if word.startswith("-h"):
@@ -330,21 +330,21 @@ def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
         if word.startswith("-u"):
             universe = word[2:] or next(arguments, "")
         elif word.startswith("-a"):
-            appended.append(next(arguments, ""))
+            submit_lines.append(next(arguments, ""))
         elif word.startswith("-getenv"):
             getenv = True
         else:
             command.append(word)
     if not command:
         raise ToolEnded(1, out=usage_of("run"))
-    return universe, appended, getenv, command
+    return universe, submit_lines, getenv, command
 
 
 def _requirements() -> list[str]:
     """Return the command that the environment asks for: CONDOR_REQUIREMENTS, CONDOR_ARCH, CONDOR_OPSYS."""
     own = os.environ.get("CONDOR_REQUIREMENTS")
-    named = ((name, os.environ.get(f"CONDOR_{name.upper()}")) for name in ("Arch", "OpSys"))
-    terms = [*([own] if own is not None else []), *(f'{name} == "{value}"' for name, value in named if value)]
+    variables = ((name, os.environ.get(f"CONDOR_{name.upper()}")) for name in ("Arch", "OpSys"))
+    terms = [*([own] if own is not None else []), *(f'{name} == "{value}"' for name, value in variables if value)]
     return [f"requirements = {' && '.join(terms)}"] if terms else []
 
 

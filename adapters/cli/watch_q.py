@@ -16,7 +16,7 @@ from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.options import Arguments
 from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
 from ..machine.host import user_name
-from .common import pool_log, setting
+from .common import display_context, pool_log
 
 STATES: Final = ("REMOVED", "HELD", "SUSPENDED", "IDLE", "INPUT", "RUN", "OUTPUT", "DONE")
 """The states, in the order of their columns."""
@@ -75,52 +75,52 @@ class WatchRow(NamedTuple):
 
 def rows(groups: Mapping[str, Sequence[Watched]]) -> list[WatchRow]:
     """Return the lines of groups of clusters: those with jobs in the queue first, each kind by its first cluster."""
-    first = {name: min(watched.cluster for watched in clusters) for name, clusters in groups.items()}
-    names = sorted(groups, key=lambda name: (all(watched.done for watched in groups[name]), first[name]))
+    first = {name: min(cluster.cluster for cluster in clusters) for name, clusters in groups.items()}
+    names = sorted(groups, key=lambda name: (all(cluster.done for cluster in groups[name]), first[name]))
     return [_row(name, groups[name]) for name in names]
 
 
 def _row(name: str, clusters: Iterable[Watched]) -> WatchRow:
     states = [(watched.cluster, proc, state) for watched in clusters for proc, state in watched.states.items()]
     ids = [f"{cluster}.{proc}" for cluster, proc, state in sorted(states) if state in ACTIVE]
-    shown = ", ".join(ids) if len(ids) < 3 else f"{ids[0]} ... {ids[-1]}"
-    return WatchRow(name, Counter(state for *_, state in states), sum(watched.total for watched in clusters), shown)
+    shown_ids = ", ".join(ids) if len(ids) < 3 else f"{ids[0]} ... {ids[-1]}"
+    return WatchRow(name, Counter(state for *_, state in states), sum(watched.total for watched in clusters), shown_ids)
 
 
-def table(heading: str, rows: Sequence[WatchRow], columns: int, bars: bool) -> Iterator[str]:
+def table(heading: str, rows: Sequence[WatchRow], columns: int, with_bars: bool) -> Iterator[str]:
     """Yield the lines of the table, cut or filled with bars to so many columns."""
-    shown = [state for state in STATES if state in _ALWAYS or any(row.counts[state] for row in rows)]
-    heads = [heading, *shown, "TOTAL", "JOB_IDS"]
+    shown_states = [state for state in STATES if state in _ALWAYS or any(row.counts[state] for row in rows)]
+    headings = [heading, *shown_states, "TOTAL", "JOB_IDS"]
     cells = [
-        [f"{word} " for word in (row.name, *(str(row.counts[s] or "-") for s in shown), str(row.total), row.ids)]
+        [f"{word} " for word in (row.name, *(str(row.counts[s] or "-") for s in shown_states), str(row.total), row.ids)]
         for row in rows
     ]
-    fixed = (0, len(heads) - 1)
-    layout = tuple(Column("", "", None if at in fixed else 0, grow=True) for at in range(len(heads)))
-    head, *texts = laid_out(Layout(layout, before="  ", after_row="", headed=False), [heads, *cells])
+    fixed_columns = (0, len(headings) - 1)
+    layout = tuple(Column("", "", None if at in fixed_columns else 0, grow=True) for at in range(len(headings)))
+    head, *table_lines = laid_out(Layout(layout, before="  ", after_row="", headed=False), [headings, *cells])
     yield head.rstrip()
-    for row, text in zip(rows, texts, strict=True):
-        room = columns - len(text)
-        yield text + bar(row.counts, row.total, room) if bars and room > 10 else text[:columns]
+    for row, text in zip(rows, table_lines, strict=True):
+        room_width = columns - len(text)
+        yield text + bar(row.counts, row.total, room_width) if with_bars and room_width > 10 else text[:columns]
 
 
 def bar(counts: Mapping[str, int], total: int, width: int) -> str:
     """Return a bar of so many columns, a part for each state."""
-    room = min(width, _WIDEST_BAR) - 2
-    parts = [int(room * counts.get(state, 0) / total) if total else 0 for state, _ in _BAR]
-    longest = parts.index(max(parts))
-    parts[longest] += room - sum(parts)
-    return f"[{''.join(sign * part for (_, sign), part in zip(_BAR, parts, strict=True))}]"
+    room_width = min(width, _WIDEST_BAR) - 2
+    part_widths = [int(room_width * counts.get(state, 0) / total) if total else 0 for state, _ in _BAR]
+    longest_part = part_widths.index(max(part_widths))
+    part_widths[longest_part] += room_width - sum(part_widths)
+    return f"[{''.join(bar_sign * part_width for (_, bar_sign), part_width in zip(_BAR, part_widths, strict=True))}]"
 
 
 def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool) -> str:
     """Return the line that sums up all jobs, its words cut to fit."""
-    parts = [(word, sum(counts[state] for state in states)) for word, states in _SUMMARY]
+    part_counts = [(word, sum(counts[state] for state in states)) for word, states in _SUMMARY]
     if percentages:
-        texts = [f"{round(100 * count / total) if total else 0}% {word}" for word, count in parts]
-        return f"Total: {total} jobs; {', '.join(texts)}"
+        part_texts = [f"{round(100 * count / total) if total else 0}% {word}" for word, count in part_counts]
+        return f"Total: {total} jobs; {', '.join(part_texts)}"
     for letters in range(10, 1, -1):
-        text = f"Total: {total} jobs; " + ", ".join(f"{count} {word[:letters]}" for word, count in parts if count)
+        text = f"Total: {total} jobs; " + ", ".join(f"{count} {word[:letters]}" for word, count in part_counts if count)
         if len(text) <= width:
             break
     return text
@@ -129,9 +129,9 @@ def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool
 def short_path(path: str) -> str:
     """Return the shortest of a path's forms: absolute, below the home, below the current folder."""
     forms = [path, os.path.join("~", os.path.relpath(path, os.path.expanduser("~")))]
-    here = os.path.relpath(path)
-    if not here.startswith("../"):
-        forms.append(os.path.join(".", here))
+    relative_path = os.path.relpath(path)
+    if not relative_path.startswith("../"):
+        forms.append(os.path.join(".", relative_path))
     return min(forms, key=len)
 
 
@@ -188,8 +188,8 @@ def _not_understood(arguments: Sequence[str]) -> ToolEnded:
     return ToolEnded(1, f"condor_watch_q: error: argument {first}: {advice.format(more=' '.join(more))}\n", _usage())
 
 
-def _number(arguments: Arguments, name: str, otherwise: str, kind: type[int] | type[float]) -> float:
-    text = arguments.value(name, otherwise)
+def _number(arguments: Arguments, name: str, default: str, kind: type[int] | type[float]) -> float:
+    text = arguments.value(name, default)
     try:
         return kind(text)
     except ValueError:
@@ -204,22 +204,22 @@ def _watch(argv: Sequence[str]) -> int:
     if arguments.has("clusters") and arguments.has("larger-than"):
         raise ToolEnded(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
     conditions = [_condition(text) for text in arguments.values("exit")]
-    by = arguments.value("groupby", "batch")
-    if by not in _GROUPS:
-        known = ", ".join(map(repr, _GROUPS))
+    grouping = arguments.value("groupby", "batch")
+    if grouping not in _GROUPS:
+        groups = ", ".join(map(repr, _GROUPS))
         raise ToolEnded(
-            _WRONG, f"condor_watch_q: error: argument -groupby: invalid choice: {by!r} (choose from {known})\n"
+            _WRONG, f"condor_watch_q: error: argument -groupby: invalid choice: {grouping!r} (choose from {groups})\n"
         )
     pause = _number(arguments, "interval", "0.5", float)
     jobs = _Jobs(arguments, int(_number(arguments, "larger-than", "0", int)))
     if not jobs.logs:
         raise ToolEnded(0, "WARNING: No jobs found, exiting...\n")
-    refreshes = sys.stdout.isatty() and not arguments.has("no-refresh")
+    is_refreshing = sys.stdout.isatty() and not arguments.has("no-refresh")
     try:
         while True:
             jobs.read()
             now = time.strftime("%Y-%m-%d %H:%M:%S")
-            _show(jobs, arguments, by, now, refreshes, waits=not conditions)
+            _show(jobs, arguments, grouping, now, is_refreshing, waits=not conditions)
             for condition in conditions:
                 states = _STATES_OF[condition.status]
                 if _GROUPERS[condition.grouper](state in states for state in jobs.states()):
@@ -232,13 +232,13 @@ def _watch(argv: Sequence[str]) -> int:
 
 
 def _condition(text: str) -> _Condition:
-    parts = text.split(",")
-    if len(parts) not in (2, 3):
+    fields = text.split(",")
+    if len(fields) not in (2, 3):
         raise ToolEnded(_WRONG, "condor_watch_q: error: invalid -exit specification\n")
-    grouper, status, code = (*parts, "0")[:3]
-    for kind, word, known in (("GROUPER", grouper, _GROUPERS), ("JOB_STATUS", status, _STATES_OF)):
-        if word not in known:
-            kinds = f"{{{', '.join(known)}}}"
+    grouper, status, code = (*fields, "0")[:3]
+    for kind, word, known_names in (("GROUPER", grouper, _GROUPERS), ("JOB_STATUS", status, _STATES_OF)):
+        if word not in known_names:
+            kinds = f"{{{', '.join(known_names)}}}"
             raise ToolEnded(_WRONG, f'condor_watch_q: error: invalid {kind} "{word}", must be one of {kinds}\n')
     if not code.lstrip("+-").isdigit():
         message = f'condor_watch_q: error: exit_status must be an integer, but was "{code}"\n'
@@ -252,13 +252,13 @@ class _Jobs:
     def __init__(self, arguments: Arguments, since: int) -> None:
         self.clusters: dict[int, Watched] = {}
         self.logs: dict[str, int] = {}  #: path -> how many bytes of it were read
-        lists = {name: [word for given in arguments.every(name) for word in given.values]
+        lists = {name: [word for option in arguments.every(name) for word in option.values]
                  for name in ("users", "clusters", "files", "batches")}  # fmt: skip
         if not any(lists.values()):
             lists["users"] = [user_name()]
-        wrong = next((word for word in lists["clusters"] if not word.isdigit()), None)
-        if wrong is not None:
-            raise ToolEnded(1, f"ERROR: -clusters takes numbers of clusters, not {wrong!r}\n")
+        wrong_word = next((word for word in lists["clusters"] if not word.isdigit()), None)
+        if wrong_word is not None:
+            raise ToolEnded(1, f"ERROR: -clusters takes numbers of clusters, not {wrong_word!r}\n")
         self._only = {int(number) for number in lists["clusters"]} or None
         self._since = since
         self._names: dict[int, tuple[str, int]] = {}
@@ -270,12 +270,12 @@ class _Jobs:
         if terms:
             self._look_up(pool_log(arguments), " || ".join(terms), bool(lists["batches"]))
 
-    def _look_up(self, url: str, constraint: str, of_batches: bool) -> None:
+    def _look_up(self, url: str, constraint: str, by_batch: bool) -> None:
         """Take the logs of the jobs in the queue for which a constraint is true."""
         from ..condor_tools.job_selection import select
         from ..runtime.queries import Queries
 
-        selection, context, warned = select((), [constraint]), setting().context(), set[int]()
+        selection, context, warned_clusters = select((), [constraint]), display_context().context(), set[int]()
         with Queries(url) as queries:
             for ad in queries.queue().ads:
                 if not selection.has(ad, context):
@@ -283,19 +283,19 @@ class _Jobs:
                 cluster = int(str(ad.eval("ClusterId")))
                 batch = str(ad.eval("JobBatchName")) if "JobBatchName" in ad else ""
                 self._names[cluster] = batch, int(str(ad.eval("TotalSubmitProcs")))
-                if of_batches:
+                if by_batch:
                     self._only = {*(self._only or ()), cluster}
                 if "UserLog" in ad:
                     self._add(os.path.join(str(ad.eval("Iwd")), str(ad.eval("UserLog"))))
-                elif cluster not in warned:
-                    warned.add(cluster)
-                    what = "does not have a job event log file (set log=<path> in the submit description)"
-                    print(f"WARNING: Cluster {cluster} {what}", file=sys.stderr)
+                elif cluster not in warned_clusters:
+                    warned_clusters.add(cluster)
+                    explanation = "does not have a job event log file (set log=<path> in the submit description)"
+                    print(f"WARNING: Cluster {cluster} {explanation}", file=sys.stderr)
 
     def _add(self, path: str) -> None:
         if path not in self.logs and not os.path.exists(path):
-            why = "so it will be ignored. Reason: File path does not exist"
-            print(f"WARNING: Could not open event log at {path} for reading, {why}", file=sys.stderr)
+            explanation = "so it will be ignored. Reason: File path does not exist"
+            print(f"WARNING: Could not open event log at {path} for reading, {explanation}", file=sys.stderr)
         elif path not in self.logs:
             self.logs[path] = 0
 
@@ -306,11 +306,11 @@ class _Jobs:
                 file.seek(begin)
                 data = file.read()
             try:
-                entries, taken = take_entries(data)
+                entries, taken_size = take_entries(data)
             except UnreadableEntry as problem:
                 print(f"ERROR: Failed to parse event from {path}. Reason: {problem}", file=sys.stderr)
-                taken, entries = len(data), []
-            self.logs[path] += taken
+                taken_size, entries = len(data), []
+            self.logs[path] += taken_size
             for entry in entries:
                 cluster, proc, _ = entry.job
                 state = state_after(entry)
@@ -324,29 +324,29 @@ class _Jobs:
     def states(self) -> Iterator[str]:
         return (state for cluster in self.clusters.values() for state in cluster.states.values())
 
-    def groups(self, by: str) -> dict[str, list[Watched]]:
+    def groups(self, grouping: str) -> dict[str, list[Watched]]:
         groups: dict[str, list[Watched]] = {}
-        for watched in self.clusters.values():
-            name = {"batch": watched.batch, "log": short_path(watched.log), "cluster": str(watched.cluster)}[by]
-            groups.setdefault(name, []).append(watched)
+        for cluster in self.clusters.values():
+            name = {"batch": cluster.batch, "log": short_path(cluster.log), "cluster": str(cluster.cluster)}[grouping]
+            groups.setdefault(name, []).append(cluster)
         return groups
 
 
-def _show(jobs: _Jobs, arguments: Arguments, by: str, now: str, refreshes: bool, waits: bool) -> None:
+def _show(jobs: _Jobs, arguments: Arguments, grouping: str, now: str, refreshes: bool, waits: bool) -> None:
     """Print the table, the bar, the summary and the time, as requested."""
     columns, lines = shutil.get_terminal_size()
-    every = rows(jobs.groups(by))
-    counts, total = sum((row.counts for row in every), Counter[str]()), sum(row.total for row in every)
-    exited = {name for name, clusters in jobs.groups(by).items() if all(cluster.done for cluster in clusters)}
-    shown = [row for row in every if not (arguments.has("no-display-exited") and row.name in exited)]
+    all_rows = rows(jobs.groups(grouping))
+    counts, total = sum((row.counts for row in all_rows), Counter[str]()), sum(row.total for row in all_rows)
+    exited = {name for name, clusters in jobs.groups(grouping).items() if all(cluster.done for cluster in clusters)}
+    shown_rows = [row for row in all_rows if not (arguments.has("no-display-exited") and row.name in exited)]
     percentages = arguments.value("summary-type") == "percentages"
     parts = {
-        "table": list(table(_GROUPS[by], shown, columns, not arguments.has("no-row-progress"))),
+        "table": list(table(_GROUPS[grouping], shown_rows, columns, not arguments.has("no-row-progress"))),
         "progress": [f"Total Progress: {bar(counts, total, columns - 16)}"],
         "summary": [summary(counts, total, columns, percentages)],
         "updated-at": [f"Updated at {now}"],
     }
-    text = [line for name, part in parts.items() if not arguments.has(f"no-{name}") for line in (*part, "")]
+    text = [line for name, part_lines in parts.items() if not arguments.has(f"no-{name}") for line in (*part_lines, "")]
     if len(text) > lines:
         text = [*text[: lines - 3], "Insufficient terminal height to display full output!", ""]
     if refreshes:

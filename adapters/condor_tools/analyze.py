@@ -48,29 +48,29 @@ class AnalysisStep(NamedTuple):
     condition: str
 
 
-def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: CellContext) -> Iterator[str]:
+def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, display: CellContext) -> Iterator[str]:
     """Yield the analysis of one job.
 
     :param judge: returns the log's record of a job, by cluster and process
     """
     cluster, proc = int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
-    name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
+    name, short_id = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
     judged = Judged() if judge is None else judge(cluster, proc)
     requirements = ad.get("Requirements")
-    parts = [] if requirements is None else steps(requirements)
+    analysis_steps = [] if requirements is None else steps(requirements)
     if requirements is not None:
-        yield from _expression(ad, requirements, parts, short)
-    refused = judged.refusal
-    refusal = None if refused is None else judged.reason or refused[1]
-    if refused is not None and refusal is not None:
+        yield from _expression(ad, requirements, analysis_steps, short_id)
+    refused_at = judged.refusal
+    refusal = None if refused_at is None else judged.reason or refused_at[1]
+    if refused_at is not None and refusal is not None:
         if judged.now and judged.reason is None:
-            yield f"The negotiation cycle at {_moment(refused[0], setting)} found this result; now {judged.now}.\n\n"
-        yield from _conditions(refusal, parts, short)
+            yield f"The negotiation cycle at {_moment(refused_at[0], display)} found this result; now {judged.now}.\n\n"
+        yield from _conditions(refusal, analysis_steps, short_id)
         yield from _summary(refusal, name)
         if judged.lacking:
             yield f"WARNING:  Be advised:\n   {judged.lacking[0].upper()}{judged.lacking[1:]}.\n\n"
     yield from _status(ad, refusal, name)
-    yield from _last(judged, number(ad, "JobStatus") == IDLE, setting)
+    yield from _last(judged, number(ad, "JobStatus") == IDLE, display)
 
 
 # The expression
@@ -92,11 +92,11 @@ def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
     pieces.append((source[begin:].lstrip(), depth))
     deep = 0
     for piece, after in pieces:
-        blank = bool(line.strip())
-        if blank and len(line) + 1 + len(piece) >= width:
+        is_blank = bool(line.strip())
+        if is_blank and len(line) + 1 + len(piece) >= width:
             lines.append(line)
-            line, blank = " " * (indent + 2 * deep), False
-        line += f" {piece}" if blank else piece
+            line, is_blank = " " * (indent + 2 * deep), False
+        line += f" {piece}" if is_blank else piece
         deep = after
     return "\n".join([*lines, line])
 
@@ -108,36 +108,36 @@ def steps(requirements: Expression) -> list[AnalysisStep]:
 
     parts: list[AnalysisStep] = []
     numbers: list[int] = []
-    pending: list[tuple[Expression, bool, bool]] = [(requirements, False, True)]
-    while pending:
-        node, parts_done, needed = pending.pop()
+    pending_nodes: list[tuple[Expression, bool, bool]] = [(requirements, False, True)]
+    while pending_nodes:
+        node, are_parts_done, is_needed = pending_nodes.pop()
         while isinstance(node, Parentheses):
             node = node.inner
         if not isinstance(node, Binary) or node.op not in ("&&", "||"):
             source = unparse(node)
-            parts.append(AnalysisStep(source, source if needed else ""))
-        elif parts_done:
-            right, first = numbers.pop(), numbers.pop()
-            parts.append(AnalysisStep(f"[{first}] {node.op} [{right}]", unparse(node) if needed else ""))
+            parts.append(AnalysisStep(source, source if is_needed else ""))
+        elif are_parts_done:
+            right_step, first = numbers.pop(), numbers.pop()
+            parts.append(AnalysisStep(f"[{first}] {node.op} [{right_step}]", unparse(node) if is_needed else ""))
         else:
-            both = needed and node.op == "&&"
-            pending += [(node, True, needed and not both), (node.right, False, both), (node.left, False, both)]
+            both = is_needed and node.op == "&&"
+            pending_nodes += [(node, True, is_needed and not both), (node.right, False, both), (node.left, False, both)]
             continue
         numbers.append(len(parts) - 1)
     return parts
 
 
-def _expression(ad: ClassAd, requirements: Expression, parts: list[AnalysisStep], name: str) -> Iterator[str]:
+def _expression(ad: ClassAd, requirements: Expression, analysis_steps: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...domain.classad import unparse
 
     yield f"The Requirements expression for job {name} is\n\n{wrapped(unparse(requirements))}\n\n"
-    for at, step in enumerate(parts):
+    for at, step in enumerate(analysis_steps):
         label = f"[{at}]"
         yield f"    {label:<{_STEP}}: {step.text}\n"
-    read = sorted(_own(ad, requirements), key=str.lower)
-    if read:
+    read_names = sorted(_own(ad, requirements), key=str.lower)
+    if read_names:
         yield f"\nJob {name} defines the following attributes:\n\n"
-        for attribute in read:
+        for attribute in read_names:
             yield f"    {attribute} = {value_text(ad[attribute])}{_UNITS.get(attribute.lower(), '')}\n"
     yield "\n"
 
@@ -148,51 +148,51 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
     from ...domain.classad.tree import Attribute, children
 
     names: dict[str, str] = {}
-    pending = [requirements]
-    while pending:
-        node = pending.pop()
+    pending_nodes = [requirements]
+    while pending_nodes:
+        node = pending_nodes.pop()
         if isinstance(node, Attribute):
             scope = "" if node.base is None else unparse(node.base).lower()
             if scope in ("", "my") and node.name in ad:
                 names.setdefault(node.name.lower(), node.name)
-        pending.extend(children(node))
+        pending_nodes.extend(children(node))
     return list(names.values())
 
 
 # The result of the cycle
 
 
-def _conditions(refusal: Unmatched, parts: list[AnalysisStep], name: str) -> Iterator[str]:
+def _conditions(refusal: Unmatched, analysis_steps: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...replay.narration.evidence import bare
 
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
     yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"
-    numbers = {step.condition: at for at, step in reversed(list(enumerate(parts)))}
+    numbers = {step.condition: at for at, step in reversed(list(enumerate(analysis_steps)))}
     for clause in refusal.clauses:
         condition = bare(clause.text)
         at = numbers.get(condition)
         label = "" if at is None else f"[{at}]"
-        text = condition if at is None else parts[at].text
+        text = condition if at is None else analysis_steps[at].text
         yield f"{label:<5} {clause.alone:9d}  {text}\n"
     yield "\n\n"
 
 
 def _summary(refusal: Unmatched, name: str) -> Iterator[str]:
-    left = refusal.clauses[-1].left if refusal.clauses else refusal.slots
-    fits = max(0, left - refusal.refused_by_slot)
+    slots_left = refusal.clauses[-1].left if refusal.clauses else refusal.slots
+    fitting_count = max(0, slots_left - refusal.refused_by_slot)
     denied = refusal.denied
-    mine = 0 if denied is None else min(fits, denied.own)
-    others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.never
-    others = min(fits - mine, others + refusal.taken)
+    own_count = 0 if denied is None else min(fitting_count, denied.own)
+    other_count = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.never
+    other_count = min(fitting_count - own_count, other_count + refusal.taken)
     yield f"{name}:  Run analysis summary ignoring user priority.  Of {refusal.slots} slots,\n"
-    yield f"  {refusal.slots - left:5d} slots are rejected by your job's requirements\n"
+    yield f"  {refusal.slots - slots_left:5d} slots are rejected by your job's requirements\n"
     yield f"  {refusal.refused_by_slot:5d} slots reject your job because of their own requirements\n"
-    if mine:
-        yield f"  {mine:5d} slots match and are already running your jobs\n"
-    if others:
-        yield f"  {others:5d} slots match but are serving other users\n"
-    yield f"  {fits - mine - others:5d} slots match and are willing to run your job\n\n"
-    if not left:
+    if own_count:
+        yield f"  {own_count:5d} slots match and are already running your jobs\n"
+    if other_count:
+        yield f"  {other_count:5d} slots match but are serving other users\n"
+    yield f"  {fitting_count - own_count - other_count:5d} slots match and are willing to run your job\n\n"
+    if not slots_left:
         yield "WARNING:  Be advised:\n   No machines matched the job's constraints\n\n"
 
 
@@ -210,26 +210,26 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
         yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
 
 
-def _last(judged: Judged, waits: bool, setting: CellContext) -> Iterator[str]:
+def _last(judged: Judged, is_waiting: bool, display: CellContext) -> Iterator[str]:
     """Yield when the job was last matched and rejected. A rejection after its match concerns its autocluster, unless
     the job is idle."""
     from ...domain.negotiator.reported_rejections import rejection_reason
 
-    refused = judged.refusal[0] if judged.refusal is not None else 0
+    refused_at = judged.refusal[0] if judged.refusal is not None else 0
     if judged.matched:
-        yield f"Last successful match: {_moment(judged.matched, setting)}\n"
-    elif refused:
+        yield f"Last successful match: {_moment(judged.matched, display)}\n"
+    elif refused_at:
         yield "No successful match recorded.\n"
-    if judged.refusal is not None and refused > judged.matched and waits:
-        yield f"Last failed match: {_moment(refused, setting)} from {judged.pool}\n"
+    if judged.refusal is not None and refused_at > judged.matched and is_waiting:
+        yield f"Last failed match: {_moment(refused_at, display)} from {judged.pool}\n"
         yield f"Reason for last match failure: {rejection_reason(judged.refusal[1])}\n"
         yield from (f"    {limit}\n" for limit in judged.limits)
         if judged.now:
             yield f"Now {judged.now}.\n"
 
 
-def _moment(at: int, setting: CellContext) -> str:
-    when = datetime.fromtimestamp(at // 1_000_000, setting.timezone)
+def _moment(at: int, display: CellContext) -> str:
+    when = datetime.fromtimestamp(at // 1_000_000, display.timezone)
     return f"{when:%a %b} {when.day:2d} {when:%H:%M:%S %Y}"
 
 
@@ -259,61 +259,63 @@ def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[st
 
     :raises UsageError: a qualifier is unknown
     """
-    given = arguments.last(*names)
-    qualifiers = [] if given is None or given.qualifier is None else given.qualifier.split(",")
-    chosen = [next((one for one in _QUALIFIERS if word and one.startswith(word)), "") for word in qualifiers]
-    if given is not None and "" in chosen:
-        raise UsageError(f"{given.spelled}: unknown analysis; use {', '.join(_QUALIFIERS)}")
-    if "reverse" in chosen and "summary" not in chosen:
+    option = arguments.last(*names)
+    qualifiers = [] if option is None or option.qualifier is None else option.qualifier.split(",")
+    chosen_names = [next((one for one in _QUALIFIERS if word and one.startswith(word)), "") for word in qualifiers]
+    if option is not None and "" in chosen_names:
+        raise UsageError(f"{option.spelling}: unknown analysis; use {', '.join(_QUALIFIERS)}")
+    if "reverse" in chosen_names and "summary" not in chosen_names:
         raise UsageError("poolbook q: `poolbook why SLOT` explains why a slot has no job; :summary,reverse counts jobs")
-    return frozenset(chosen)
+    return frozenset(chosen_names)
 
 
-def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext) -> Iterator[str]:
+def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
     """Yield a line for each autocluster: how many slots it accepts, and how many of these reject it, run it, or are
     available."""
-    here = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
-    yield f"Analyzing matches for {len(here)} slots\n"
+    static_slots = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
+    yield f"Analyzing matches for {len(static_slots)} slots\n"
     for head in _OF_JOBS:
         yield "{:<13} {:>12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n".format(*head)
-    matches = _matching(setting)
+    matches = _matching(display)
     for members in _kinds(jobs, slots.signing):
         job, states = members[0], [number(member, "JobStatus") for member in members]
-        accepted = [slot for slot in here if matches(job, slot)]
-        both = [slot for slot in accepted if matches(slot, job)]
-        users = [user for slot in both if (user := text(slot, "RemoteUser")) is not None]
-        mine = users.count(text(job, "User") or "")
+        accepted_slots = [slot for slot in static_slots if matches(job, slot)]
+        matched_slots = [slot for slot in accepted_slots if matches(slot, job)]
+        users = [user for slot in matched_slots if (user := text(slot, "RemoteUser")) is not None]
+        own_count = users.count(text(job, "User") or "")
         runs = sum(state in _RUNS for state in states)
         yield "{:<13} {:<12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n".format(
             job_id(job) or "",
             f"{len(members)}/{states.count(IDLE)}",
-            len(accepted),
-            len(accepted) - len(both),
-            (f"{runs}/" if runs else "") + str(mine),
-            len(users) - mine,
-            len(both) - len(users),
+            len(accepted_slots),
+            len(accepted_slots) - len(matched_slots),
+            (f"{runs}/" if runs else "") + str(own_count),
+            len(users) - own_count,
+            len(matched_slots) - len(users),
             text(job, "Owner") or "",
         )
 
 
-def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext) -> Iterator[str]:
+def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
     """Yield a line for each slot: how many jobs it accepts, how many accept it, and the share that does both."""
     kinds = _kinds(jobs, slots.signing)
     total = sum(map(len, kinds))
     yield f"Analyzing matches for {total} jobs\n"
-    here = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
-    width = max(16, *(len(text(ad, "Machine") or "") + 7 for ad in here), *(len(text(ad, "Name") or "") for ad in here))
+    static = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
+    width = max(
+        16, *(len(text(ad, "Machine") or "") + 7 for ad in static), *(len(text(ad, "Name") or "") for ad in static)
+    )
     line = f"{{:<{width}.{width}}} {{:>4}} {{:>12.12}} {{:>12.12}} {{:>10.10}}\n"
     for head in _OF_SLOTS:
         yield line.format(*head)
-    matches = _matching(setting)
-    for slot in here:
-        accepts = [len(kind) if matches(slot, kind[0]) else 0 for kind in kinds]
-        accepted = [len(kind) if matches(kind[0], slot) else 0 for kind in kinds]
-        both = sum(map(min, accepts, accepted))
-        share = f"{100 * both / total:.2f}" if total else "0.00"
+    matches = _matching(display)
+    for slot in static:
+        accepting_counts = [len(kind) if matches(slot, kind[0]) else 0 for kind in kinds]
+        accepted_counts = [len(kind) if matches(kind[0], slot) else 0 for kind in kinds]
+        matched_count = sum(map(min, accepting_counts, accepted_counts))
+        share = f"{100 * matched_count / total:.2f}" if total else "0.00"
         kind = "Part" if flag(slot, "PartitionableSlot") else "Stat"
-        yield line.format(text(slot, "Name") or "", kind, str(sum(accepts)), str(sum(accepted)), share)
+        yield line.format(text(slot, "Name") or "", kind, str(sum(accepting_counts)), str(sum(accepted_counts)), share)
 
 
 def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
@@ -321,8 +323,8 @@ def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
     return sorted(grouped(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
 
 
-def _matching(setting: CellContext) -> Callable[[ClassAd, ClassAd], bool]:
+def _matching(display: CellContext) -> Callable[[ClassAd, ClassAd], bool]:
     from ...domain.classad.matching import requirements_met
 
-    context = setting.context()
+    context = display.context()
     return lambda my, target: requirements_met(my, target, context)

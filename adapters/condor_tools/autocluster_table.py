@@ -34,24 +34,24 @@ _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "Request
 
 
 def asked_groups(
-    jobs: Iterable[ClassAd], arguments: Arguments, selection: JobSelector, setting: CellContext, signing: Signing | None
+    jobs: Iterable[ClassAd], arguments: Arguments, selection: JobSelector, display: CellContext, signing: Signing | None
 ) -> list[ClassAd]:
     """Return an ad for each group of equal jobs, for -autocluster or -group-by.
 
     :param signing: returns the significant attributes for the negotiator; None: use the jobs' own ads
     """
     if arguments.has("autocluster"):  # a constraint applies to the groups
-        named = chosen_jobs(selection._replace(constraints=()), jobs, setting)
-        groups = autocluster_ads(filter(_negotiated, named), signing or signature_from_ad, "AutoClusterId")
-        constraint, context = JobSelector(constraints=selection.constraints), setting.context()
+        chosen_ads = chosen_jobs(selection._replace(constraints=()), jobs, display)
+        groups = autocluster_ads(filter(_negotiated, chosen_ads), signing or signature_from_ad, "AutoClusterId")
+        constraint, context = JobSelector(constraints=selection.constraints), display.context()
         return [ad for ad in groups if constraint.has(ad, context)]
-    sources = [source for given in arguments.every("af", "autoformat") for source in given.values]
-    sources += [given.values[1] for given in arguments.every("format")]
+    sources = [source for option in arguments.every("af", "autoformat") for source in option.values]
+    sources += [option.values[1] for option in arguments.every("format")]
     names = {name.lower() for source in sources for name in _NAME.findall(source)}
     names |= {name.lower() for name in attribute_list(arguments) or ()}
     if not names:
         raise UsageError("poolbook q: -group-by needs attributes: -af Owner RequestCpus JobCount, or -attributes")
-    return autocluster_ads(chosen_jobs(selection, jobs, setting), _by(names), "Id")
+    return autocluster_ads(chosen_jobs(selection, jobs, display), _by(names), "Id")
 
 
 def _negotiated(job: ClassAd) -> bool:
@@ -71,11 +71,11 @@ def signature_from_ad(texts: Mapping[str, str]) -> Signature:
 
 def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[ClassAd]]:
     """Return groups of equal jobs, in the order of their first jobs."""
-    written = old_lines()
+    write_line = old_lines()
     members: dict[Signature, list[ClassAd]] = {}
     for job in jobs:
-        texts = {name: written(job, name).partition(" = ")[2].rstrip("\n") for name in job}
-        members.setdefault(signing(texts), []).append(job)
+        texts_by_name = {name: write_line(job, name).partition(" = ")[2].rstrip("\n") for name in job}
+        members.setdefault(signing(texts_by_name), []).append(job)
     return members
 
 
@@ -85,10 +85,10 @@ def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> lis
     from ...domain.state.caches import ad_of
 
     ads = []
-    for at, (signature, own) in enumerate(grouped(jobs, signing).items(), 1):
-        spelled = {one.lower(): one for one in own[0]}
-        ad = ad_of({spelled.get(one, one): text for one, text in signature})
-        ad[name], ad["JobCount"], ad["JobIds"] = int(number(own[0], name) or at), len(own), _ids(own)
+    for at, (signature, alike) in enumerate(grouped(jobs, signing).items(), 1):
+        spellings = {one.lower(): one for one in alike[0]}
+        ad = ad_of({spellings.get(one, one): text for one, text in signature})
+        ad[name], ad["JobCount"], ad["JobIds"] = (int(number(alike[0], name) or at), len(alike), _ids(alike))
         ads.append(ad)
     return sorted(ads, key=lambda ad: int(number(ad, name) or 0))
 
@@ -124,7 +124,7 @@ def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
 
     ads = []
     for row in rows:
-        own = {
+        attributes = {
             "ClusterId": str(row.cluster),
             "JobFactoryPaused": str(_ALL_MADE if row.made == row.total else _MODES.get(row.mode, 0)),
             "JobMaterializeNextProcId": str(row.made),
@@ -135,6 +135,6 @@ def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
             "JobStatus": "1",
         }
         if row.mode == "Paused":
-            own |= {"JobMaterializePaused": "1", "JobMaterializePauseReason": quoted(row.reason)}
-        ads.append(ad_of({**json.loads(row.ad), **json.loads(row.changes), **own}))
+            attributes |= {"JobMaterializePaused": "1", "JobMaterializePauseReason": quoted(row.reason)}
+        ads.append(ad_of({**json.loads(row.ad), **json.loads(row.changes), **attributes}))
     return ads

@@ -57,8 +57,8 @@ class BatchCluster(NamedTuple):
     @property
     def done(self) -> int | None:
         """Return how many of its jobs have left the queue; None if unknown."""
-        made = self.submitted if self.materialized is None else self.materialized
-        return None if made is None or self.submitted is None else made - self.jobs
+        made_count = self.submitted if self.materialized is None else self.materialized
+        return None if made_count is None or self.submitted is None else made_count - self.jobs
 
 
 def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster]:
@@ -67,15 +67,15 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster
     rows: dict[int, BatchCluster] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
-        before = rows.get(cluster)
-        if before is None:
-            submitted, made = number(ad, "TotalSubmitProcs"), number(ad, "JobMaterializeNextProcId")
+        earlier_row = rows.get(cluster)
+        if earlier_row is None:
+            submitted_count, made_count = number(ad, "TotalSubmitProcs"), number(ad, "JobMaterializeNextProcId")
             batch, nodes_done = text(ad, "JobBatchName"), None
             if number(ad, "JobUniverse") == SCHEDULER:
                 batch = batch or f"DAG: {cluster}"
                 nodes_done = int(number(ad, "DAG_NodesDone") or 0)
                 nodes = number(ad, "DAG_NodesTotal")
-                submitted = submitted if nodes is None else nodes
+                submitted_count = submitted_count if nodes is None else nodes
             elif batch is None and (node := node_of(ad)) is not None:
                 batch = f"NODE: {node}"
             rows[cluster] = BatchCluster(
@@ -86,16 +86,16 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster
                 {status: 1},
                 proc,
                 proc,
-                None if submitted is None else int(submitted),
-                None if made is None else int(made),
+                None if submitted_count is None else int(submitted_count),
+                None if made_count is None else int(made_count),
                 dag_of(ad),
                 nodes_done,
                 owner_or_node(ad) if dag else "",
             )
         else:
-            assert isinstance(before.counts, dict)
-            before.counts[status] = before.counts.get(status, 0) + 1
-            rows[cluster] = before._replace(highest=proc)
+            assert isinstance(earlier_row.counts, dict)
+            earlier_row.counts[status] = earlier_row.counts.get(status, 0) + 1
+            rows[cluster] = earlier_row._replace(highest=proc)
     return list(rows.values())
 
 
@@ -118,33 +118,33 @@ def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRo
 
     :param partial: whether some jobs of the clusters were not selected, so that missing ones are not done
     """
-    named: dict[tuple[str, str], int] = {}
-    leaders: dict[int, int] = {}
-    gathered: dict[int, list[BatchCluster]] = {}
+    named_batches: dict[tuple[str, str], int] = {}
+    leaders_by_dag: dict[int, int] = {}
+    gathered_rows: dict[int, list[BatchCluster]] = {}
     for row in sorted(rows, key=lambda row: row.cluster):
         leader = row.cluster
         if row.dag is not None:  # a node is in its DAG's batch, or in its own if the DAG is not shown
-            leader = leaders.get(row.dag, leader)
+            leader = leaders_by_dag.get(row.dag, leader)
         elif row.batch is not None:
-            first = named.setdefault((row.owner, row.batch), leader)
+            first = named_batches.setdefault((row.owner, row.batch), leader)
             leader = leader if row.nodes_done is not None else first
-        leaders[row.cluster] = leader
-        gathered.setdefault(leader, []).append(row)
-    return [_batch(clusters, partial) for clusters in gathered.values()]
+        leaders_by_dag[row.cluster] = leader
+        gathered_rows.setdefault(leader, []).append(row)
+    return [_batch(clusters, partial) for clusters in gathered_rows.values()]
 
 
 def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
     # Jobs of the scheduler universe represent their nodes: they count neither as jobs nor in the ids.
     jobs = [row for row in clusters if row.nodes_done is None]
-    alone = [row for row in jobs if row.dag is None]
+    plain_rows = [row for row in jobs if row.dag is None]
     dags = [row for row in clusters if row.nodes_done is not None]
 
     def count(*statuses: int) -> int:
         return sum(row.counts.get(status, 0) for row in jobs for status in statuses)
 
     first = clusters[0]
-    known = all(row.submitted is not None for row in alone)
-    done = sum(row.nodes_done or 0 for row in dags) + (0 if partial else sum(row.done or 0 for row in alone))
+    are_known = all(row.submitted is not None for row in plain_rows)
+    done_count = sum(row.nodes_done or 0 for row in dags) + (0 if partial else sum(row.done or 0 for row in plain_rows))
     ids = f"{jobs[0].cluster}.{jobs[0].lowest}" if jobs else "0.0"
     if jobs and jobs[0].cluster != jobs[-1].cluster:
         ids += f" ... {jobs[-1].cluster}.{jobs[-1].highest}"
@@ -154,16 +154,16 @@ def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
         first.node or first.owner,
         f"ID: {first.cluster}" if first.batch is None else first.batch,
         first.qdate,
-        done if known else 0,
+        done_count if are_known else 0,
         count(RUNNING, TRANSFERRING_OUTPUT),
         count(IDLE, SUSPENDED),
         count(HELD),
-        sum(row.submitted or 0 for row in (*alone, *dags)) if known else 0,
+        sum(row.submitted or 0 for row in (*plain_rows, *dags)) if are_known else 0,
         ids,
     )
 
 
-def batch_table(rows: Iterable[BatchCluster], setting: CellContext, *, partial: bool = False) -> Iterator[str]:
+def batch_table(rows: Iterable[BatchCluster], display: CellContext, *, partial: bool = False) -> Iterator[str]:
     """Yield the heading and a line for each batch.
 
     The column HOLD appears only if a job is held, or if there is no batch at all.
@@ -171,50 +171,50 @@ def batch_table(rows: Iterable[BatchCluster], setting: CellContext, *, partial: 
     :param rows: clusters, in any order; those without jobs in the queue are not listed
     :param partial: see ``batches``
     """
-    listed = batches([row for row in rows if row.jobs], partial)
-    owner, name = _name_widths(listed, setting.width)
-    held = not listed or any(batch.held for batch in listed)
-    counted = [
-        ("  DONE", [batch.done for batch in listed]),
-        ("  RUN ", [batch.running for batch in listed]),
-        ("  IDLE", [batch.idle for batch in listed]),
-        *([("  HOLD", [batch.held for batch in listed])] if held else []),
-        (" TOTAL", [batch.total for batch in listed]),
+    listed_batches = batches([row for row in rows if row.jobs], partial)
+    owner, name = _name_widths(listed_batches, display.width)
+    shows_held = not listed_batches or any(batch.held for batch in listed_batches)
+    count_texts = [
+        ("  DONE", [batch.done for batch in listed_batches]),
+        ("  RUN ", [batch.running for batch in listed_batches]),
+        ("  IDLE", [batch.idle for batch in listed_batches]),
+        *([("  HOLD", [batch.held for batch in listed_batches])] if shows_held else []),
+        (" TOTAL", [batch.total for batch in listed_batches]),
     ]
     columns = (
         Column("OWNER", "Owner", -owner, cut=True),
         Column("BATCH_NAME", "JobBatchName", -name, cut=True),
         Column("   SUBMITTED", "QDate", 12),
-        *(Column(heading, heading, 6, missing="_", grow=True) for heading, _ in counted),
+        *(Column(heading, heading, 6, missing="_", grow=True) for heading, _ in count_texts),
         Column("JOB_IDS", "JobIds", 0),
     )
     texts = [
         [
             batch.owner,
             batch.name,
-            date(batch.qdate, setting.timezone),
-            *(str(column[at]) if column[at] > 0 else None for _, column in counted),
+            date(batch.qdate, display.timezone),
+            *(str(column[at]) if column[at] > 0 else None for _, column in count_texts),
             batch.ids,
         ]
-        for at, batch in enumerate(listed)
+        for at, batch in enumerate(listed_batches)
     ]
-    yield from laid_out(Layout(columns, trimmed=True, limit=setting.longest), texts)
+    yield from laid_out(Layout(columns, trimmed=True, limit=display.longest), texts)
 
 
-def _name_widths(listed: list[BatchRow], width: int | None) -> tuple[int, int]:
+def _name_widths(listed_batches: list[BatchRow], width: int | None) -> tuple[int, int]:
     """Return the widths of the owner's and the batch's names, as in condor_q; less on a narrow terminal."""
-    if not listed:
+    if not listed_batches:
         return 5, 12
-    owner = max(len(batch.owner) for batch in listed)
+    owner = max(len(batch.owner) for batch in listed_batches)
     owner = 8 if owner < 5 else owner
-    name = max(10, *(len(batch.name) for batch in listed))
+    name = max(10, *(len(batch.name) for batch in listed_batches))
     if width is not None:
         # The numbers take 50 columns. The names shrink to leave room for the ids: the batch's down to 10 letters, the
         # owner's down to 8.
-        over = max(0, owner + name + max(len(batch.ids) for batch in listed) - (width - 50))
-        cut = min(over, max(0, name - 10))
-        name -= cut
-        owner -= min(over - cut, max(0, owner - 8))
+        surplus_width = max(0, owner + name + max(len(batch.ids) for batch in listed_batches) - (width - 50))
+        cut_width = min(surplus_width, max(0, name - 10))
+        name -= cut_width
+        owner -= min(surplus_width - cut_width, max(0, owner - 8))
     return owner, name
 
 
@@ -248,29 +248,29 @@ _FILE_PADDING = 51
 """The blanks after the single line of totals for jobs from a file."""
 
 
-def totals(census: Census, me: str, *, alone: bool = False) -> str:
+def totals(census: Census, my_name: str, *, alone: bool = False) -> str:
     """Return the lines under a table: the selected jobs, mine and everyone's; ``alone``: only the first line, for jobs
     from a file."""
     lines = [_total("query", census.asked)]
     if alone:
         return lines[0] + " " * _FILE_PADDING + "\n\n"
     if census.mine is not None:
-        lines.append(_total(me, census.mine))
+        lines.append(_total(my_name, census.mine))
     lines.append(_total("all users", census.everyone))
     return " \n".join(lines) + "\n\n"
 
 
-def _total(whose: str, counts: Counts) -> str:
-    parts = [f"{sum(counts.get(status, 0) for status in statuses)} {word}" for word, statuses in _TOTALS]
-    return f"Total for {whose}: {sum(counts.values())} jobs; " + ", ".join(parts)
+def _total(owner_text: str, counts: Counts) -> str:
+    count_texts = [f"{sum(counts.get(status, 0) for status in statuses)} {word}" for word, statuses in _TOTALS]
+    return f"Total for {owner_text}: {sum(counts.values())} jobs; " + ", ".join(count_texts)
 
 
 def totals_ad(census: Census) -> dict[str, int]:
     """Return the totals under the names of HTCondor's summary ad: Jobs, Idle, ..., AllusersJobs, ..."""
-    named: dict[str, int] = {}
+    named_counts: dict[str, int] = {}
     for prefix, counts in (("", census.asked), ("My", census.mine), ("Allusers", census.everyone)):
         if counts is not None:
-            named[f"{prefix}Jobs"] = sum(counts.values())
+            named_counts[f"{prefix}Jobs"] = sum(counts.values())
             for word, statuses in _TOTALS:
-                named[prefix + word.capitalize()] = sum(counts.get(status, 0) for status in statuses)
-    return named
+                named_counts[prefix + word.capitalize()] = sum(counts.get(status, 0) for status in statuses)
+    return named_counts

@@ -108,9 +108,9 @@ def value_text(value: Any) -> str:
 
 def length(seconds: float) -> str:
     """Format a duration as days+hours:minutes:seconds, in 12 columns."""
-    days, rest = divmod(int(seconds), 86400)
-    hours, rest = divmod(rest, 3600)
-    return f"{days:3d}+{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
+    days, remaining = divmod(int(seconds), 86400)
+    hours, remaining = divmod(remaining, 3600)
+    return f"{days:3d}+{hours:02d}:{remaining // 60:02d}:{remaining % 60:02d}"
 
 
 def length_of(microseconds: int) -> str:
@@ -190,26 +190,26 @@ def job_status(ad: ClassAd, _: CellContext) -> str | None:
     if status is None:
         return None
     letters = f"{STATUS_LETTERS[int(status)] if 0 < status < len(STATUS_LETTERS) else ' '} "
-    queued = "q" if flag(ad, "TransferQueued") else " "
+    queue_sign = "q" if flag(ad, "TransferQueued") else " "
     if flag(ad, "TransferringInput"):
-        letters = "<" + queued
+        letters = "<" + queue_sign
     if flag(ad, "TransferringOutput") or status == TRANSFERRING_OUTPUT:
-        letters = queued + ">"
+        letters = queue_sign + ">"
     return letters
 
 
 def memory(ad: ClassAd) -> float | None:
     """Return the job's memory in MB; before it was measured, its image size."""
-    used, image = number(ad, "MemoryUsage"), number(ad, "ImageSize")
-    if used is not None:
-        return float(int(used))
+    used_memory, image = number(ad, "MemoryUsage"), number(ad, "ImageSize")
+    if used_memory is not None:
+        return float(int(used_memory))
     return None if image is None else image / 1024
 
 
 def memory_usage(ad: ClassAd, _: CellContext) -> str | None:
     """Return the job's memory for the column SIZE."""
-    used = memory(ad)
-    return None if used is None else f"{used:.1f}"
+    used_memory = memory(ad)
+    return None if used_memory is None else f"{used_memory:.1f}"
 
 
 def description(ad: ClassAd, _: CellContext) -> str | None:
@@ -217,27 +217,27 @@ def description(ad: ClassAd, _: CellContext) -> str | None:
     program = text(ad, "Cmd")
     if program is None:
         return None
-    own = text(ad, "MATCH_EXP_JobDescription") or text(ad, "JobDescription")
-    if own:
-        return f"({own})"
+    job_description = text(ad, "MATCH_EXP_JobDescription") or text(ad, "JobDescription")
+    if job_description:
+        return f"({job_description})"
     arguments = text(ad, "Arguments")
     if arguments is None:
         arguments = text(ad, "Args")
     return program.rpartition("/")[2] + (f" {arguments}" if arguments else "")
 
 
-def wall_time(ad: ClassAd, setting: CellContext, current: bool = False) -> float | None:
+def wall_time(ad: ClassAd, display: CellContext, current: bool = False) -> float | None:
     """Return the job's run time in seconds: its finished runs and the current one, or only the ``current`` one. If the
     job is not running, the current run is the last one. (Manual: condor_q, -currentrun.)"""
     if number(ad, "RemoteUserCpu") is None:
         return None
     status, since = number(ad, "JobStatus"), number(ad, "ShadowBday")
-    past = 0.0 if current else number(ad, "RemoteWallClockTime") or 0.0
+    past_time = 0.0 if current else number(ad, "RemoteWallClockTime") or 0.0
     if status in (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED) and since:
-        return past + setting.now - since
+        return past_time + display.now - since
     if current and status in (IDLE, HELD):
         return number(ad, "LastRemoteWallClockTime") or 0.0
-    return past
+    return past_time
 
 
 # -- the functions of print formats ------------------------------------------------------------------------------------
@@ -258,8 +258,8 @@ def cell_of(source: str, function: Function) -> Cell:
 
 
 def _of_number(write: Callable[[float, CellContext], str]) -> Written:
-    def written(value: Any, _: ClassAd, setting: CellContext) -> str | None:
-        return write(value, setting) if isinstance(value, int | float) else None
+    def written(value: Any, _: ClassAd, display: CellContext) -> str | None:
+        return write(value, display) if isinstance(value, int | float) else None
 
     return written
 
@@ -272,8 +272,8 @@ def _readable(unit: int) -> Written:
     return lambda value, *_: metric(value * unit) if isinstance(value, int | float) else " " * 8
 
 
-def _run_time(_: Any, ad: ClassAd, setting: CellContext) -> str | None:
-    seconds = wall_time(ad, setting)
+def _run_time(_: Any, ad: ClassAd, display: CellContext) -> str | None:
+    seconds = wall_time(ad, display)
     return None if seconds is None else length(seconds)
 
 
@@ -282,29 +282,29 @@ def _clock(ad: ClassAd, *names: str) -> float | None:
     return next((time for time in (number(ad, name) for name in names) if time is not None), None)
 
 
-def _since(write: Callable[[float, float], float], *clocks: str) -> Written:
+def _since(write: Callable[[float, float], float], *clock_names: str) -> Written:
     """Format a length of time that ends at the ad's time."""
 
     def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
-        now = _clock(ad, *clocks)
+        now = _clock(ad, *clock_names)
         return None if now is None else length(write(now, value if isinstance(value, int | float) else 0))
 
     return written
 
 
-def _until_now(*clocks: str) -> Written:
+def _until_now(*clock_names: str) -> Written:
     """Format the time from an instant to the ad's time, or to now if it has none."""
 
-    def written(value: Any, ad: ClassAd, setting: CellContext) -> str | None:
-        at = _clock(ad, *clocks)
-        return length(max(0, (setting.now if at is None else at) - value)) if isinstance(value, int | float) else None
+    def written(value: Any, ad: ClassAd, display: CellContext) -> str | None:
+        at = _clock(ad, *clock_names)
+        return length(max(0, (display.now if at is None else at) - value)) if isinstance(value, int | float) else None
 
     return written
 
 
-def _due(value: Any, ad: ClassAd, setting: CellContext) -> str | None:
+def _due(value: Any, ad: ClassAd, display: CellContext) -> str | None:
     heard = number(ad, "LastHeardFrom")
-    return None if heard is None else date(heard + (value if isinstance(value, int | float) else 0), setting.timezone)
+    return None if heard is None else date(heard + (value if isinstance(value, int | float) else 0), display.timezone)
 
 
 def _items(value: Any) -> list[str] | None:
@@ -338,9 +338,9 @@ def _package(value: Any, *_: Any) -> str | None:
     words = value.split() if isinstance(value, str) else []
     if len(words) < 2:
         return None
-    dated = 3 if len(words) > 2 and words[2].count("-") == 2 else 5
-    build = words[dated] if len(words) > dated else "$"
-    return words[1] + ("." + build.partition("-")[0] if build != "$" else "")
+    date_word = 3 if len(words) > 2 and words[2].count("-") == 2 else 5
+    build_id = words[date_word] if len(words) > date_word else "$"
+    return words[1] + ("." + build_id.partition("-")[0] if build_id != "$" else "")
 
 
 def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
@@ -351,9 +351,9 @@ def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
 
 def transfer(ad: ClassAd, _: CellContext | None = None) -> str:
     """Return a job's transfers for -io; empty if there are none."""
-    parts = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
-    going = [word for name, word in parts if flag(ad, name)]
-    return " transfer=" + ",".join(going) if going else ""
+    phases = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
+    running_phases = [word for name, word in phases if flag(ad, name)]
+    return " transfer=" + ",".join(running_phases) if running_phases else ""
 
 
 def _condor_platform(value: Any, *_: Any) -> str | None:
@@ -368,8 +368,8 @@ _RAW = {1: "Idle   ", 2: "Running", 3: "Removed", 4: "Complet", 5: "Held   ", 6:
         8: "Failed ", 9: "Blocked"}  # fmt: skip
 
 
-def _command(_: Any, ad: ClassAd, setting: CellContext) -> str | None:
-    return description(ad, setting)
+def _command(_: Any, ad: ClassAd, display: CellContext) -> str | None:
+    return description(ad, display)
 
 
 _FACTORY_MODES = {-1: "Errs", 0: "Norm", 1: "Held", 2: "Done", 3: "Gone"}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import job_id
 from .layout import Column, Layout, conversion
-from .options import LETTERS, Arguments, Given, UsageError
+from .options import LETTERS, Arguments, GivenOption, UsageError
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -47,19 +47,19 @@ class Autoformat(NamedTuple):
         return next((FORMS[letter] for letter in "roVYT" if letter in self.letters), "%v")
 
 
-def autoformat(given: Given) -> Autoformat:
+def autoformat(option: GivenOption) -> Autoformat:
     """Check an ``-af`` option. Like HTCondor's tools, stop at the first blank attribute. Raise `UsageError` if a letter
     is unknown, or an expression cannot be parsed."""
-    letters = given.qualifier or ""
+    letters = option.qualifier or ""
     for letter in letters:
         if letter not in LETTERS and letter != "o":
-            known = "; ".join(f"{name} {meaning}" for name, meaning in LETTERS.items())
-            raise UsageError(f"{given.spelled}: unknown letter {letter!r}; the letters are: {known}")
+            meanings = "; ".join(f"{name} {meaning}" for name, meaning in LETTERS.items())
+            raise UsageError(f"{option.spelling}: unknown letter {letter!r}; the letters are: {meanings}")
     attributes = []
-    for attribute in given.values:
+    for attribute in option.values:
         if not attribute.strip():
             break
-        attributes.append(check_expression(given.spelled, attribute))
+        attributes.append(check_expression(option.spelling, attribute))
     return Autoformat(letters, tuple(attributes))
 
 
@@ -67,36 +67,36 @@ def custom_layout(arguments: Arguments) -> Layout | None:
     """Return the layout of the -af and -format options, in their order; None if there are none."""
     columns: list[Column] = []
     separators: dict[str, str] | None = None
-    headed = False
-    for given in arguments.every("af", "autoformat", "format"):
-        if given.name == "format":
-            form, source = given.values
-            check_expression(given.spelled, source)
-            taken = conversion(form)
-            if max(taken.width, int(taken.precision or 0)) > WIDEST:
-                raise UsageError(f"{given.spelled} {form!r}: a column has at most {WIDEST} letters")
-            left = -1 if "-" in taken.flags else 1
-            columns.append(Column("", source, taken.width * left, form))
+    has_headings = False
+    for option in arguments.every("af", "autoformat", "format"):
+        if option.name == "format":
+            form, source = option.values
+            check_expression(option.spelling, source)
+            parsed_form = conversion(form)
+            if max(parsed_form.width, int(parsed_form.precision or 0)) > WIDEST:
+                raise UsageError(f"{option.spelling} {form!r}: a column has at most {WIDEST} letters")
+            alignment = -1 if "-" in parsed_form.flags else 1
+            columns.append(Column("", source, parsed_form.width * alignment, form))
             continue
-        asked = autoformat(given)
-        headed = headed or "h" in asked.letters
-        columns += _columns(asked)
+        autoformat_form = autoformat(option)
+        has_headings = has_headings or "h" in autoformat_form.letters
+        columns += _columns(autoformat_form)
         separators = {"before": " "}
-        for letter in asked.letters:
+        for letter in autoformat_form.letters:
             separators |= SEPARATORS.get(letter, {})
     if separators is None:
         return Layout(tuple(columns), before="", after_row="", headed=False) if columns else None
-    return Layout(tuple(columns), headed=headed, **separators)  # type: ignore[arg-type]
+    return Layout(tuple(columns), headed=has_headings, **separators)  # type: ignore[arg-type]
 
 
 def _columns(form: Autoformat) -> Iterator[Column]:
     """Yield the columns of an -af: with headings as wide as necessary, else unpadded."""
-    headed, labelled = "h" in form.letters, "l" in form.letters
-    width = None if headed else 0
+    has_headings, has_labels = "h" in form.letters, "l" in form.letters
+    width = None if has_headings else 0
     if "j" in form.letters:
-        yield Column(" ID", (lambda ad, _: f"ID = {job_id(ad)}") if labelled else job_id, width)
+        yield Column(" ID", (lambda ad, _: f"ID = {job_id(ad)}") if has_labels else job_id, width)
     for source in form.attributes:
-        label = f"{source} = ".replace("%", "%%") if labelled and not headed else ""
+        label = f"{source} = ".replace("%", "%%") if has_labels and not has_headings else ""
         yield Column(source, source, width, label + form.form)
 
 
@@ -151,8 +151,8 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
 def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Format rows of texts, in the order of ``plain_attributes``, like -af; yield blocks of some thousand lines. The
     texts are as for ``%v``: strings unquoted, ``undefined`` for a missing value."""
-    (given,) = arguments.every("af", "autoformat")
-    form = autoformat(given)
+    (option,) = arguments.every("af", "autoformat")
+    form = autoformat(option)
     places = ["{}"] * len(form.attributes)
     labels = [name + " = " if "l" in form.letters else "" for name in form.attributes]
     if "j" in form.letters:
@@ -178,7 +178,7 @@ def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
 
 def attribute_list(arguments: Arguments) -> list[str] | None:
     """Return the names after -attributes; None if it was not given."""
-    names = [name for given in arguments.every("attributes") for name in re.split(r"[,\s]+", given.values[0]) if name]
+    names = [name for option in arguments.every("attributes") for name in re.split(r"[,\s]+", option.values[0]) if name]
     return names or None
 
 
@@ -197,13 +197,13 @@ def _remembering(write: Callable[[ClassAd], str]) -> Written:
     def written(ad: ClassAd, name: str) -> str:
         expression = ad[name]
         key = name, id(expression)
-        known = texts.get(key)
-        if known is None:
+        known_text = texts.get(key)
+        if known_text is None:
             if len(texts) >= _MOST_REMEMBERED:
                 texts.clear()
             # Keep the expression with its text, so that no other expression can get its id.
-            known = texts[key] = expression, write(ClassAd({name: expression}))
-        return known[1]
+            known_text = texts[key] = expression, write(ClassAd({name: expression}))
+        return known_text[1]
 
     return written
 
@@ -218,23 +218,23 @@ def json_members() -> Written:
     return _remembering(lambda ad: ad.to_json()[1:-2])
 
 
-def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
+def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, write_line: Written | None = None) -> str:
     """Return the ad as lines ``Name = value`` and an empty line; empty if it has none of the attributes.
 
     :param written: ``old_lines()``, reused for all ads
     """
-    written = written or old_lines()
-    lines = "".join([written(ad, name) for name in chosen(ad, attributes)])
+    write_line = write_line or old_lines()
+    lines = "".join([write_line(ad, name) for name in chosen(ad, attributes)])
     return lines + "\n" if lines else ""
 
 
-def json_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
+def json_text(ad: ClassAd, attributes: Sequence[str] | None = None, write_line: Written | None = None) -> str:
     """Return the ad as a JSON object: plain values as JSON values, expressions as ``"\\/Expr(...)\\/"``.
 
     :param written: ``json_members()``, reused for all ads
     """
-    written = written or json_members()
-    return "{" + ",".join([written(ad, name) for name in chosen(ad, attributes)]) + "\n}"
+    write_line = write_line or json_members()
+    return "{" + ",".join([write_line(ad, name) for name in chosen(ad, attributes)]) + "\n}"
 
 
 XML_HEAD = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
@@ -257,19 +257,19 @@ def whole_ads(
     :param edge: the text after the head, and after the foot, in XML
     """
     if form == "long":
-        written = old_lines()
-        yield from (long_text(ad, attributes, written) for ad in ads)
+        write_line = old_lines()
+        yield from (long_text(ad, attributes, write_line) for ad in ads)
     elif form == "jsonl":
-        written = json_members()
-        yield from (re.sub(r"\n *", "", json_text(ad, attributes, written)) + "\n" for ad in ads)
+        write_line = json_members()
+        yield from (re.sub(r"\n *", "", json_text(ad, attributes, write_line)) + "\n" for ad in ads)
     elif form == "json":
-        written = json_members()
-        begun = False
+        write_line = json_members()
+        is_begun = False
         for ad in ads:
-            yield (",\n" if begun else "[\n") + json_text(ad, attributes, written) + "\n"
-            begun = True
-        if begun or not bare:
-            yield "]\n" if begun else "[\n]\n"
+            yield (",\n" if is_begun else "[\n") + json_text(ad, attributes, write_line) + "\n"
+            is_begun = True
+        if is_begun or not bare:
+            yield "]\n" if is_begun else "[\n]\n"
     else:
         from .xml_form import xml_text
 
@@ -280,8 +280,8 @@ def whole_ads(
 
 def bare_json(arguments: Arguments) -> bool:
     """Return True if nothing is printed for an empty JSON list, as for ``-json``; ``--json`` prints an empty list."""
-    given = arguments.last("json")
-    return given is None or not given.spelled.startswith("--")
+    option = arguments.last("json")
+    return option is None or not option.spelling.startswith("--")
 
 
 _LONG_FORMS = ("auto", "long", "xml", "json")
@@ -292,12 +292,12 @@ def ads_form(arguments: Arguments) -> str | None:
     """Return the form of complete ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is requested. Raise
     `UsageError` if two of the last three are given, or -long names an unknown form."""
     forms = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
-    given = arguments.last("long")
-    if given is not None and given.qualifier is not None:
-        if given.qualifier not in _LONG_FORMS:
-            raise UsageError(f"{given.spelled}: unknown form; use {', '.join(_LONG_FORMS)}")
-        if given.qualifier in ("json", "xml"):
-            forms.append(given.qualifier)
+    option = arguments.last("long")
+    if option is not None and option.qualifier is not None:
+        if option.qualifier not in _LONG_FORMS:
+            raise UsageError(f"{option.spelling}: unknown form; use {', '.join(_LONG_FORMS)}")
+        if option.qualifier in ("json", "xml"):
+            forms.append(option.qualifier)
     if len(forms) > 1:
         raise UsageError(f"-{forms[0]} and -{forms[1]} cannot both be printed: choose one")
     if forms:

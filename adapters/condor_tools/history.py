@@ -61,46 +61,46 @@ def read(argv: Sequence[str]) -> HistoryQuery:
 
 
 def _stop(arguments: Arguments) -> Expression | None:
-    given = arguments.last("since", "completedsince")
-    if given is None:
+    option = arguments.last("since", "completedsince")
+    if option is None:
         return None
-    (value,) = given.values
-    if given.name == "completedsince":
-        return parsed(given.spelled, f"CompletionDate <= ({value})")
+    (value,) = option.values
+    if option.name == "completedsince":
+        return parsed(option.spelling, f"CompletionDate <= ({value})")
     job = read_job_id(value) if value.replace(".", "", 1).isdigit() else None
     if job is None:
-        return parsed(given.spelled, value)
-    of_proc = "" if job.proc is None else f" && ProcId == {job.proc}"
-    return parsed(given.spelled, f"ClusterId == {job.cluster}{of_proc}")
+        return parsed(option.spelling, value)
+    proc_condition = "" if job.proc is None else f" && ProcId == {job.proc}"
+    return parsed(option.spelling, f"ClusterId == {job.cluster}{proc_condition}")
 
 
-def render(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[str]:
+def render(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
     :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. Only
         as many as needed are read.
     """
-    jobs = _select(ads, query, setting)
+    jobs = _select(ads, query, display)
     if query.form is not None:
         yield from whole_ads(query.form, jobs, attribute_list(query.arguments), bare=False, gap="\n", edge="\n")
     elif query.layout is not None:
-        yield from lines(query.layout._replace(streamed=True), jobs, setting)
+        yield from lines(query.layout._replace(streamed=True), jobs, display)
     else:
-        fitted = setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+        fitted_display = display._replace(width=line_width(COMMAND, query.arguments, display.width))
         table = own_table("history", "jobs").layout
-        yield from lines(table._replace(streamed=True, limit=fitted.longest), jobs, setting)
+        yield from lines(table._replace(streamed=True, limit=fitted_display.longest), jobs, display)
 
 
-def _select(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[ClassAd]:
-    context = setting.context()
-    printed = 0
-    for seen, ad in enumerate(ads):
-        if seen == query.scan or (query.since is not None and holds(query.since, ad, context)):
+def _select(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[ClassAd]:
+    context = display.context()
+    printed_count = 0
+    for seen_count, ad in enumerate(ads):
+        if seen_count == query.scan or (query.since is not None and holds(query.since, ad, context)):
             return
         if query.selection.everything or query.selection.has(ad, context):
             yield ad
-            printed += 1
-            if printed == query.limit:
+            printed_count += 1
+            if printed_count == query.limit:
                 return
 
 
@@ -151,8 +151,8 @@ def _ads(text: str, form: str) -> Iterator[ClassAd]:
     else:
         from ..condor_files.ad_objects import of_json, of_xml
 
-        for cut in (of_json if form == "json" else of_xml)(text):
-            if cut.wrong:
-                raise ValueError(cut.wrong)
-            if cut.ad:
-                yield ClassAd.from_old(cut.ad)
+        for cut_ad in (of_json if form == "json" else of_xml)(text):
+            if cut_ad.wrong:
+                raise ValueError(cut_ad.wrong)
+            if cut_ad.ad:
+                yield ClassAd.from_old(cut_ad.ad)

@@ -37,21 +37,24 @@ def take_entries(data: bytes) -> tuple[list[LogEntry], int]:
         if data[at : at + 1] in b"\r\n":
             at += 1
             continue
-        sign, end, read = next(((s, e, r) for s, e, r in _ENDS if data.startswith(s, at)), (b"", b"...\n", None))
+        start_sign, end, read_size = next(
+            ((start_text, e, size_reader) for start_text, e, size_reader in _ENDS if data.startswith(start_text, at)),
+            (b"", b"...\n", None),
+        )
         until = data.find(b"\n" + end, at)
-        until = until + 1 if until >= 0 else data.find(end, at) if sign else -1
+        until = until + 1 if until >= 0 else data.find(end, at) if start_sign else -1
         if until < 0:
             break
         text = data[at : until + len(end)].decode("utf-8", "backslashreplace").replace("\r\n", "\n")
         at = until + len(end)
-        if read is None:
+        if read_size is None:
             header = _HEADER.match(text)
             if header is None:
                 raise UnreadableEntry(text.partition("\n")[0])
             number, *job = map(int, header.groups())
         else:
             try:
-                number, *job, _, _ = read(text)
+                number, *job, _, _ = read_size(text)
             except Unreadable as problem:
                 raise UnreadableEntry(str(problem)) from None
         entries.append(LogEntry(number, (job[0], job[1], job[2]), text))
@@ -66,9 +69,9 @@ def follow(read: Reader) -> Iterator[list[LogEntry]]:
 
     :param read: returns the bytes that were added
     """
-    rest = b""
+    unread_bytes = b""
     while True:
-        rest += read()
-        entries, taken = take_entries(rest)
-        rest = rest[taken:]
+        unread_bytes += read()
+        entries, taken_size = take_entries(unread_bytes)
+        unread_bytes = unread_bytes[taken_size:]
         yield entries

@@ -58,35 +58,35 @@ def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[li
     :param column: the column of owners
     :param width: the columns of the terminal; None if the output is not a terminal
     """
-    by_id = {id_of(ad): ad for ad in jobs}
+    ads_by_id = {id_of(ad): ad for ad in jobs}
     depths: dict[tuple[int, int], int] = {}
     children: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    before = 0
-    for job, ad in by_id.items():
+    depth_before = 0
+    for job, ad in ads_by_id.items():
         parent = (dag_of(ad) or 0, 0)
         depths[job] = depths.get(parent, -1) + 1
         # As in condor_q, only the first job of a cluster follows its DAG.
-        if parent in depths and (parent not in children or before != job[0]):
+        if parent in depths and (parent not in children or depth_before != job[0]):
             children.setdefault(parent, []).append(job)
-        before = job[0]
-    ordered: dict[tuple[int, int], str] = {}
+        depth_before = job[0]
+    names_by_id: dict[tuple[int, int], str] = {}
 
     def place(job: tuple[int, int]) -> None:
-        if job in ordered:
+        if job in names_by_id:
             return
-        mark = "" if dag_of(by_id[job]) is None else " " * depths[job] + "|-"
-        ordered[job] = mark + owner_or_node(by_id[job])
+        mark = "" if dag_of(ads_by_id[job]) is None else " " * depths[job] + "|-"
+        names_by_id[job] = mark + owner_or_node(ads_by_id[job])
         for child in children.get(job, ()):
             place(child)
 
-    for job in by_id:
+    for job in ads_by_id:
         place(job)
-    room = 17 if width is None else min(max(map(len, ordered.values()), default=0), width - 63)
+    room_width = 17 if width is None else min(max(map(len, names_by_id.values()), default=0), width - 63)
 
     def name(ad: ClassAd, _: CellContext) -> str:
-        return ordered[id_of(ad)]
+        return names_by_id[id_of(ad)]
 
-    return [by_id[job] for job in ordered], column._replace(value=name, width=-max(17, room), cut=True)
+    return [ads_by_id[job] for job in names_by_id], column._replace(value=name, width=-max(17, room_width), cut=True)
 
 
 _ID = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
@@ -130,9 +130,9 @@ class JobSelector(NamedTuple):
         """Return True if all jobs are selected."""
         return not (self.ids or self.owners or self.constraints)
 
-    def as_request(self, *more: str) -> dict[str, Any]:
-        """Return the selection in a request to the pool; ``more`` are further constraints."""
-        constraints = [*(f"({constraint})" for constraint in self.constraints), *more]
+    def as_request(self, *more_fields: str) -> dict[str, Any]:
+        """Return the selection in a request to the pool; ``more_fields`` are further constraints."""
+        constraints = [*(f"({constraint})" for constraint in self.constraints), *more_fields]
         return {
             "clusters": [job.cluster for job in self.ids if job.proc is None],
             "jobs": [(job.cluster, job.proc) for job in self.ids if job.proc is not None],
@@ -143,20 +143,20 @@ class JobSelector(NamedTuple):
 
     def names(self, cluster: int, owner: str) -> bool:
         """Return True if a complete cluster is selected by its number, by its owner, or because all are."""
-        by_id = any(job.cluster == cluster and job.proc is None for job in self.ids)
-        return by_id or owner in self.owners or not (self.ids or self.owners)
+        is_by_id = any(job.cluster == cluster and job.proc is None for job in self.ids)
+        return is_by_id or owner in self.owners or not (self.ids or self.owners)
 
     def has(self, ad: ClassAd, context: Context) -> bool:
-        named = []
+        reasons = []
         if self.ids:
             cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
-            by_id = any(job.cluster == cluster and job.proc in (None, proc) for job in self.ids)
-            named.append(
-                by_id or (self.nodes and any(not job.proc and is_node_of(ad, job.cluster) for job in self.ids))
+            is_by_id = any(job.cluster == cluster and job.proc in (None, proc) for job in self.ids)
+            reasons.append(
+                is_by_id or (self.nodes and any(not job.proc and is_node_of(ad, job.cluster) for job in self.ids))
             )
         if self.owners:
-            named.append(text(ad, "Owner") in self.owners)
-        if named and not any(named):
+            reasons.append(text(ad, "Owner") in self.owners)
+        if reasons and not any(reasons):
             return False
         return all(holds(constraint, ad, context) for constraint in self.constraints)
 
@@ -186,7 +186,7 @@ def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
     return sorted(ads, key=id_of)
 
 
-def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], setting: CellContext) -> list[ClassAd]:
+def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], display: CellContext) -> list[ClassAd]:
     """Return the jobs of a selection, by cluster and proc."""
-    context = setting.context()
+    context = display.context()
     return in_order([ad for ad in ads if selection.everything or selection.has(ad, context)])

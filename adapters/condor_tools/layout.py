@@ -57,13 +57,13 @@ _UNMEASURED = frozenset({"undefined", "error", "true", "false"})
 """Values that widen their column while they are printed, but not the heading."""
 
 
-def lines(layout: Layout, ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
+def lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]:
     """Yield the heading and the text for each ad, usually one line."""
-    context = setting.context()
+    context = display.context()
 
     def row(ad: ClassAd) -> Row:
         return [
-            _escape_cell(column.value(ad, setting))
+            _escape_cell(column.value(ad, display))
             if callable(column.value)
             else conversion(column.form).of(ad, column.value, context)
             for column in layout.columns
@@ -77,12 +77,12 @@ def _escape_cell(text: str | None) -> str | None:
     return text if text is None or text.isprintable() else visible(text)
 
 
-def with_appended(columns: tuple[Column, ...], more: tuple[Column, ...]) -> tuple[Column, ...]:
+def with_appended(columns: tuple[Column, ...], more_columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Append the columns of -aaf to a table's columns. An unpadded last column becomes as wide as its data."""
-    if not more:
+    if not more_columns:
         return columns
-    *before, last = columns
-    return (*before, last._replace(width=-3, grow=True) if last.width == 0 else last, *more)
+    *columns_before, last = columns
+    return (*columns_before, last._replace(width=-3, grow=True) if last.width == 0 else last, *more_columns)
 
 
 def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
@@ -92,33 +92,33 @@ def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
 
 def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     widths = [abs(len(column.heading) if column.width is None else column.width) for column in layout.columns]
-    grows = [column.grow or column.width is None for column in layout.columns]
+    growing = [column.grow or column.width is None for column in layout.columns]
     if not layout.streamed:
         rows = list(rows)
-        early = [grow and not column.late for grow, column in zip(grows, layout.columns, strict=True)]
+        early = [is_growing and not column.late for is_growing, column in zip(growing, layout.columns, strict=True)]
         for texts in rows:
             _widen(widths, early, [None if text in _UNMEASURED else text for text in texts])
     if layout.headed:
-        heads = [column.heading.ljust(width) for column, width in zip(layout.columns, widths, strict=True)]
-        yield _joined(layout, heads)
+        headings = [column.heading.ljust(width) for column, width in zip(layout.columns, widths, strict=True)]
+        yield _joined(layout, headings)
     for texts in rows:
-        _widen(widths, grows, texts)
+        _widen(widths, growing, texts)
         line = _joined(layout, map(_padded, layout.columns, widths, texts))
         yield line.rstrip() + layout.after_row if layout.trimmed else line
 
 
-def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
     """Yield the lines of a table of texts: columns as wide as their texts, two blanks apart.
 
     :param right: the numbers of the right-aligned columns, including headings
     """
-    columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(heads)))
-    return laid_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [heads, *rows])
+    columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(headings)))
+    return laid_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [headings, *rows])
 
 
-def _widen(widths: list[int], grows: list[bool], texts: Row) -> None:
-    for at, (grow, text) in enumerate(zip(grows, texts, strict=True)):
-        if grow and text is not None and len(text) > widths[at]:
+def _widen(widths: list[int], growing: list[bool], texts: Row) -> None:
+    for at, (is_growing, text) in enumerate(zip(growing, texts, strict=True)):
+        if is_growing and text is not None and len(text) > widths[at]:
             widths[at] = len(text)
 
 
@@ -127,8 +127,8 @@ def _padded(column: Column, width: int, text: str | None) -> str:
         text = missing(column.missing, width)
     if width and len(text) > width and column.cut:
         return text[:width]
-    left = column.width is None or column.width < 0
-    return text.ljust(width) if left else text.rjust(width)
+    is_left_aligned = column.width is None or column.width < 0
+    return text.ljust(width) if is_left_aligned else text.rjust(width)
 
 
 def missing(sign: str, width: int) -> str:
@@ -227,8 +227,8 @@ class Conversion(NamedTuple):
         if self.letter in "aA":
             text = float(value).hex()
             return (text.upper() if self.letter == "A" else text).rjust(self.width)
-        spelled = "%" + self.flags.replace("'", "") + (str(self.width) if self.width else "")
-        spelled += "" if self.precision is None else "." + self.precision
+        conversion_text = "%" + self.flags.replace("'", "") + (str(self.width) if self.width else "")
+        conversion_text += "" if self.precision is None else "." + self.precision
         letter = {"i": "d", "u": "d"}.get(self.letter, self.letter)
         if letter in "doxXc":
             value = int(value)
@@ -236,7 +236,7 @@ class Conversion(NamedTuple):
             value += 1 << 64
         if letter == "c":
             value %= 256
-        return str((spelled + letter) % value)
+        return str((conversion_text + letter) % value)
 
 
 _CONVERSIONS: dict[str, Conversion] = {}
@@ -244,10 +244,10 @@ _CONVERSIONS: dict[str, Conversion] = {}
 
 def conversion(form: str) -> Conversion:
     """Parse a printf format. Only its first conversion counts; a later ``%`` is text."""
-    known = _CONVERSIONS.get(form)
-    if known is None:
-        known = _CONVERSIONS[form] = _parse_conversion(unescaped(form))
-    return known
+    known_conversion = _CONVERSIONS.get(form)
+    if known_conversion is None:
+        known_conversion = _CONVERSIONS[form] = _parse_conversion(unescaped(form))
+    return known_conversion
 
 
 def _parse_conversion(form: str) -> Conversion:

@@ -22,14 +22,20 @@ class UsageError(Exception):
     exit_code = 2
 
     def __init__(
-        self, message: str, option: str = "", told: str | None = None, *, lacks: str = "", number: str = "",
-        word: str = "", command: str = "",
+        self, message: str, option: str = "", tool_message: str | None = None, *, lacks_value: str = "",
+        number: str = "", word: str = "", command: str = "",
     ) -> None:  # fmt: skip
-        """``option``: an unknown option; ``lacks``: an option of a ``command`` without its values; ``number``: an
-        option whose value is not a valid number; ``word``: that option or value as typed; ``told``: the message of
-        HTCondor's tool before its help (None: unknown)."""
+        """``option``: an unknown option; ``lacks_value``: an option of a ``command`` without its values; ``number``: an
+        option whose value is not a valid number; ``word``: that option or value as typed; ``tool_message``: the message
+        of HTCondor's tool before its help (None: unknown)."""
         super().__init__(message)
-        self.option, self.told, self.lacks, self.number, self.word = option, told, lacks, number, word
+        self.option, self.tool_message, self.lacks_value, self.number, self.word = (
+            option,
+            tool_message,
+            lacks_value,
+            number,
+            word,
+        )
         self.command = command
 
 
@@ -40,12 +46,12 @@ class ToolError(Exception):
 
 
 class NotHere(ToolError):
-    """A name that this pool does not have. ``of_tool`` is the message of HTCondor's tools, with ``{tool}`` for the
+    """A name that this pool does not have. ``tool_message`` is the message of HTCondor's tools, with ``{tool}`` for the
     tool's name."""
 
-    def __init__(self, message: str, of_tool: str, tool_code: int = 1) -> None:
+    def __init__(self, message: str, tool_message: str, tool_code: int = 1) -> None:
         super().__init__(message)
-        self.of_tool, self.tool_code = of_tool, tool_code
+        self.tool_message, self.tool_code = tool_message, tool_code
 
 
 class Help(Exception):
@@ -94,46 +100,46 @@ class ToolSyntax(NamedTuple):
     words: tuple[tuple[str, str], ...] = ()
 
 
-class Given(NamedTuple):
+class GivenOption(NamedTuple):
     """An option on a command line: its full name, the text after the colon, its values, and its spelling."""
 
     name: str
     qualifier: str | None
     values: tuple[str, ...]
-    spelled: str
+    spelling: str
 
 
 class Arguments(NamedTuple):
     """A command's arguments: the options in order, and the other arguments."""
 
-    given: tuple[Given, ...]
+    options: tuple[GivenOption, ...]
     words: tuple[str, ...]
 
-    def every(self, *names: str) -> Iterator[Given]:
+    def every(self, *names: str) -> Iterator[GivenOption]:
         """Return the options with these names, in the order of the command line."""
-        return (given for given in self.given if given.name in names)
+        return (option for option in self.options if option.name in names)
 
     def has(self, *names: str) -> bool:
         """Return True if one of these options was given."""
         return any(True for _ in self.every(*names))
 
-    def last(self, *names: str) -> Given | None:
+    def last(self, *names: str) -> GivenOption | None:
         """Return the last of these options that was given, which overrides the others."""
-        return next((given for given in reversed(self.given) if given.name in names), None)
+        return next((option for option in reversed(self.options) if option.name in names), None)
 
     def chosen(self, *names: str) -> str:
         """Return the name of the last of these options that was given; empty if none was."""
-        given = self.last(*names)
-        return "" if given is None else given.name
+        option = self.last(*names)
+        return "" if option is None else option.name
 
-    def value(self, name: str, otherwise: str = "") -> str:
+    def value(self, name: str, default: str = "") -> str:
         """Return the value of an option's last occurrence."""
-        given = self.last(name)
-        return otherwise if given is None else given.values[0]
+        option = self.last(name)
+        return default if option is None else option.values[0]
 
     def values(self, name: str) -> list[str]:
         """Return the values of an option that may be repeated."""
-        return [given.values[0] for given in self.every(name)]
+        return [option.values[0] for option in self.every(name)]
 
 
 def data_text(folder: str, name: str) -> str:
@@ -154,8 +160,8 @@ def texts_by_name(rows: Iterable[str]) -> dict[str, str]:
 
 
 def pair(row: str) -> tuple[str, str]:
-    left, _, right = row.partition("  ")
-    return left, right
+    left_part, _, right_part = row.partition("  ")
+    return left_part, right_part
 
 
 _SHARED = sections("shared")
@@ -169,15 +175,15 @@ _REFUSED = "not supported: "
 
 def command_table(name: str) -> ToolSyntax:
     """Return the table of a command, from its data file. ``commands/shared.txt`` documents the format."""
-    parts = sections(name)
-    (call, purpose), *_ = parts.items()
+    sections_by_name = sections(name)
+    (call, purpose), *_ = sections_by_name.items()
     return ToolSyntax(
         name,
         call.removeprefix(f"poolbook {name} "),
         "\n".join(purpose),
-        option_rows(parts["options:"]),
-        tuple(map(pair, parts.get("examples:", ()))),
-        tuple(map(pair, parts.get("arguments:", ()))),
+        option_rows(sections_by_name["options:"]),
+        tuple(map(pair, sections_by_name.get("examples:", ()))),
+        tuple(map(pair, sections_by_name.get("arguments:", ()))),
     )
 
 
@@ -191,21 +197,21 @@ def _options(rows: Iterable[str]) -> Iterator[Option]:
         if row.startswith("@"):
             yield from _options(_SHARED[f"{row[1:]}:"])
             continue
-        spellings, about = pair(row)
-        help, refused = ("", about.removeprefix(_REFUSED)) if about.startswith(_REFUSED) else (about, "")
+        spellings, help_text = pair(row)
+        help, refusal = ("", help_text.removeprefix(_REFUSED)) if help_text.startswith(_REFUSED) else (help_text, "")
         for spelling in spellings.split(", "):
             name, _, values = spelling.partition(" ")
-            name, _, also = name.partition("/-")
+            name, _, other_name = name.partition("/-")
             name, colon, qualifier = name.partition("[:")
-            needed, _, rest = name.removeprefix("-").removesuffix("]").partition("[")
+            needed_part, _, optional_part = name.removeprefix("-").removesuffix("]").partition("[")
             colon = colon[1:] + qualifier.removesuffix("]")
-            yield Option(needed + rest, len(needed), values, help, colon, refused, also)
+            yield Option(needed_part + optional_part, len(needed_part), values, help, colon, refusal, other_name)
 
 
 def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
     """Parse the arguments by the command's table. Raise `Help` for -help, `Version` for -version, `UsageError` if an
     option is unknown (with suggestions), is not supported, or lacks its values."""
-    given: list[Given] = []
+    options_given: list[GivenOption] = []
     words: list[str] = []
     at = 0
     while at < len(argv):
@@ -222,8 +228,8 @@ def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
         if option.name == "version":
             raise Version
         values, at = _values(command, option, word, argv, at)
-        given.append(Given(option.name, qualifier, values, word))
-    return Arguments(tuple(given), tuple(words))
+        options_given.append(GivenOption(option.name, qualifier, values, word))
+    return Arguments(tuple(options_given), tuple(words))
 
 
 def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
@@ -234,11 +240,11 @@ def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
 
     :raises UsageError: the option is unknown; the message names similar ones
     """
-    exact = word.startswith("--")
+    is_exact = word.startswith("--")
     name, colon, qualifier = word.lstrip("-").partition(":")
     options = [option for option in command.options if option.colon or not colon]
     match = next((option for option in options if name in (option.name, option.also)), None)
-    if match is None and not exact:
+    if match is None and not is_exact:
         match = next((o for o in options if len(name) >= o.least and o.name.startswith(name)), None)
         if match is not None and not match.refused and name in ELSEWHERE:
             raise UsageError(
@@ -258,8 +264,8 @@ def _suggestions(command: ToolSyntax, name: str) -> str:
     from ...domain.suggestions import close_names
 
     names = [option.name for option in command.options]
-    close = [other for other in names if name and other.startswith(name)] or close_names(name, names)
-    return f" (near: {', '.join('-' + other for other in close[:3])})" if close else ""
+    close_matches = [other for other in names if name and other.startswith(name)] or close_names(name, names)
+    return f" (near: {', '.join('-' + other for other in close_matches[:3])})" if close_matches else ""
 
 
 def _values(
@@ -279,55 +285,52 @@ def _values(
         missing = len(values) < option.arity
     if missing:
         message = f"poolbook {command.name}: {word} needs {option.values}: {option.help}"
-        raise UsageError(message, lacks=option.name, word=word, command=command.name)
+        raise UsageError(message, lacks_value=option.name, word=word, command=command.name)
     return values, end
 
 
-def whole_number(command: ToolSyntax, given: Given, least: int = 0) -> int:
+def whole_number(command: ToolSyntax, option: GivenOption, least: int = 0) -> int:
     """Return the value of an option as an integer. Raise `UsageError` if it is invalid, or less than ``least``."""
-    (value,) = given.values
+    (value,) = option.values
     try:
         number = int(value)
     except ValueError:
         number = least - 1
     if number < least:
-        message = f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}"
-        raise UsageError(message, number=given.name, word=value, command=command.name)
+        message = f"poolbook {command.name}: -{option.name} takes a whole number from {least}, not {value!r}"
+        raise UsageError(message, number=option.name, word=value, command=command.name)
     return number
 
 
 def last_number(command: ToolSyntax, arguments: Arguments, *names: str, least: int = 0) -> int | None:
     """Return the last value of these options, parsed by `whole_number`; None if none was given."""
-    given = arguments.last(*names)
-    return None if given is None else whole_number(command, given, least)
+    option = arguments.last(*names)
+    return None if option is None else whole_number(command, option, least)
 
 
 def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) -> int | None:
     """Return the width of lines: the terminal's, None with -wide, 120 with ``-wide:120``. Raise `UsageError` if the
     text after the colon is not a valid width."""
-    wide = arguments.last("wide")
-    if wide is None:
+    wide_option = arguments.last("wide")
+    if wide_option is None:
         return terminal
-    if wide.qualifier is None:
+    if wide_option.qualifier is None:
         return None
-    return whole_number(command, wide._replace(values=(wide.qualifier,)), 1)
+    return whole_number(command, wide_option._replace(values=(wide_option.qualifier,)), 1)
 
 
 def usage(command: ToolSyntax, width: int | None = None) -> str:
     """Format the help of a command from its table, in lines no longer than `width`."""
-    shown = [option for option in command.options if not option.refused]
-    refused = [option.name for option in command.options if option.refused]
+    shown_options = [option for option in command.options if not option.refused]
+    refused_names = [option.name for option in command.options if option.refused]
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
     parts.append(
-        (
-            "options (any unambiguous prefix is accepted):",
-            [(spelling(option), option.help) for option in shown],
-        )
+        ("options (any unambiguous prefix is accepted):", [(spelling(option), option.help) for option in shown_options])
     )
-    if any(option.name == "af" for option in shown):
+    if any(option.name == "af" for option in shown_options):
         parts.append(("letters after -af:", list(LETTERS.items())))
-    if refused:
-        parts.append(("HTCondor options that are not supported: " + ", ".join(refused), ()))
+    if refused_names:
+        parts.append(("HTCondor options that are not supported: " + ", ".join(refused_names), ()))
     if command.examples:
         parts.append(("examples:", command.examples))
     lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
@@ -340,5 +343,5 @@ def spelling(option: Option) -> str:
     """Return an option and its values for the help."""
     letters = f"[{option.colon}]" if option.colon else ""
     values = option.values.replace(">...", "> ...")
-    also = f", -{option.also}" if option.also else ""
-    return f"-{option.name}{letters}{also} {values}".rstrip()
+    other_spelling = f", -{option.also}" if option.also else ""
+    return f"-{option.name}{letters}{other_spelling} {values}".rstrip()

@@ -66,12 +66,12 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
     :raises ToolError: the file cannot be read
     :raises UsageError: it has an unsupported keyword or an invalid expression
     """
-    given = arguments.last("print-format")
-    if given is None:
+    option = arguments.last("print-format")
+    if option is None:
         return None
     if arguments.has("af", "autoformat", "format"):
-        raise UsageError(f"{given.spelled} defines all columns: use either it, or -af and -format")
-    (name,) = given.values
+        raise UsageError(f"{option.spelling} defines all columns: use either it, or -af and -format")
+    (name,) = option.values
     try:
         text = read_input() if name == "-" else read_text(name)
     except (OSError, UnicodeDecodeError):
@@ -98,8 +98,8 @@ class OwnTable(NamedTuple):
 def own_tables(tool: str) -> dict[str, OwnTable]:
     """Return the built-in tables of a tool, by the names of their views."""
     blocks = (block.partition("\n") for block in data_text("tables", tool).strip().split("\n\n"))
-    heads = ((head.partition(" "), text) for head, _, text in blocks)
-    return {view: OwnTable(kind, text) for (view, _, kind), text in heads}
+    head_text = ((head.partition(" "), text) for head, _, text in blocks)
+    return {view: OwnTable(kind, text) for (view, _, kind), text in head_text}
 
 
 @cache
@@ -118,13 +118,13 @@ def appended(arguments: Arguments) -> tuple[Column, ...]:
     :raises UsageError: its letter is unknown, or an expression is invalid
     """
     columns: list[Column] = []
-    for given in arguments.every("aaf"):
-        letter = given.qualifier or ""
+    for option in arguments.every("aaf"):
+        letter = option.qualifier or ""
         if letter and letter not in _FORMS:
             wrong = letter[1:] if letter[0] in _FORMS else letter
             raise UsageError(f"Error: {wrong} is invalid -aaf format qualifier. only one of V,r,T, or Y is permitted.")
-        reader = _PrintFormatReader(given.spelled, False)
-        for value in given.values:
+        reader = _PrintFormatReader(option.spelling, False)
+        for value in option.values:
             reader.append(value, _FORMS.get(letter, "%v"))
         columns += reader.columns
     return tuple(columns)
@@ -160,11 +160,11 @@ class _PrintFormatReader:
                 tokens = tokens[2 if [token.text for token in tokens[:2]] == ["GROUP", "BY"] else 1 :]
             if tokens:
                 self._row(section, line, tokens)
-        headed = self.label is None and not {"BARE", "NOHEADER"} & self.head
-        layout = Layout(tuple(self.columns), headed=headed)._replace(**self.separators)  # type: ignore[arg-type]
-        titled = not {"BARE", "NOTITLE"} & self.head
-        summed = self.summed and not {"BARE", "NOSUMMARY"} & self.head
-        return Format(layout, self.where, tuple(self.order), titled, summed, tuple(self.complaints))
+        has_headings = self.label is None and not {"BARE", "NOHEADER"} & self.head
+        layout = Layout(tuple(self.columns), headed=has_headings)._replace(**self.separators)  # type: ignore[arg-type]
+        has_title = not {"BARE", "NOTITLE"} & self.head
+        has_summary = self.summed and not {"BARE", "NOSUMMARY"} & self.head
+        return Format(layout, self.where, tuple(self.order), has_title, has_summary, tuple(self.complaints))
 
     def append(self, row: str, form: str) -> None:
         """Parse one row; ``form`` is the default form of its values."""
@@ -172,24 +172,24 @@ class _PrintFormatReader:
         source, values, flags = _split_row(row, tokens, _VALUES, _FLAGS) if tokens else ("", {}, set())
         if source:
             column = self._column(check_expression(self.name, source), values, flags)
-            plain = "PRINTF" not in values and column.form == "%v"
-            self.columns.append(column._replace(form=form) if plain else column)
+            is_plain = "PRINTF" not in values and column.form == "%v"
+            self.columns.append(column._replace(form=form) if is_plain else column)
 
-    def _wrong(self, why: str) -> UsageError:
-        return UsageError(f"{self.name}: {why}")
+    def _wrong(self, reason: str) -> UsageError:
+        return UsageError(f"{self.name}: {reason}")
 
     def _select(self, tokens: list[Token]) -> None:
-        rest = iter(tokens)
-        for token in rest:
+        remaining = iter(tokens)
+        for token in remaining:
             word = token.text
             if word in ("UNIQUE", "FROM"):
                 raise self._wrong(f"SELECT {word} is not supported: use `-af ... | sort | uniq -c`")
             if word in _SEPARATORS:
-                self.separators[_SEPARATORS[word]] = unescaped(_next(rest))
+                self.separators[_SEPARATORS[word]] = unescaped(_next(remaining))
             elif word == "LABEL":
                 self.label = " = "
             elif word == "SEPARATOR" and self.label is not None:
-                self.label = unescaped(_next(rest))
+                self.label = unescaped(_next(remaining))
             elif word in ("BARE", "NOTITLE", "NOHEADER", "NOSUMMARY"):
                 self.head.add(word)
             else:
@@ -215,8 +215,8 @@ class _PrintFormatReader:
         function = self._function(values.get("PRINTAS", values.get("RENDERAS", "")))
         heading = values.get("AS", source)
         form = values.get("PRINTF", "%v" if self.cut or "WIDTH" not in values or "PRINTF" in values else "")
-        given = _width(values)
-        width = None if given is None else (-abs(given) if "LEFT" in flags else given)
+        given_width = _width(values)
+        width = None if given_width is None else (-abs(given_width) if "LEFT" in flags else given_width)
         label = heading + self.label if self.label is not None else ""
         if label and function is None:
             form, width = label.replace("%", "%%") + (form or "%v"), 0
@@ -226,8 +226,8 @@ class _PrintFormatReader:
             0 if label else width,
             form,
             _sign(values.get("OR", ""), self.complaints),
-            grow=given is not None and "AUTO" in flags,
-            cut=(self.cut and given is not None and "FIT" not in flags) or "TRUNCATE" in flags,
+            grow=given_width is not None and "AUTO" in flags,
+            cut=(self.cut and given_width is not None and "FIT" not in flags) or "TRUNCATE" in flags,
             joined="NOPREFIX" in flags,
             late=function is not None and function.late,
             bare_after="NOSUFFIX" in flags,
@@ -252,8 +252,8 @@ def _tokens(line: str) -> Iterator[Token]:
         yield Token((match["double"] or match["single"] or "") if quoted else match[0], match.start(), quoted)
 
 
-def _next(rest: Iterator[Token]) -> str:
-    token = next(rest, None)
+def _next(remaining: Iterator[Token]) -> str:
+    token = next(remaining, None)
     return "" if token is None else token.text
 
 
@@ -262,22 +262,22 @@ def _split_row(
 ) -> tuple[str, dict[str, str], set[str]]:
     """Split a row into its expression, the values of its keywords, and its flags."""
     values: dict[str, str] = {}
-    given: set[str] = set()
-    begins = len(line)
-    rest = iter(tokens)
-    for token in rest:
+    flags_given: set[str] = set()
+    begin_index = len(line)
+    remaining = iter(tokens)
+    for token in remaining:
         if token.quoted or token.text not in with_value | flags:
             continue
-        begins = min(begins, token.at)
+        begin_index = min(begin_index, token.at)
         if token.text in with_value:
-            value = next(rest, None)
+            value = next(remaining, None)
             quoted = value is not None and value.quoted and token.text in ("AS", "PRINTF")
             values[token.text] = "" if value is None else (unescaped(value.text) if quoted else value.text)
             if value is not None and token.text == "WIDTH" and value.text == "AUTO":
-                given.add("AUTO")
+                flags_given.add("AUTO")
         else:
-            given.add(token.text)
-    return line[tokens[0].at : begins].strip(), values, given
+            flags_given.add(token.text)
+    return line[tokens[0].at : begin_index].strip(), values, flags_given
 
 
 def _width(values: Mapping[str, str]) -> int | None:

@@ -108,9 +108,9 @@ class QueueQuery(NamedTuple):
     @property
     def aggregated(self) -> bool:
         """Return True if counts by cluster and status suffice: ``render_rows`` then needs no ads."""
-        partly = self.partial or self.limit is not None or self.statuses is not None
-        partly = partly or self.arguments.has("io", "unmatchable", *EMPTY)
-        return self.view in ("batch", "totals") and not partly
+        is_partial = self.partial or self.limit is not None or self.statuses is not None
+        is_partial = is_partial or self.arguments.has("io", "unmatchable", *EMPTY)
+        return self.view in ("batch", "totals") and not is_partial
 
 
 def read(argv: Sequence[str]) -> QueueQuery:
@@ -141,9 +141,9 @@ def read(argv: Sequence[str]) -> QueueQuery:
     if view == "analysis":
         _analysis(arguments)
     selection = selection._replace(nodes=view == "batch" or arguments.has("dag"))
-    more = _appended(arguments, view)
-    if more and layout is not None:
-        layout = layout._replace(columns=with_appended(layout.columns, more))
+    more_columns = _appended(arguments, view)
+    if more_columns and layout is not None:
+        layout = layout._replace(columns=with_appended(layout.columns, more_columns))
     return QueueQuery(
         arguments,
         view,
@@ -152,7 +152,7 @@ def read(argv: Sequence[str]) -> QueueQuery:
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
         form_file,
-        more,
+        more_columns,
     )
 
 
@@ -189,20 +189,20 @@ def _states(arguments: Arguments) -> list[str]:
     return [view for view, (options, _) in STATES.items() if arguments.has(*options)]
 
 
-def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
-    if chosen := arguments.chosen("totals", "io"):
-        return chosen
+def _view(arguments: Arguments, states: list[str], is_batched: bool) -> str:
+    if chosen_view := arguments.chosen("totals", "io"):
+        return chosen_view
     if arguments.has(*ANALYSES):
         return "analysis"
     if arguments.has("hold-codes"):
         return "hold-codes"
     if arguments.has(*GROUPINGS):
         return "groups"
-    if chosen := arguments.chosen(*EMPTY):
-        return chosen
+    if chosen_view := arguments.chosen(*EMPTY):
+        return chosen_view
     if "hold" in states:
         return "hold"
-    if batched and not states and not arguments.has("unmatchable"):
+    if is_batched and not states and not arguments.has("unmatchable"):
         return "batch"
     if arguments.has("dag"):
         return "dag"
@@ -215,7 +215,7 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
 def render(
     ads: Iterable[ClassAd],
     query: QueueQuery,
-    setting: CellContext,
+    display: CellContext,
     census: Census | None = None,
     judge: Callable[[int, int], Judged] | None = None,
     signing: Signing | None = None,
@@ -233,99 +233,99 @@ def render(
         from . import analyze
 
         table = analyze.of_slots if "reverse" in query.analysis else analyze.of_jobs
-        yield from (*title(setting, timed=False), *table(_select(ads, query, setting), slots, setting))
+        yield from (*title(display, is_timed=False), *table(_select(ads, query, display), slots, display))
         return
     if query.view == "analysis":
         from .analyze import analysis
 
-        for ad in _select(ads, query, setting):
-            yield from title(setting, timed=False)
-            yield from analysis(ad, judge, setting)
+        for ad in _select(ads, query, display):
+            yield from title(display, is_timed=False)
+            yield from analysis(ad, judge, display)
         return
     if query.arguments.has(*EMPTY):
         ads = ()
     if query.view in EMPTY:
-        yield from (*title(setting), EMPTY[query.view] + "\n")
+        yield from (*title(display), EMPTY[query.view] + "\n")
         return
     if query.arguments.has(*GROUPINGS):
         from . import autocluster_table
 
         if query.view == "groups":
-            yield from title(setting)
-        groups = autocluster_table.asked_groups(ads, query.arguments, query.selection, setting, signing)
-        yield from group_table(groups[: query.limit], query, "autocluster", setting)
+            yield from title(display)
+        groups = autocluster_table.asked_groups(ads, query.arguments, query.selection, display, signing)
+        yield from group_table(groups[: query.limit], query, "autocluster", display)
         return
     if census is None:
         ads = list(ads)
-        mine = [ad for ad in ads if text(ad, "Owner") == setting.owner]
-        census = Census({}, count_statuses(mine), count_statuses(ads))
-    jobs = _select(ads, query, setting)
+        own_ads = [ad for ad in ads if text(ad, "Owner") == display.owner]
+        census = Census({}, count_statuses(own_ads), count_statuses(ads))
+    jobs = _select(ads, query, display)
     census = census._replace(asked=count_statuses(jobs))
     if query.arguments.has("totals") and query.view != "totals":
         from ...domain.classad import ClassAd
 
         jobs = [ClassAd(totals_ad(census))]
     if query.view == "totals":
-        yield from title(setting)
-        yield _footer(query, setting, census)
+        yield from title(display)
+        yield _footer(query, display, census)
     elif query.view == "custom":
         assert query.layout is not None
         if query.format is not None and query.format.titled:
-            yield from title(setting)
-        yield from lines(query.layout, _sorted(jobs, query, setting), setting)
+            yield from title(display)
+        yield from lines(query.layout, _sorted(jobs, query, display), display)
         if query.format is not None and query.format.summed:
-            yield "\n" + _footer(query, setting, census)
+            yield "\n" + _footer(query, display, census)
     elif query.view in WHOLE:
-        yield from group_table(jobs, query, "", setting)
+        yield from group_table(jobs, query, "", display)
     elif query.view == "hold-codes":
         from .autocluster_table import by_hold_codes
         from .print_format import own_table
 
-        yield from (*title(setting), *lines(own_table("q", "hold-codes").layout, by_hold_codes(jobs), setting))
+        yield from (*title(display), *lines(own_table("q", "hold-codes").layout, by_hold_codes(jobs), display))
     elif query.view == "batch":
-        yield from title(setting)
+        yield from title(display)
         rows = cluster_rows(jobs, query.arguments.has("dag"))
-        yield from batch_table(rows, _width(query, setting), partial=query.partial)
-        yield "\n" + _footer(query, setting, census)
+        yield from batch_table(rows, _width(query, display), partial=query.partial)
+        yield "\n" + _footer(query, display, census)
     else:
-        yield from title(setting)
-        yield from _table(jobs, query, _width(query, setting))
+        yield from title(display)
+        yield from _table(jobs, query, _width(query, display))
         if query.view not in WITHOUT_TOTALS:
-            yield "\n" + _footer(query, setting, census)
+            yield "\n" + _footer(query, display, census)
 
 
-def group_table(ads: Sequence[ClassAd], query: QueueQuery, view: str, setting: CellContext) -> Iterator[str]:
+def group_table(ads: Sequence[ClassAd], query: QueueQuery, view: str, display: CellContext) -> Iterator[str]:
     """Print ads, each of which may represent several jobs, as a query requests: complete, by -af, or in a table."""
     if query.view in WHOLE:
         yield from whole_ads(query.view, ads, attribute_list(query.arguments), bare=bare_json(query.arguments))
     elif query.layout is not None:
-        yield from lines(query.layout, ads, setting)
+        yield from lines(query.layout, ads, display)
     else:
         from .print_format import own_table
 
         columns = with_appended(own_table("q", view).layout.columns, query.more)
-        yield from lines(Layout(columns, trimmed=True), ads, setting)
+        yield from lines(Layout(columns, trimmed=True), ads, display)
 
 
-def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, setting: CellContext) -> Iterator[str]:
+def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, display: CellContext) -> Iterator[str]:
     """Yield the command's output if ``query.aggregated``: the batch table or the totals, from clusters' counts.
 
     :param rows: all clusters of the queue
     """
     rows = list(rows)
-    selected = [row for row in rows if _is_selected(row, query, setting)]
-    census = Census(_sum(selected), _sum([row for row in rows if row.owner == setting.owner]), _sum(rows))
-    yield from title(setting)
+    selected_rows = [row for row in rows if _is_selected(row, query, display)]
+    census = Census(_sum(selected_rows), _sum([row for row in rows if row.owner == display.owner]), _sum(rows))
+    yield from title(display)
     if query.view == "batch":
-        yield from batch_table(selected, _width(query, setting))
+        yield from batch_table(selected_rows, _width(query, display))
         yield "\n"
-    yield _footer(query, setting, census)
+    yield _footer(query, display, census)
 
 
-def _is_selected(row: BatchCluster, query: QueueQuery, setting: CellContext) -> bool:
+def _is_selected(row: BatchCluster, query: QueueQuery, display: CellContext) -> bool:
     if not query.selection.names(row.cluster, row.owner):
         return False
-    return query.everyone or not setting.owner or row.owner == setting.owner
+    return query.everyone or not display.owner or row.owner == display.owner
 
 
 def _sum(rows: Iterable[BatchCluster]) -> dict[int, int]:
@@ -336,10 +336,10 @@ def _sum(rows: Iterable[BatchCluster]) -> dict[int, int]:
     return counts
 
 
-def _select(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
-    jobs = chosen_jobs(query.selection, ads, setting)
-    if not query.everyone and setting.owner:
-        jobs = [ad for ad in jobs if text(ad, "Owner") == setting.owner]
+def _select(ads: Iterable[ClassAd], query: QueueQuery, display: CellContext) -> list[ClassAd]:
+    jobs = chosen_jobs(query.selection, ads, display)
+    if not query.everyone and display.owner:
+        jobs = [ad for ad in jobs if text(ad, "Owner") == display.owner]
     if query.statuses is not None:
         jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
     if query.arguments.has("io"):
@@ -349,37 +349,37 @@ def _select(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> 
     return jobs[: query.limit]
 
 
-def _sorted(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
+def _sorted(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> list[ClassAd]:
     """Sort the jobs by the texts of the print format's expressions."""
     if query.format is None or not query.format.order:
         return jobs
-    order, context = query.format.order, setting.context()
+    order, context = query.format.order, display.context()
     return sorted(jobs, key=lambda ad: [value_text(evaluate(ad, source, context)) for source in order])
 
 
-def title(setting: CellContext, timed: bool = True) -> Iterator[str]:
+def title(display: CellContext, is_timed: bool = True) -> Iterator[str]:
     """Yield the line above a table: the queue, and the time."""
-    address, mark, _ = setting.address.partition("?")
-    queue, host = ("Submitter", f" : {setting.schedd}") if setting.submitter else ("Schedd", "")
-    name = setting.submitter or setting.schedd
-    source = setting.source or f"{queue}: {name} : {address}{'?...' if mark else ''}{host}"
-    at = datetime.fromtimestamp(setting.now, setting.timezone)
-    when = f" @ {at:%m/%d/%y %H:%M:%S}" if timed else ""
+    address, mark, _ = display.address.partition("?")
+    queue, host = ("Submitter", f" : {display.schedd}") if display.submitter else ("Schedd", "")
+    name = display.submitter or display.schedd
+    source = display.source or f"{queue}: {name} : {address}{'?...' if mark else ''}{host}"
+    at = datetime.fromtimestamp(display.now, display.timezone)
+    when = f" @ {at:%m/%d/%y %H:%M:%S}" if is_timed else ""
     yield f"\n\n-- {source}{when}\n"
 
 
-def _footer(query: QueueQuery, setting: CellContext, census: Census) -> str:
-    if query.everyone or not setting.me:
+def _footer(query: QueueQuery, display: CellContext, census: Census) -> str:
+    if query.everyone or not display.me:
         census = census._replace(mine=None)
-    return totals(census, setting.me, alone=bool(setting.source))
+    return totals(census, display.me, alone=bool(display.source))
 
 
-def _width(query: QueueQuery, setting: CellContext) -> CellContext:
-    return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+def _width(query: QueueQuery, display: CellContext) -> CellContext:
+    return display._replace(width=line_width(COMMAND, query.arguments, display.width))
 
 
-def _current(ad: ClassAd, setting: CellContext) -> str | None:
-    seconds = wall_time(ad, setting, current=True)
+def _current(ad: ClassAd, display: CellContext) -> str | None:
+    seconds = wall_time(ad, display, current=True)
     return None if seconds is None else length(seconds)
 
 
@@ -387,13 +387,13 @@ _CURRENT = Column("    RUN_TIME", _current, 12, missing="??")
 _CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
 
 
-def _table(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> Iterator[str]:
+def _table(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> Iterator[str]:
     """Yield a table of one line per job. Widen ids, owners and sizes only if the usual width is too small."""
     from .print_format import own_table
 
     columns = list(own_table("q", query.view).layout.columns)
     if query.view == "dag":
-        jobs, columns[0] = job_selection.tree(jobs, columns[0], setting.width)
+        jobs, columns[0] = job_selection.tree(jobs, columns[0], display.width)
     most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
     most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)
     names = [len(text(ad, "Owner") or "") for ad in jobs]
@@ -402,16 +402,16 @@ def _table(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> Iter
         sizes = [memory(ad) or 0.0 for ad in jobs]
         widest = len(f"{max(sizes):.1f}")
         columns = [column._replace(width=max(4, widest)) if column.heading == "SIZE" else column for column in columns]
-        if setting.width is not None:
-            room = 14 + setting.width - 80
-            columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room)))
+        if display.width is not None:
+            room_width = 14 + display.width - 80
+            columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room_width)))
     if query.arguments.has("cputime", "currentrun"):
-        own = _CPU_TIME if query.arguments.has("cputime") else _CURRENT
-        columns = [own if column.heading == _CURRENT.heading else column for column in columns]
+        run_time_column = _CPU_TIME if query.arguments.has("cputime") else _CURRENT
+        columns = [run_time_column if column.heading == _CURRENT.heading else column for column in columns]
     ids = (
         Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
         Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),
     )
-    limit = None if query.view == "hold" or (query.more and not query.arguments.has("wide")) else setting.longest
+    limit = None if query.view == "hold" or (query.more and not query.arguments.has("wide")) else display.longest
     table = with_appended((*ids, *columns), query.more)
-    yield from lines(Layout(table, trimmed=True, limit=limit), jobs, setting)
+    yield from lines(Layout(table, trimmed=True, limit=limit), jobs, display)

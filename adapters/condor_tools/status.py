@@ -43,119 +43,119 @@ class StatusQuery(NamedTuple):
 
     @property
     def warning(self) -> str:
-        both = self.arguments.has("totals") and self.arguments.has("compact")
-        return "Warning: ignoring -compact option because -total option is also set\n" if both else ""
+        has_both = self.arguments.has("totals") and self.arguments.has("compact")
+        return "Warning: ignoring -compact option because -total option is also set\n" if has_both else ""
 
 
 def read(argv: Sequence[str]) -> StatusQuery:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     view = _view(arguments)
-    compacted = arguments.chosen("compact", "nocompact", "slots") == "compact"
-    if compacted and VIEWS[view].kind != "Machine":
+    is_compact = arguments.chosen("compact", "nocompact", "slots") == "compact"
+    if is_compact and VIEWS[view].kind != "Machine":
         raise UsageError(f"poolbook status: -compact shows slots and cannot be combined with -{view}")
-    if compacted and view not in ("slots", "avail"):
+    if is_compact and view not in ("slots", "avail"):
         raise UsageError(f"poolbook status: -compact has no columns for -{view}: use one of them")
     constraints = arguments.values("constraint")
     # With -totals, count the slots that -compact would show, without combining them by machine.
-    constraints += [COMPACT_CONSTRAINT] if compacted else []
+    constraints += [COMPACT_CONSTRAINT] if is_compact else []
     form = print_format(arguments, cut=False)
-    where = [each.where for each in (own_table("status", view), form) if each is not None and each.where is not None]
-    layout, more = custom_layout(arguments) if form is None else form.layout, _appended(arguments, compacted)
-    if more and form is not None:
-        layout = form.layout._replace(columns=with_appended(form.layout.columns, more))
+    where = [own.where for own in (own_table("status", view), form) if own is not None and own.where is not None]
+    layout, more_columns = custom_layout(arguments) if form is None else form.layout, _appended(arguments, is_compact)
+    if more_columns and form is not None:
+        layout = form.layout._replace(columns=with_appended(form.layout.columns, more_columns))
     return StatusQuery(
         arguments,
         view,
-        compacted,
+        is_compact,
         (*(parsed("-constraint", constraint) for constraint in constraints), *where),
         _order(arguments),
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
         ads_form(arguments),
-        more,
+        more_columns,
     )
 
 
-def _appended(arguments: Arguments, compact: bool) -> tuple[Column, ...]:
+def _appended(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
     if not arguments.has("aaf"):
         return ()
     from .print_format import appended
 
     if arguments.has("af", "autoformat", "format", "totals") or ads_form(arguments) is not None:
         raise UsageError("Error: output formatting options conflict with -aaf options")
-    if compact:
+    if is_compact:
         raise UsageError("poolbook status: -aaf cannot be combined with -compact: use one of them")
     return appended(arguments)
 
 
 def _view(arguments: Arguments) -> str:
     """Return the table: -run shows the queue's jobs, unless -slots or -claimed is also given."""
-    named = [given.name for given in arguments.every(*VIEWS)]
-    if "run" in named and ("slots" in named or "claimed" in named):
-        named = ["claimed"]
-    if "run" in named and "schedd" in named:
-        named = ["run"]
-    chosen = [name for at, name in enumerate(named) if name not in named[:at] and name != "slots"]
-    if len(chosen) > 1:
-        raise UsageError(f"poolbook status: -{chosen[0]} and -{chosen[1]} are different tables: choose one")
-    return chosen[0] if chosen else "slots"
+    view_names = [option.name for option in arguments.every(*VIEWS)]
+    if "run" in view_names and ("slots" in view_names or "claimed" in view_names):
+        view_names = ["claimed"]
+    if "run" in view_names and "schedd" in view_names:
+        view_names = ["run"]
+    chosen_views = [name for at, name in enumerate(view_names) if name not in view_names[:at] and name != "slots"]
+    if len(chosen_views) > 1:
+        raise UsageError(f"poolbook status: -{chosen_views[0]} and -{chosen_views[1]} are different tables: choose one")
+    return chosen_views[0] if chosen_views else "slots"
 
 
 def _order(arguments: Arguments) -> tuple[str, ...] | None:
-    given = arguments.values("sort")
-    if any(value.lower() in ("no", "none", "false", "0") for value in given):
+    sort_names = arguments.values("sort")
+    if any(value.lower() in ("no", "none", "false", "0") for value in sort_names):
         return None
-    for value in given:
+    for value in sort_names:
         parsed("-sort", value)
-    return tuple(given) or ("Machine", "Name")
+    return tuple(sort_names) or ("Machine", "Name")
 
 
 # -- printing ------------------------------------------------------------------------------------------------------
 
 
-def render(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> Iterator[str]:
+def render(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
     :param ads: the pool's ads of the kind ``query.kind``
     :raises Refusal: a slot or machine that was named does not exist
     """
-    selected = _select(ads, query, setting)
+    selected_ads = _select(ads, query, display)
     if query.arguments.has("totals"):
-        if selected:
-            yield from _totals(selected, query, compact=False)
+        if selected_ads:
+            yield from _totals(selected_ads, query, is_compact=False)
     elif query.layout is not None:
-        yield from lines(query.layout, selected, setting)
+        yield from lines(query.layout, selected_ads, display)
     elif query.form is not None:
-        bare = bare_json(query.arguments)
-        yield from whole_ads(query.form, selected, attribute_list(query.arguments), bare=bare, gap="\n")
+        is_bare = bare_json(query.arguments)
+        yield from whole_ads(query.form, selected_ads, attribute_list(query.arguments), bare=is_bare, gap="\n")
     elif query.compact:
-        yield from compact_table(selected, _width(query, setting))
-        if selected:
-            yield from _totals(selected, query, compact=True)
-    elif selected:
-        yield from _table(selected, query, _width(query, setting))
+        yield from compact_table(selected_ads, _width(query, display))
+        if selected_ads:
+            yield from _totals(selected_ads, query, is_compact=True)
+    elif selected_ads:
+        yield from _table(selected_ads, query, _width(query, display))
 
 
-def _table(ads: list[ClassAd], query: StatusQuery, setting: CellContext) -> Iterator[str]:
+def _table(ads: list[ClassAd], query: StatusQuery, display: CellContext) -> Iterator[str]:
     columns = own_table("status", query.view).layout.columns
-    wide = query.arguments.last("wide")
-    if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
-        *before, last = columns
+    wide_option = query.arguments.last("wide")
+    if (wide_option is not None and wide_option.qualifier is None) or (display.width or 0) >= 100:
+        *columns_before, last = columns
         if last.joined:  # the time in an activity, which has no separator before it
-            columns = (*before, last._replace(heading="ActivityTime", joined=False))
-    table = Layout(with_appended(columns, query.more), limit=None if query.more else setting.longest)
-    heading, *rows = lines(table, ads, setting)
+            columns = (*columns_before, last._replace(heading="ActivityTime", joined=False))
+    table = Layout(with_appended(columns, query.more), limit=None if query.more else display.longest)
+    heading, *rows = lines(table, ads, display)
     yield heading + "\n"
     yield from rows
-    yield from _totals(ads, query, compact=False)
+    yield from _totals(ads, query, is_compact=False)
 
 
-def _totals(ads: list[ClassAd], query: StatusQuery, *, compact: bool) -> Iterator[str]:
-    wide = query.arguments.last("wide")
-    of_longest = query.more or query.view == "submitters" or (wide is not None and wide.qualifier is None)
+def _totals(ads: list[ClassAd], query: StatusQuery, *, is_compact: bool) -> Iterator[str]:
+    wide_option = query.arguments.last("wide")
+    of_longest = query.more or query.view == "submitters" or (wide_option is not None and wide_option.qualifier is None)
     width = None if of_longest else 14
-    if compact:
+    if is_compact:
         yield from ("\n", *compact_totals(ads, width))
     elif (totals := TOTALS.get(query.view)) is not None:
         yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in ads), width))
@@ -165,41 +165,41 @@ def _names(ad: ClassAd) -> set[str]:
     return {(text(ad, name) or "").lower() for name in ("Name", "Machine")}
 
 
-def _select(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> list[ClassAd]:
-    context = setting.context()
-    selected = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
+def _select(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> list[ClassAd]:
+    context = display.context()
+    selected_ads = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
     words = query.arguments.words
     if words:
-        named = {word.lower() for word in words}
-        selected = [ad for ad in selected if named & _names(ad)]
-        known = set[str]().union(*map(_names, selected))
+        lower_words = {word.lower() for word in words}
+        selected_ads = [ad for ad in selected_ads if lower_words & _names(ad)]
+        known_names = set[str]().union(*map(_names, selected_ads))
         for word in words:
-            if word.lower() not in known:
+            if word.lower() not in known_names:
                 raise NotHere(
                     f"poolbook status: there is no slot or machine {word} here. `poolbook status -af Name Machine`"
                     " lists them",
                     *(("", 0) if "@" in word or "." in word else ("{tool}: unknown host " + f"{word}\n",)),
                 )
     if query.order is not None:
-        natural = query.arguments.last("natural")
-        selected.sort(key=_sort_key(query.order, setting, natural is None or natural.qualifier != "off"))
-    return selected[: query.limit]
+        is_natural = query.arguments.last("natural")
+        selected_ads.sort(key=_sort_key(query.order, display, is_natural is None or is_natural.qualifier != "off"))
+    return selected_ads[: query.limit]
 
 
 _DIGITS = re.compile(r"(\d+)")
 _Key = tuple[tuple[tuple[int, int, str], ...], ...]
 
 
-def _sort_key(order: Sequence[str], setting: CellContext, natural: bool) -> Callable[[ClassAd], _Key]:
+def _sort_key(order: Sequence[str], display: CellContext, is_natural: bool) -> Callable[[ClassAd], _Key]:
     """Return the sort key of ads: the values' texts, with numbers in them by size."""
-    context = setting.context()
+    context = display.context()
 
     def parts(value: str) -> tuple[tuple[int, int, str], ...]:
-        pieces = _DIGITS.split(value) if natural else [value]
+        pieces = _DIGITS.split(value) if is_natural else [value]
         return tuple((0, int(piece), "") if at % 2 else (1, 0, piece) for at, piece in enumerate(pieces))
 
     return lambda ad: tuple(parts(value_text(evaluate(ad, source, context))) for source in order)
 
 
-def _width(query: StatusQuery, setting: CellContext) -> CellContext:
-    return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+def _width(query: StatusQuery, display: CellContext) -> CellContext:
+    return display._replace(width=line_width(COMMAND, query.arguments, display.width))

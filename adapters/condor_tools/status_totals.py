@@ -29,41 +29,41 @@ class StatusTotals(NamedTuple):
 
 
 def totals_lines(
-    totals: StatusTotals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None
+    totals: StatusTotals, counted_sums: Iterable[tuple[str | None, Sums | None]], width: int | None
 ) -> Iterator[str]:
     """Yield the lines of totals: one for each key, and the line Total.
 
     :param counted: the key and sums of each ad; those without one are counted as malformed
     :param width: of the column of keys; None: that of the longest key
     """
-    by_key: dict[str, Sums] = {}
-    everything: Sums = {}
-    malformed = 0
-    for key, sums in counted:
+    sums_by_key: dict[str, Sums] = {}
+    total_sums: Sums = {}
+    malformed_count = 0
+    for key, sums in counted_sums:
         if key is None:
-            malformed += 1
+            malformed_count += 1
             continue
-        line = by_key.setdefault(key, {})
+        line = sums_by_key.setdefault(key, {})
         if sums is None or sums.get(MALFORMED):
-            malformed += 1
-        for into in (line, everything):
-            for name, part in (sums or {}).items():
-                into[name] = into.get(name, 0) + part
+            malformed_count += 1
+        for target_sums in (line, total_sums):
+            for name, part_sum in (sums or {}).items():
+                target_sums[name] = target_sums.get(name, 0) + part_sum
     if width is None:
-        width = max([5, *(len(key) for key in by_key)])
-    numbers = (Column("", "", wide, joined=at == 0) for at, (_, wide) in enumerate(totals.headings))
+        width = max([5, *(len(key) for key in sums_by_key)])
+    numbers = (Column("", "", column_width, joined=at == 0) for at, (_, column_width) in enumerate(totals.headings))
     layout = Layout((Column("", "", width, cut=True), *numbers), headed=False)
-    keys = sorted(by_key)
-    rows = [by_key[key] for key in keys]
-    texts = [[key, *totals.show(sums)] for key, sums in zip([*keys, "Total"], [*rows, everything], strict=True)]
+    keys = sorted(sums_by_key)
+    rows = [sums_by_key[key] for key in keys]
+    texts = [[key, *totals.show(sums)] for key, sums in zip([*keys, "Total"], [*rows, total_sums], strict=True)]
     heading, *lines, last = laid_out(layout, [["", *(heading for heading, _ in totals.headings)], *texts])
     yield heading + "\n"
     yield from (line[:width] for line in lines) if totals.total_only else lines
-    if by_key:
+    if sums_by_key:
         yield "\n"
     yield last
-    if malformed:
-        yield f"\n{' ' * width}(Omitted {malformed} malformed ads in computed attribute totals)\n\n"
+    if malformed_count:
+        yield f"\n{' ' * width}(Omitted {malformed_count} malformed ads in computed attribute totals)\n\n"
 
 
 def _counting(
@@ -149,14 +149,14 @@ def _show_power(sums: Mapping[str, float]) -> list[str]:
 def _server(ad: ClassAd) -> Sums | None:
     if text(ad, "State") is None:
         return None
-    available = int(text(ad, "State") in ("Claimed", "Unclaimed"))
+    is_available = int(text(ad, "State") in ("Claimed", "Unclaimed"))
     names = {"Memory": "Memory", "Disk": "Disk", "MIPS": "Mips", "KFLOPS": "KFlops"}
-    return _sums(ad, names, {"Slots": 1, "Avail": available})
+    return _sums(ad, names, {"Slots": 1, "Avail": is_available})
 
 
 def _show_server(sums: Mapping[str, float]) -> list[str]:
-    slots, available, size, *rest = whole("Slots", "Avail", "Memory", "Disk", "MIPS", "KFLOPS")(sums)
-    return [slots, available, size.rjust(11), *rest]
+    slots, available_count, size, *others = whole("Slots", "Avail", "Memory", "Disk", "MIPS", "KFLOPS")(sums)
+    return [slots, available_count, size.rjust(11), *others]
 
 
 CLAIMS = StatusTotals(
@@ -227,12 +227,12 @@ COLUMNS = (
 )
 
 
-def letters(states: Iterable[str], table: dict[str, str], wins: str) -> str:
-    """Return the common letter of these states, else ``*``; if the state ``wins`` is among them, its letter."""
-    common = {table.get(state, " ") for state in states}
-    if table[wins] in common:
-        return table[wins]
-    return common.pop() if len(common) == 1 else ("*" if common else "")
+def letters(states: Iterable[str], table: dict[str, str], winner: str) -> str:
+    """Return the common letter of these states, else ``*``; if the state ``winner`` is among them, its letter."""
+    state_letters_found = {table.get(state, " ") for state in states}
+    if table[winner] in state_letters_found:
+        return table[winner]
+    return state_letters_found.pop() if len(state_letters_found) == 1 else ("*" if state_letters_found else "")
 
 
 def state_letters(ad: ClassAd) -> str:
@@ -246,8 +246,8 @@ def state_letters(ad: ClassAd) -> str:
         return state + activity
     states = letters(_strings(ad.eval("ChildState")), STATE_CODES, "Preempting")
     activities = letters(_strings(ad.eval("ChildActivity")), ACTIVITY_CODES, "Vacating")
-    exhausted = (number(ad, "Cpus") or 0) < 0.1
-    if state + activity == "Ui" and exhausted and states:
+    is_exhausted = (number(ad, "Cpus") or 0) < 0.1
+    if state + activity == "Ui" and is_exhausted and states:
         state, activity = states, activities
     elif state == "D" and states == "C":
         state = states
@@ -259,7 +259,11 @@ def state_letters(ad: ClassAd) -> str:
 
 
 def _strings(value: Any) -> list[str]:
-    return [] if isinstance(value, str) or not hasattr(value, "__iter__") else [s for s in value if isinstance(s, str)]
+    return (
+        []
+        if isinstance(value, str) or not hasattr(value, "__iter__")
+        else [item for item in value if isinstance(item, str)]
+    )
 
 
 class MachineTotals:
@@ -267,22 +271,22 @@ class MachineTotals:
 
     __slots__ = ("first", "free_cpus", "free_gb", "kind", "largest", "slots", "starts", "state")
 
-    def __init__(self, ad: ClassAd, setting: CellContext) -> None:
-        context = setting.context()
-        partitionable = flag(ad, "PartitionableSlot")
+    def __init__(self, ad: ClassAd, display: CellContext) -> None:
+        context = display.context()
+        is_partitionable = flag(ad, "PartitionableSlot")
         self.first = ad
-        self.kind = " " if partitionable else ("S" if text(ad, "SlotType") == "Static" else "")
+        self.kind = " " if is_partitionable else ("S" if text(ad, "SlotType") == "Static" else "")
         self.state = state_letters(ad)
         self.starts = (number(ad, "RecentJobStarts") or 0) / 20
         memory = (number(ad, "Memory") or 0) / 1024
-        busy = not partitionable and text(ad, "State") in ("Matched", "Claimed", "Preempting")
-        self.free_cpus = 0 if busy else number(ad, "Cpus") or 0
-        self.free_gb = 0.0 if busy else memory
-        self.slots = int(number(ad, "NumDynamicSlots") or 0) if partitionable else 1
-        largest = evaluate(ad, "max(ChildMemory) / 1024.0", context)
+        is_busy = not is_partitionable and text(ad, "State") in ("Matched", "Claimed", "Preempting")
+        self.free_cpus = 0 if is_busy else number(ad, "Cpus") or 0
+        self.free_gb = 0.0 if is_busy else memory
+        self.slots = int(number(ad, "NumDynamicSlots") or 0) if is_partitionable else 1
+        largest_gb = evaluate(ad, "max(ChildMemory) / 1024.0", context)
         self.largest: float | None = memory
-        if partitionable:
-            self.largest = largest if isinstance(largest, int | float) else None
+        if is_partitionable:
+            self.largest = largest_gb if isinstance(largest_gb, int | float) else None
 
     def add(self, other: MachineTotals) -> None:
         """Add another slot of the machine to the line."""
@@ -293,11 +297,11 @@ class MachineTotals:
         sizes = [size for size in (self.largest, other.largest) if size is not None]
         self.largest = max(sizes, default=None)
         pairs = zip(self.state, other.state, strict=True)
-        self.state = "".join(mine if mine == theirs else "*" for mine, theirs in pairs)
+        self.state = "".join(own_letter if own_letter == other_letter else "*" for own_letter, other_letter in pairs)
 
-    def row(self, setting: CellContext, name: str) -> list[str | None]:
+    def row(self, display: CellContext, name: str) -> list[str | None]:
         """Return the texts of the columns; the first is ``name``."""
-        ad, context = self.first, setting.context()
+        ad, context = self.first, display.context()
         load = evaluate(ad, "TotalLoadAvg * 1.0 / TotalCpus", context)
         return [
             name,
@@ -316,7 +320,7 @@ class MachineTotals:
         ]
 
 
-def compact_table(ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
+def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]:
     """Yield the heading, an empty line, and a line for each machine; nothing without ads.
 
     :param ads: slots for which ``COMPACT_CONSTRAINT`` is true, by machine; a partitionable slot has its own line, the
@@ -325,19 +329,19 @@ def compact_table(ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]
     machines: dict[tuple[str, str], MachineTotals] = {}
     for ad in ads:
         key = (text(ad, "Machine") or "", str(abs(number(ad, "SlotTypeId") or 0)))
-        machine = MachineTotals(ad, setting)
+        machine = MachineTotals(ad, display)
         if key in machines:
             machines[key].add(machine)
         else:
             machines[key] = machine
     rows = []
-    above = None
+    row_above = None
     for (name, _), machine in machines.items():
         slot = (text(machine.first, "Name") or "").partition("@")[0]
-        rows.append(machine.row(setting, f"   {slot}" if name == above else name))
-        above = name
+        rows.append(machine.row(display, f"   {slot}" if name == row_above else name))
+        row_above = name
     if rows:
-        heading, *lines = laid_out(Layout(COLUMNS, limit=setting.longest), rows)
+        heading, *lines = laid_out(Layout(COLUMNS, limit=display.longest), rows)
         yield heading + "\n"
         yield from lines
 

@@ -37,8 +37,8 @@ def is_live(stream: IO[str]) -> bool:
 
 def rewrite(line: str, stream: IO[str]) -> None:
     """Replace the current line on a terminal with this one, cut to one line."""
-    width, shown = width_of(stream), visible(line)
-    _control(f"\r{shown if width is None else shown[: width - 1]}\x1b[K", stream)
+    width, shown_line = width_of(stream), visible(line)
+    _control(f"\r{shown_line if width is None else shown_line[: width - 1]}\x1b[K", stream)
     stream.flush()
 
 
@@ -46,9 +46,9 @@ class ProgressLine:
     """A progress line on standard error, updated periodically: rewritten on a terminal; elsewhere printed as a new
     line, or not at all."""
 
-    def __init__(self, live: float, elsewhere: float = float("inf")) -> None:
+    def __init__(self, live_interval: float, elsewhere: float = float("inf")) -> None:
         self.live = is_live(sys.stderr)
-        self._every = live if self.live else elsewhere
+        self._every = live_interval if self.live else elsewhere
         self._last = time.monotonic()
         self._told = False
 
@@ -80,24 +80,24 @@ def _lines(line: str, width: int, indent: int) -> list[str]:
     if len(line) <= width:
         return [line]
     margin = " " * min(len(line) - len(line.lstrip()) + indent, width // 2)
-    lines, rest = [], line
-    while len(rest) > width:
-        begin = len(rest) - len(rest.lstrip())
-        at = rest.rfind(" ", begin, width + 1)
-        at = rest.find(" ", width) if at < begin else at
+    lines, remaining = [], line
+    while len(remaining) > width:
+        begin = len(remaining) - len(remaining.lstrip())
+        at = remaining.rfind(" ", begin, width + 1)
+        at = remaining.find(" ", width) if at < begin else at
         if at < 0:
             break
-        lines.append(rest[:at].rstrip())
-        rest = margin + rest[at:].lstrip()
-    return [*lines, rest] if rest.strip() else lines
+        lines.append(remaining[:at].rstrip())
+        remaining = margin + remaining[at:].lstrip()
+    return [*lines, remaining] if remaining.strip() else lines
 
 
 def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
     """Format rows of two columns; wrap the second one next to the first."""
     width_of_first = max((len(first) for first, _ in rows), default=0)
     if width is not None and width_of_first + 4 > width // 2:  # then put it below
-        return [folded(f"  {first}\n      {other}".rstrip(), width) for first, other in rows]
-    return [folded(f"  {first:{width_of_first}}  {other}".rstrip(), width, width_of_first + 2) for first, other in rows]
+        return [folded(f"  {first}\n      {text}".rstrip(), width) for first, text in rows]
+    return [folded(f"  {first:{width_of_first}}  {text}".rstrip(), width, width_of_first + 2) for first, text in rows]
 
 
 _COLOURS = {"good": "32", "bad": "31", "waits": "33"}
@@ -137,8 +137,8 @@ def print_painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = N
 def painted(text: str, roles: Roles = OUTCOMES) -> str:
     """Return a text with states and outcomes in colour."""
     pattern = "|".join(sorted(roles, key=len, reverse=True))
-    coloured = rf"(?<![\w./@-])(?:{pattern})(?![\w./@-])"
-    return re.sub(coloured, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
+    coloured_pattern = rf"(?<![\w./@-])(?:{pattern})(?![\w./@-])"
+    return re.sub(coloured_pattern, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
 
 
 # Control characters
@@ -194,8 +194,8 @@ def _original_bytes(error: UnicodeError) -> tuple[bytes, int]:
     """Restore undecodable bytes; escape any other character that the encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     char = error.object[error.start]
-    own = 0xDC80 <= ord(char) <= 0xDCFF
-    return (bytes([ord(char) - 0xDC00]) if own else _spelled(char).encode("ascii")), error.start + 1
+    byte_count = 0xDC80 <= ord(char) <= 0xDCFF
+    return (bytes([ord(char) - 0xDC00]) if byte_count else _spelled(char).encode("ascii")), error.start + 1
 
 
 def guard_streams() -> None:
@@ -211,6 +211,6 @@ def guard_streams() -> None:
             settings = {
                 each: getattr(stream, each) for each in ("encoding", "errors", "line_buffering", "write_through")
             }
-            guarded = TerminalStream(stream.detach(), **settings)
+            guarded_stream = TerminalStream(stream.detach(), **settings)
             for place in (name, f"__{name}__"):  # the old stream is detached
-                setattr(sys, place, guarded)
+                setattr(sys, place, guarded_stream)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .options import MANY, Arguments, Given, Option, UsageError, data_text, option_rows, sections, texts_by_name
+from .options import MANY, Arguments, GivenOption, Option, UsageError, data_text, option_rows, sections, texts_by_name
 
 
 class ToolEnded(Exception):
@@ -43,9 +43,9 @@ class Tool(NamedTuple):
 
     def find(self, word: str) -> tuple[Option, str | None] | None:
         """Return the option for an argument, and the text after its colon."""
-        spelled, colon, qualifier = word.lstrip("-").partition(":")
+        option_name, colon, qualifier = word.lstrip("-").partition(":")
         for option in self.options:
-            if (option.colon or not colon) and len(spelled) >= option.least and option.name.startswith(spelled):
+            if (option.colon or not colon) and len(option_name) >= option.least and option.name.startswith(option_name):
                 return option, qualifier if colon else None
         return None
 
@@ -53,8 +53,8 @@ class Tool(NamedTuple):
 def tool(name: str) -> Tool:
     """Return a tool's syntax."""
     head, _, rows = data_text("tools", name).replace("\n    ", " ").partition("\n\n")
-    texts = dict(line.encode().decode("unicode_escape").split(": ", 1) for line in head.split("\n"))
-    return Tool(name, option_rows(rows.strip().splitlines()), **texts)
+    tool_texts = dict(line.encode().decode("unicode_escape").split(": ", 1) for line in head.split("\n"))
+    return Tool(name, option_rows(rows.strip().splitlines()), **tool_texts)
 
 
 def usage_of(tool: str) -> str:
@@ -64,7 +64,7 @@ def usage_of(tool: str) -> str:
 
 def read(tool: Tool, argv: Sequence[str]) -> Arguments:
     """Parse a tool's arguments by its table. Raise ``ToolEnded``, also for -help and -version."""
-    given: list[Given] = []
+    options_given: list[GivenOption] = []
     words: list[str] = []
     at = 0
     while at < len(argv):
@@ -87,15 +87,15 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
             raise ToolEnded(0, out=version())
         if option.refused:
             raise ToolEnded(int(tool.wrong), f"condor_{tool.name}: {word} is not supported: {option.refused}\n")
-        many = option.arity == MANY
+        takes_many = option.arity == MANY
         end = at + option.arity
-        if many:
+        if takes_many:
             end = next((index for index in range(at, len(argv)) if argv[index].startswith("-")), len(argv))
-        if end > len(argv) or (many and end == at):
-            raise tool.usage_error((many and tool.lacking_all) or tool.lacking, option=word)
-        given.append(Given(option.name, qualifier, tuple(argv[at:end]), word))
+        if end > len(argv) or (takes_many and end == at):
+            raise tool.usage_error((takes_many and tool.lacking_all) or tool.lacking, option=word)
+        options_given.append(GivenOption(option.name, qualifier, tuple(argv[at:end]), word))
         at = end
-    return Arguments(tuple(given), tuple(words))
+    return Arguments(tuple(options_given), tuple(words))
 
 
 def version() -> str:
@@ -105,16 +105,20 @@ def version() -> str:
     return f"{CONDOR_VERSION}\n{condor_platform()}\n"
 
 
-def htcondor_message(wrong: UsageError) -> str | None:
+def htcondor_message(error: UsageError) -> str | None:
     """Return the message of HTCondor's tool for invalid usage of a command; None if it is unknown."""
-    if not wrong.lacks:
-        return number_message(wrong) if (wrong.command, wrong.number) == ("q", "limit") else None
-    text = texts_by_name(sections(wrong.command).get("lacking:", ())).get(wrong.lacks)
-    return None if text is None else text.encode().decode("unicode_escape").format(word=wrong.word, option=wrong.lacks)
+    if not error.lacks_value:
+        return number_message(error) if (error.command, error.number) == ("q", "limit") else None
+    text = texts_by_name(sections(error.command).get("lacking:", ())).get(error.lacks_value)
+    return (
+        None
+        if text is None
+        else text.encode().decode("unicode_escape").format(word=error.word, option=error.lacks_value)
+    )
 
 
-def number_message(wrong: UsageError, noun: str = "") -> str:
+def number_message(error: UsageError, noun: str = "") -> str:
     """Return a tool's message for an option whose value, its ``noun``, is not a valid number."""
-    if wrong.word.lstrip("+-").isdigit():
-        return f"Error: {int(wrong.word)} is not a valid for -{wrong.number}."
-    return f"Error: Unable to convert {noun}({wrong.word}) to a number for -{wrong.number}."
+    if error.word.lstrip("+-").isdigit():
+        return f"Error: {int(error.word)} is not a valid for -{error.number}."
+    return f"Error: Unable to convert {noun}({error.word}) to a number for -{error.number}."

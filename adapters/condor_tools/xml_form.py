@@ -20,8 +20,8 @@ def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
 
 
 def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
-    inner = " " * (indent + 4)
-    lines = [f'{inner}<a n="{_text(name)}">{_of(value, indent + 4)}</a>\n' for name, value in attributes]
+    inner_indent = " " * (indent + 4)
+    lines = [f'{inner_indent}<a n="{_text(name)}">{_of(value, indent + 4)}</a>\n' for name, value in attributes]
     return "<c>\n" + "".join(lines) + " " * indent + "</c>"
 
 

@@ -25,7 +25,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             (tmp_path / f"{kind}.{form}").write_text("".join(whole_ads(form, whole(ads), None)))
     monkeypatch.chdir(tmp_path)
     here = setting(me="alice@localhost")._replace(now=NOVEMBER_23 + 51)
-    monkeypatch.setattr("poolbook.adapters.cli.queries.setting", lambda: here)
+    monkeypatch.setattr("poolbook.adapters.cli.queries.display_context", lambda: here)
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_words_belong_to_their_option_or_to_none(
     argv: list[str], given: list[tuple[str, tuple[str, ...]]], words: tuple[str, ...]
 ) -> None:
     arguments = parse(queue_table.COMMAND, argv)
-    assert [(option.name, option.values) for option in arguments.given] == given
+    assert [(option.name, option.values) for option in arguments.options] == given
     assert arguments.words == words
 
 

@@ -41,7 +41,7 @@ def doctor(argv: Sequence[str]) -> int:
     return int(any(finding.level is Level.PROBLEM for finding in findings))
 
 
-def _report(findings: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
+def _report(findings: Sequence[Finding], shown_findings: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings, the worst first, each with its remedy below."""
     from .findings import Level
 
@@ -49,8 +49,8 @@ def _report(findings: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[s
     worst = [Level.PROBLEM, Level.WARNING, Level.OK]
     amounts = [f"{count[level]} {level}{'s' * (count[level] != 1)}" for level in worst[:-1] if count[level]]
     yield f"poolbook doctor: {', '.join([*amounts, f'{count[Level.OK]} in order'])}"
-    width = max((len(finding.check) for finding in shown), default=0)
-    for finding in sorted(shown, key=lambda shown: worst.index(shown.level)):
+    width = max((len(finding.check) for finding in shown_findings), default=0)
+    for finding in sorted(shown_findings, key=lambda shown: worst.index(shown.level)):
         head = f"  {finding.level:<7}  {finding.check:<{width}}  "
         yield from _wrapped(head + finding.words, len(head))
         if finding.remedy:
@@ -61,5 +61,5 @@ def _wrapped(text: str, indent: int) -> Iterator[str]:
     """Yield a text in lines of the terminal's width, if it has one; continuation lines are indented by ``indent``."""
     width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
     for number, line in enumerate(text.split("\n")):
-        begun = line if number == 0 else f"{'':{indent}}{line}"
-        yield from textwrap.wrap(begun, max(width, indent + 30), subsequent_indent=" " * indent) if width else [begun]
+        begin = line if number == 0 else f"{'':{indent}}{line}"
+        yield from (textwrap.wrap(begin, max(width, indent + 30), subsequent_indent=" " * indent) if width else [begin])

@@ -147,8 +147,8 @@ _IDLE, _HELD, _RUNNING = 1, 5, 2
 
 
 def _python(facts: DoctorFacts) -> Cases:
-    version, least = (".".join(map(str, numbers)) for numbers in (facts.program.python, OLDEST))
-    yield "old" if facts.program.python[:2] < OLDEST else "good", {"version": version, "least": least}
+    version, oldest_version = (".".join(map(str, numbers)) for numbers in (facts.program.python, OLDEST))
+    yield "old" if facts.program.python[:2] < OLDEST else "good", {"version": version, "least": oldest_version}
 
 
 def _command(facts: DoctorFacts) -> Cases:
@@ -157,32 +157,32 @@ def _command(facts: DoctorFacts) -> Cases:
     if not command:
         yield "missing", {"way": f'export PATH="{folder}:$PATH"' if folder else "install Poolbook with pip, uv or pipx"}
     else:
-        yield "other" if own and command != own else "good", {"command": command, "own": own, "folder": folder}
+        yield ("other" if own and command != own else "good", {"command": command, "own": own, "folder": folder})
 
 
 # The machine
 
 
 def _cores(facts: DoctorFacts) -> Cases:
-    present, granted = facts.machine.cores, facts.machine.granted_cores
-    if facts.settings.cores > present:
-        yield "configured", {"offered": facts.settings.cores, "there": present}
-    elif granted is not None and granted < present:
-        yield "granted", {"there": present, "granted": granted, "least": max(1, int(granted))}
+    present_cores, granted_cores = facts.machine.cores, facts.machine.granted_cores
+    if facts.settings.cores > present_cores:
+        yield "configured", {"offered": facts.settings.cores, "there": present_cores}
+    elif granted_cores is not None and granted_cores < present_cores:
+        yield "granted", {"there": present_cores, "granted": granted_cores, "least": max(1, int(granted_cores))}
     else:
-        yield "good", {"cores": counted(present, "core")}
+        yield "good", {"cores": counted(present_cores, "core")}
 
 
 def _memory(facts: DoctorFacts) -> Cases:
-    present, granted, offered = facts.machine.memory, facts.machine.granted_memory, facts.settings.memory
-    less = granted is not None and granted < present
-    case = "configured" if offered > present else "granted" if less else "good"
-    yield case, {"there": present, "granted": granted, "offered": offered}
+    present, granted, offered_memory = facts.machine.memory, facts.machine.granted_memory, facts.settings.memory
+    is_limited = granted is not None and granted < present
+    case_name = "configured" if offered_memory > present else "granted" if is_limited else "good"
+    yield case_name, {"there": present, "granted": granted, "offered": offered_memory}
 
 
 def _files(facts: DoctorFacts) -> Cases:
-    most = facts.machine.open_files
-    yield "few" if most < FEW_FILES else "good", {"most": most}
+    open_files = facts.machine.open_files
+    yield "few" if open_files < FEW_FILES else "good", {"most": open_files}
 
 
 def _processes(facts: DoctorFacts) -> Cases:
@@ -195,16 +195,16 @@ def _zone(facts: DoctorFacts) -> Cases:
 
 
 def _sensors(facts: DoctorFacts) -> Cases:
-    present, readable = facts.machine.inputs
+    present_inputs, readable_inputs = facts.machine.inputs
     if not facts.settings.watches:
         yield "unwatched", {}
         return
-    if present > readable:
-        yield "unreadable", {"hidden": present - readable, "there": present}
+    if present_inputs > readable_inputs:
+        yield "unreadable", {"hidden": present_inputs - readable_inputs, "there": present_inputs}
     if not facts.machine.logins:
         yield "logins", {}
-    if present == readable and facts.machine.logins:
-        yield "good", {"there": present}
+    if present_inputs == readable_inputs and facts.machine.logins:
+        yield "good", {"there": present_inputs}
 
 
 # The folders
@@ -221,12 +221,12 @@ def _folder(facts: DoctorFacts) -> Cases:
         ("memory", volume.kind in IN_MEMORY),
         ("good", True),
     )
-    about = {
+    case_facts = {
         "folder": volume.folder,
         "quoted": shlex.quote(volume.folder),
         "kind": volume.kind or "file system unknown",
     }
-    yield next(case for case, holds in cases if holds), about
+    yield next(case_name for case_name, holds in cases if holds), case_facts
 
 
 def _space(facts: DoctorFacts) -> Cases:
@@ -244,7 +244,7 @@ def _execute(facts: DoctorFacts) -> Cases:
 
 
 def _space_case(volume: VolumeFacts) -> tuple[str, dict[str, Any]]:
-    level = next((level for level, least in LITTLE_SPACE.items() if volume.free < least), None)
+    level = next((level for level, least_space in LITTLE_SPACE.items() if volume.free < least_space), None)
     return "little" if level else "good", {"level": level, "free": volume.free, "folder": volume.folder}
 
 
@@ -271,9 +271,9 @@ def _environment(facts: DoctorFacts) -> Cases:
 
 def _start(facts: DoctorFacts) -> Cases:
     starts = facts.settings.starts
-    never = [slot for slot, start in starts.items() if start is False]
-    if never:
-        yield "never" if len(never) == len(starts) else "some", {"slots": ", ".join(never)}
+    unstartable_slots = [slot for slot, start in starts.items() if start is False]
+    if unstartable_slots:
+        yield "never" if len(unstartable_slots) == len(starts) else "some", {"slots": ", ".join(unstartable_slots)}
 
 
 # The log
@@ -281,17 +281,17 @@ def _start(facts: DoctorFacts) -> Cases:
 
 def _log(facts: DoctorFacts) -> Cases:
     log = facts.log
-    case = "wrong" if log.error else "empty" if log.empty else "good" if log.there else "missing"
+    case_name = "wrong" if log.error else "empty" if log.empty else "good" if log.there else "missing"
     kind = "imported records" if log.imported else "a pool's own"
-    yield case, {"error": log.error, "url": log.url, "position": log.position, "kind": kind}
+    yield case_name, {"error": log.error, "url": log.url, "position": log.position, "kind": kind}
     if log.there and not log.error and not log.marked:
         yield "unmarked", {"url": log.url}
 
 
 def _clock(facts: DoctorFacts) -> Cases:
-    ahead = facts.log.ahead // 1_000_000
-    if ahead > 0:
-        yield "behind", {"ahead": ahead}
+    seconds_ahead = facts.log.ahead // 1_000_000
+    if seconds_ahead > 0:
+        yield "behind", {"ahead": seconds_ahead}
 
 
 def _served(facts: DoctorFacts) -> Cases:
@@ -299,25 +299,25 @@ def _served(facts: DoctorFacts) -> Cases:
     if log.answers or log.holder:
         yield "serves" if log.answers else "writes", {"holder": log.holder}
     elif log.claims:
-        watched = f"{counted(log.claims, 'job continues', 'jobs continue')} without a pool"
-        alone = f"{counted(log.claims, 'started job is', 'started jobs are')} not managed by a pool"
-        yield "gone", {"jobs": watched if log.supervised else alone}
+        continuing_text = f"{counted(log.claims, 'job continues', 'jobs continue')} without a pool"
+        unmanaged_text = f"{counted(log.claims, 'started job is', 'started jobs are')} not managed by a pool"
+        yield "gone", {"jobs": continuing_text if log.supervised else unmanaged_text}
     elif log.there and not log.imported:
         yield "none", {}
 
 
 def _jobs(facts: DoctorFacts) -> Cases:
     log = facts.log
-    held, idle, running = (log.counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
-    if held:
+    held_count, idle_count, running_count = (log.counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
+    if held_count:
         job, reason = log.held
-        yield "held", {"jobs": counted(held, "job is", "jobs are"), "job": job, "reason": reason}
+        yield "held", {"jobs": counted(held_count, "job is", "jobs are"), "job": job, "reason": reason}
     for row in log.unfit:
-        others = f", or {row.jobs - 1} more like it" if row.jobs > 1 else ""
-        yield "unfit", {"job": row.job, "others": others, "slots": counted(row.slots, "slot was", "slots were")}
-    if log.counts and not held and not log.unfit:
-        run = counted(running, "job runs", "jobs run")
-        yield "good", {"run": run, "idle": idle, "waits": "waits" if idle == 1 else "wait"}
+        alike_text = f", or {row.jobs - 1} more like it" if row.jobs > 1 else ""
+        yield "unfit", {"job": row.job, "others": alike_text, "slots": counted(row.slots, "slot was", "slots were")}
+    if log.counts and not held_count and not log.unfit:
+        run = counted(running_count, "job runs", "jobs run")
+        yield "good", {"run": run, "idle": idle_count, "waits": "waits" if idle_count == 1 else "wait"}
 
 
 CHECKS: Final[dict[str, Callable[[DoctorFacts], Cases]]] = {
@@ -331,10 +331,10 @@ CHECKS: Final[dict[str, Callable[[DoctorFacts], Cases]]] = {
 def examined(facts: DoctorFacts) -> list[Finding]:
     """Return the findings of all checks, in the order of ``CHECKS``."""
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").replace("\n    ", " ")
-    rows = {case: cells for case, *cells in (line.split("  ") for line in text.splitlines())}
+    rows = {case_name: cells for case_name, *cells in (line.split("  ") for line in text.splitlines())}
     findings = []
-    for check, look in CHECKS.items():
-        for case, about in look(facts):
-            level, sentence, remedy = (cell.format(**about) for cell in (*rows[f"{check}/{case}"], "")[:3])
+    for check, examine in CHECKS.items():
+        for case_name, case_facts in examine(facts):
+            level, sentence, remedy = (cell.format(**case_facts) for cell in (*rows[f"{check}/{case_name}"], "")[:3])
             findings.append(Finding(check, Level(level), sentence, remedy))
     return findings

@@ -50,11 +50,11 @@ def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str]
     :param files: the files that ``-config`` named
     :param environment: this process's, unless given
     """
-    given = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     place = _place(url)
     volumes = {} if place is None else dict(_volumes(place))
     return DoctorFacts(
-        _program(given), _machine(place, given), _settings(files, given, place), book(url, place), volumes
+        _program(variables), _machine(place, variables), _settings(files, variables, place), book(url, place), volumes
     )
 
 
@@ -66,29 +66,29 @@ def _place(url: str) -> LogPaths | None:
 
 
 def _program(environment: Mapping[str, str]) -> Program:
-    own = Path(sys.executable).parent / "poolbook"
+    own_path = Path(sys.executable).parent / "poolbook"
     path = shutil.which("poolbook", path=environment.get("PATH", os.defpath))
-    if path is not None and own.exists() and os.path.samefile(path, own):
-        path = str(own)  # even if the shell finds it by a link
-    return Program(sys.version_info[:3], path or "", str(own) if own.exists() else "")
+    if path is not None and own_path.exists() and os.path.samefile(path, own_path):
+        path = str(own_path)  # even if the shell finds it by a link
+    return Program(sys.version_info[:3], path or "", str(own_path) if own_path.exists() else "")
 
 
 # The machine
 
 
 def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> MachineFacts:
-    has = detected(Path.cwd() if place is None else place.folder)
+    resources = detected(Path.cwd() if place is None else place.folder)
     cores, memory = granted()
     inputs = [os.access(device, os.R_OK) for device in Path("/dev/input").glob("event*")]
-    _, realtime = resource.getrlimit(resource.RLIMIT_RTTIME)
+    _, realtime_limit = resource.getrlimit(resource.RLIMIT_RTTIME)
     return MachineFacts(
-        has["Cpus"],
-        has["Memory"],
+        resources["Cpus"],
+        resources["Memory"],
         cores,
         memory,
         resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         processes.has_subreaper(),
-        realtime == resource.RLIM_INFINITY or realtime >= processes.FIRST_NUMBER,
+        realtime_limit == resource.RLIM_INFINITY or realtime_limit >= processes.FIRST_NUMBER,
         time.strftime("%Z"),
         _unknown_zone(environment.get("TZ", "")),
         logged_in(Path("/var/run/utmp")) is not None,
@@ -116,9 +116,9 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
             ]
             if len(quota) == 2 and quota[0].isdigit():
                 cores.append(int(quota[0]) / int(quota[1]))
-            most = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
-            if most and most[0].isdigit():
-                memory.append(int(most[0]) // _PER_MIB)
+            memory_limit = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
+            if memory_limit and memory_limit[0].isdigit():
+                memory.append(int(memory_limit[0]) // _PER_MIB)
     return min(cores, default=None), min(memory, default=None)
 
 
@@ -127,7 +127,7 @@ def _around(base: Path, controllers: str, path: str) -> Iterator[Path]:
     for name in controllers.split(",") if controllers else [""]:
         folder = base / name / path.lstrip("/")
         yield folder
-        yield from (around for around in folder.parents if around == base / name or base / name in around.parents)
+        yield from (above for above in folder.parents if above == base / name or base / name in above.parents)
 
 
 def _words(path: Path) -> list[str]:
@@ -146,8 +146,8 @@ def _unknown_zone(name: str) -> str:
         offset = datetime.now(UTC).astimezone(ZoneInfo(key)).utcoffset()
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return name
-    here = datetime.now(UTC).astimezone().utcoffset()
-    return "" if offset == here else name
+    local_offset = datetime.now(UTC).astimezone().utcoffset()
+    return "" if offset == local_offset else name
 
 
 # The folders
@@ -156,20 +156,20 @@ def _unknown_zone(name: str) -> str:
 def _volumes(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
     mounts = _mounts(Path("/proc/self/mountinfo"))
     for name, folder in (("log", place.base.parent), ("execute", place.folder)):
-        existing = folder
-        while not existing.exists():
-            existing = existing.parent
-        kind, options = _mount_of(mounts, existing)
-        free = volume(existing).free // 1024
+        existing_parent = folder
+        while not existing_parent.exists():
+            existing_parent = existing_parent.parent
+        kind, options = _mount_of(mounts, existing_parent)
+        free_bytes = volume(existing_parent).free // 1024
         yield (
             name,
             VolumeFacts(
                 str(folder),
                 kind,
-                free,
-                os.access(existing, os.W_OK | os.X_OK, effective_ids=True),
+                free_bytes,
+                os.access(existing_parent, os.W_OK | os.X_OK, effective_ids=True),
                 "noexec" not in options,
-                existing == folder,
+                existing_parent == folder,
             ),
         )
 
@@ -178,23 +178,23 @@ def _mounts(path: Path) -> dict[str, tuple[str, list[str]]]:
     """Return the file system type and options of each mount point: proc_pid_mountinfo(5). The last mount counts."""
     mounts = {}
     for line in path.read_text(errors="surrogateescape").splitlines() if path.exists() else ():
-        fields, _, rest = line.partition(" - ")
+        fields, _, filesystem_text = line.partition(" - ")
         where, options = fields.split(" ")[4:6]
         name = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
-        mounts[name] = (rest.split(" ")[0], options.split(","))
+        mounts[name] = (filesystem_text.split(" ")[0], options.split(","))
     return mounts
 
 
 def _mount_of(mounts: Mapping[str, tuple[str, list[str]]], folder: Path) -> tuple[str, list[str]]:
-    real = folder.resolve()
-    return next((mounts[str(place)] for place in (real, *real.parents) if str(place) in mounts), ("", []))
+    real_folder = folder.resolve()
+    return next((mounts[str(place)] for place in (real_folder, *real_folder.parents) if str(place) in mounts), ("", []))
 
 
 # The configuration
 
 
 def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPaths | None) -> Settings:
-    named = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current folder"
+    option_text = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current folder"
     variables = tuple(environment_settings(environment))
     paths = config_files(files, environment)
     names = tuple(map(str, paths))
@@ -203,24 +203,24 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
     try:
         settings = load(paths, environment=environment)
         folder = Path.cwd() if place is None else place.folder
-        joins = machine_offer(
+        joining = machine_offer(
             "doctor", host_name(), settings, equipment(settings, folder, system_ad(dict.fromkeys(DOMAINS, host_name())))
         )
     except (ConfigError, SlotTypeError) as error:
-        return Settings(names, named, str(error), environment=variables)
+        return Settings(names, option_text, str(error), environment=variables)
     return Settings(
         names,
-        named,
+        option_text,
         "",
         tuple(settings.warnings),
         variables,
-        {plan.name: _constant(plan.ad.get("Start", "")) for plan in joins.slots},
+        {slot_plan.name: _constant(slot_plan.ad.get("Start", "")) for slot_plan in joining.slots},
         any(
             "keyboardidle" in text.lower() or "consoleidle" in text.lower()
-            for plan in joins.slots
-            for text in plan.ad.values()
+            for slot_plan in joining.slots
+            for text in slot_plan.ad.values()
         ),
-        *(sum(float(plan.ad.get(name, 0)) for plan in joins.slots) for name in ("Cpus", "Memory")),
+        *(sum(float(slot_plan.ad.get(name, 0)) for slot_plan in joining.slots) for name in ("Cpus", "Memory")),
     )
 
 
@@ -294,13 +294,13 @@ def _queue(url: str, facts: LogFacts) -> LogFacts:
     with Queries(url) as queries:
         views = queries.views
         counts: Counter[int] = Counter()
-        held = ("", "")
+        hold = ("", "")
         for cluster in views.batches():
             counts.update(cluster.counts)
-            if cluster.counts.get(_HELD) and not held[0]:
-                held = _on_hold(views, cluster.cluster)
+            if cluster.counts.get(_HELD) and not hold[0]:
+                hold = _on_hold(views, cluster.cluster)
         unfit = tuple(UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.refusals() if _fits_nowhere(row))
-    return evolve(facts, counts=dict(counts), held=held, unfit=unfit)
+    return evolve(facts, counts=dict(counts), held=hold, unfit=unfit)
 
 
 def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
