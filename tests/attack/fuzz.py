@@ -17,7 +17,7 @@ from ..config.test_properties import TEXTS as CONFIGURATIONS
 from ..config.test_properties import read_or_none
 from ..importing.folders import TRACES
 from ..submit.test_properties import TEXTS as SUBMIT_FILES
-from ..submit.test_properties import outcome
+from ..submit.test_properties import parse_or_none
 from ..tools.test_options import COMMANDS as OPTIONS
 from ..tools.test_robustness import lines_of
 from .attacks import Trial, attack
@@ -56,7 +56,7 @@ def _expressions(trial: Trial) -> None:
     fails="an error of another kind",
 )
 def _submit_files(trial: Trial) -> None:
-    trial.draw(SUBMIT_FILES, outcome, 300)
+    trial.draw(SUBMIT_FILES, parse_or_none, 300)
 
 
 @attack(

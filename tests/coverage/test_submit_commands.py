@@ -16,7 +16,7 @@ from poolbook.domain.submit.sections import FIRST, LAST, MIDDLE
 from poolbook.domain.submit.submit_commands import REFUSED
 from poolbook.domain.submit.unsupported_commands import is_read
 
-from ..submit.world import submit
+from ..submit.fakes import submit
 from ..together import together
 from . import code
 from .page import OTHER_UNIVERSES

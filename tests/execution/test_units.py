@@ -14,7 +14,7 @@ from poolbook.adapters.machine.execution import Exited, FileTransfer, LaunchRequ
 from poolbook.adapters.machine.execution.supervisor import scratch, transfer
 from poolbook.domain.submit.resources import amount
 
-from ..submit.world import submit, values
+from ..submit.fakes import submit, values
 from ..together import together
 from .bench import Bench
 

@@ -14,7 +14,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.replay.validation import examine
 from poolbook.replay.why import why_job
 
-from ..submit.world import submit
+from ..submit.fakes import submit
 from ..together import together
 from .policy_pool import PolicyPool
 

@@ -14,7 +14,7 @@ from poolbook.replay.why import why_job
 
 from ..domain.pools import TestPool
 from ..policy.test_terms import preempted
-from ..submit.world import submit
+from ..submit.fakes import submit
 from ..together import together
 
 MEMORY, DISK = (34, 102), (34, 104)

@@ -1,4 +1,4 @@
-"""What record.py recorded of a real condor_submit, and what Poolbook makes of the same submit descriptions."""
+"""Compare the job ads that record.py recorded from condor_submit with Poolbook's for the same submit descriptions."""
 
 from __future__ import annotations
 
@@ -8,70 +8,75 @@ from typing import Any
 
 from poolbook.domain.submit import SubmitError, dry_run, parse_submit
 
+from .fakes import DATA, HOME, FakeFiles, facts, recorded
 from .record import TIMES, ads, unused
-from .world import DATA, HOME, Disk, facts, recorded
 
 SIZES = {
     **{"/bin/true": 43 * 1024, "/bin/echo": 43 * 1024, "/bin/bash": 1_417_520},
     **{"/usr/bin/env": 56_176, "/usr/bin/python3": 8_317_256},
 }
 KNOWN = [line.split(" | ") for line in (DATA / "differences.txt").read_text().splitlines() if line[:1] not in "# ["]
-"""Which cases differ, in what, and why."""
+"""The known differences: cases, attributes, reason."""
 
 
-class Machine(Disk):
-    """The disk of the recording."""
+class RecordedFiles(FakeFiles):
+    """The files of the recording."""
 
     def size(self, path: str) -> int | None:
         path = normpath(path)
-        inside = path.removeprefix(f"{HOME}/").rstrip("/") + "/"
-        below = [len(text) for name, text in self.files.items() if name.startswith(inside)]
-        return SIZES.get(path) or super().size(path) or (sum(below) if below else None)
+        prefix = path.removeprefix(f"{HOME}/").rstrip("/") + "/"
+        sizes = [len(text) for name, text in self.files.items() if name.startswith(prefix)]
+        return SIZES.get(path) or super().size(path) or (sum(sizes) if sizes else None)
 
 
 class Recording:
-    """A recorded file: what condor_submit made of its cases."""
+    """A recorded file with its cases."""
 
     def __init__(self, file: str) -> None:
-        found = recorded(file)
-        self.first: dict[str, str] = found["first"]
-        self.cases: list[dict[str, Any]] = found["cases"]
+        data = recorded(file)
+        self.first: dict[str, str] = data["first"]
+        self.cases: list[dict[str, Any]] = data["cases"]
 
     def differences(self, case: dict[str, Any]) -> list[str]:
-        """Return what Poolbook makes otherwise of a case: attributes, the exit code, names of what is unused."""
+        """Return in what Poolbook's result differs: attributes, "count", "unused", "accepted" or "refused"."""
         domain = self.first["FileSystemDomain"].strip('"')
         environment = {"HOME": "/home/alice", "USER": "alice", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
         environment |= {"OLDPWD": "/", "PWD": HOME}
-        asked = facts(
+        submit_facts = facts(
             filesystem_domain=domain,
             environment={**environment, **case.get("env", {})},
             submit_file="x.sub",
             settings={"SCHEDD_INTERVAL": "2"},
         )
         try:
-            made = parse_submit(case["submit"], asked, Machine(case.get("files")))
+            submission = parse_submit(case["submit"], submit_facts, RecordedFiles(case.get("files")))
         except SubmitError as error:
-            nothing = "no jobs queued" in str(error) and not case["ads"]
-            return [] if case["rc"] or nothing else ["refused"]
+            no_jobs = "no jobs queued" in str(error) and not case["ads"]
+            return [] if case["rc"] or no_jobs else ["refused"]
         if case["rc"]:
             return ["accepted"]
-        mine = ads("..\n..\n" + "".join(dry_run(made)))
-        found = [] if len(mine) == len(case["ads"]) else ["count"]
-        for own, told in zip(mine, case["ads"], strict=False):
-            real = {**self.first, **told}
-            names = (own.keys() | real.keys()) - TIMES
-            found += [name for name in names if own.get(name, "undefined") != (real.get(name) or "undefined")]
-        if unused("\n".join(made.warnings)) != case["unused"]:
-            found.append("unused")
-        return sorted(set(found))
+        our_ads = ads("..\n..\n" + "".join(dry_run(submission)))
+        differing = [] if len(our_ads) == len(case["ads"]) else ["count"]
+        for ours, difference in zip(our_ads, case["ads"], strict=False):
+            expected = {**self.first, **difference}
+            names = (ours.keys() | expected.keys()) - TIMES
+            differing += [name for name in names if ours.get(name, "undefined") != (expected.get(name) or "undefined")]
+        if unused("\n".join(submission.warnings)) != case["unused"]:
+            differing.append("unused")
+        return sorted(set(differing))
 
 
 def known(case: dict[str, Any]) -> list[str]:
-    """Return the differences of a case that are meant: those of the table, and that a wrong call of a macro function is
-    refused, where condor_submit prints an error and submits the job with nothing in its place."""
+    """Return the known differences of a case.
+
+    For an invalid call of a macro function, condor_submit prints an error and submits the job with an empty value;
+    Poolbook rejects the file.
+    """
     if case["rc"] == 0 and "ERROR at Queue statement" in case["stderr"]:
         return ["refused"]
     rows = (
-        whats.split() for names, whats, _ in KNOWN if any(fnmatchcase(case["name"], one) for one in names.split("; "))
+        differing.split()
+        for patterns, differing, _ in KNOWN
+        if any(fnmatchcase(case["name"], pattern) for pattern in patterns.split("; "))
     )
-    return sorted({what for row in rows for what in row})
+    return sorted({name for row in rows for name in row})

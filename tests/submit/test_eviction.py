@@ -1,4 +1,4 @@
-"""golden: what a job asks for once it has exceeded its request: the ads of condor_submit 25.14."""
+"""golden: what a job requests after it exceeded its request; the ads are from condor_submit 25.14."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from poolbook.domain.classad import parse
 from poolbook.domain.submit import SubmitError
 
 from ..together import together
-from .world import submit
+from .fakes import submit
 
 MEMORY = "REQUIREMENTS (VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 102"
 DISK = MEMORY.replace("102", "104")
@@ -59,17 +59,19 @@ AT_MOST = "EVALSET RequestMemory MIN({NextRequestMemory, MaxRequestMemory})"
         ("request_memory = 1G, 2G\nretry_request_memory = 3G", [MEMORY, "SET RequestMemory 2048"], {}),
     ],
 )
-def test_a_job_asks_for_more_memory_the_next_time(lines: str, body: list[str] | None, more: dict[str, str]) -> None:
+def test_an_evicted_job_requests_more_memory(lines: str, body: list[str] | None, more: dict[str, str]) -> None:
     ad = submit(f"{lines}\nqueue").ad
     text = parse(ad.get("TransformBody_RequestMemory", "undefined")).evaluate()
     assert (text if body is None else str(text).split("\x1e")) == (text if body is None else body)
     assert ("TransformOnEvict" in ad, "TransformBody_RequestMemory" in ad) == (body is not None, body is not None)
     expected = {"RequestMemory": "1024"} | more
-    shown = {name: ad[name] for name in ad if name.endswith("RequestMemory") and not name.startswith("TransformBody")}
-    assert shown == expected
+    requests = {
+        name: ad[name] for name in ad if name.endswith("RequestMemory") and not name.startswith("TransformBody")
+    }
+    assert requests == expected
 
 
-def test_disk_is_asked_for_likewise_and_checks_of_ones_own_go_first() -> None:
+def test_retries_work_for_disk_too_and_custom_checks_come_first() -> None:
     lines = "request_disk = 1G, 2G\nrequest_memory = 1G, 2G\non_evict_checks = mine, none\n"
     submission = submit(f"{lines}transform_body_mine @=end\nREQUIREMENTS true\n# no\nSET Foo 1\n@end\nqueue")
     ad = submission.ad
@@ -80,7 +82,7 @@ def test_disk_is_asked_for_likewise_and_checks_of_ones_own_go_first() -> None:
 
 
 @together(
-    ("lines", "says"),
+    ("lines", "message"),
     [
         ("request_memory = 1G, 4G, 2G", "2048 is not greater than 4096"),
         ("request_memory = 1G, x y", "'x y' is neither a number nor an expression"),
@@ -94,12 +96,12 @@ def test_disk_is_asked_for_likewise_and_checks_of_ones_own_go_first() -> None:
         ("request_memory = 1G\nretry_request_memory_increase = RequestMemory * x", "this must give an integer"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused(lines: str, says: str) -> None:
+def test_an_invalid_retry_is_rejected(lines: str, message: str) -> None:
     with pytest.raises(SubmitError) as caught:
         submit(f"{lines}\nqueue")
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_each_job_of_a_list_has_its_own() -> None:
+def test_each_item_has_its_own_retries() -> None:
     submission = submit("request_memory = $(m)\nqueue m from (\n1G, 2G\n1G\n)")
     assert [submission.ad_of(proc).get("TransformOnEvict") for proc in (0, 1)] == ['"RequestMemory"', "undefined"]

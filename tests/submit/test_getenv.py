@@ -1,5 +1,4 @@
-"""Golden: which variables of the user's environment a job gets (HTCondor's matchlist, ``condor_submit``'s manual
-page), and what the user is warned of."""
+"""Golden: which environment variables a job gets (the manual page of condor_submit), and the warnings about them."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from poolbook.domain.classad.argument_syntax import select_variables
 from poolbook.domain.submit import parse_submit
 
 from ..together import together
-from .world import Disk, facts
+from .fakes import FakeFiles, facts
 
 ENVIRONMENT = {
     "PATH": "/bin", "Path_Info": "x", "CUDA_HOME": "/c", "MY_cuda": "y", "Q": "q", "A[1]": "z", "A1": "w",
@@ -17,7 +16,7 @@ EVERYTHING = "PATH Path_Info CUDA_HOME MY_cuda Q A[1] A1 BEARER_TOKEN DB_PASSWOR
 
 
 @together(
-    ("wanted", "names"),
+    ("patterns", "names"),
     [
         ("", EVERYTHING),
         ("*", EVERYTHING),
@@ -30,12 +29,12 @@ EVERYTHING = "PATH Path_Info CUDA_HOME MY_cuda Q A[1] A1 BEARER_TOKEN DB_PASSWOR
         ("lines", ""),
     ],
 )
-def test_a_list_matches_whatever_the_case_with_stars_alone(wanted: str, names: str) -> None:
-    assert list(select_variables(wanted, ENVIRONMENT)) == names.split()
+def test_patterns_ignore_case_and_only_the_star_is_special(patterns: str, names: str) -> None:
+    assert list(select_variables(patterns, ENVIRONMENT)) == names.split()
 
 
-ALL = "getenv = true copies all of your environment into the job's ad and the log"
-NEEDS = "; list what the job needs: getenv = PATH, HOME"
+COPIES_ALL = "getenv = true copies all of your environment into the job's ad and the log"
+FIX = "; list what the job needs: getenv = PATH, HOME"
 
 
 @together(
@@ -44,25 +43,25 @@ NEEDS = "; list what the job needs: getenv = PATH, HOME"
         ("getenv = PATH, bearer_token", ENVIRONMENT, []),
         ("getenv = P*", ENVIRONMENT, []),
         ("getenv = false", ENVIRONMENT, []),
-        ("getenv = true", {"PATH": "/bin"}, [ALL + NEEDS]),
-        ("getenv = true", ENVIRONMENT, [f"{ALL}, also BEARER_TOKEN, DB_PASSWORD{NEEDS}"]),
+        ("getenv = true", {"PATH": "/bin"}, [COPIES_ALL + FIX]),
+        ("getenv = true", ENVIRONMENT, [f"{COPIES_ALL}, also BEARER_TOKEN, DB_PASSWORD{FIX}"]),
         (
             "getenv = B*",
             ENVIRONMENT,
-            [f"getenv = B* copies your environment into the job's ad and the log, also BEARER_TOKEN{NEEDS}"],
+            [f"getenv = B* copies your environment into the job's ad and the log, also BEARER_TOKEN{FIX}"],
         ),
         (
             "getenv = *",
             {f"TOKEN{i}": "t" for i in range(5)},
             [
                 "getenv = * copies your environment into the job's ad and the log, also TOKEN0, TOKEN1, TOKEN2 and "
-                f"others like it{NEEDS}"
+                f"others like it{FIX}"
             ],
         ),
     ],
 )
-def test_copying_everything_or_a_secret_that_is_not_named_is_warned_of(
+def test_copying_everything_or_an_unnamed_secret_causes_a_warning(
     line: str, environment: dict[str, str], warnings: list[str]
 ) -> None:
     text = f"executable = /bin/true\n{line}\nqueue 2\n"
-    assert parse_submit(text, facts(environment=environment), Disk({})).warnings == warnings
+    assert parse_submit(text, facts(environment=environment), FakeFiles({})).warnings == warnings

@@ -1,4 +1,4 @@
-"""golden: what a description means, line by line; the tables end in the expected result."""
+"""golden: the meaning of a submit description, line by line; the tables end with the expected result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from poolbook.domain.submit import SubmitError, from_mapping, parse_submit, submission
 
 from ..together import together
-from .world import Disk, facts, submit, values
+from .fakes import FakeFiles, facts, submit, values
 
 ITEMS = {"items.txt": "1 a\n\n2 b c\n", "x.dat": "", "y.dat": "", "sub.dat/": "", "more.sub": "priority = 7\n"}
 
@@ -74,7 +74,7 @@ ITEMS = {"items.txt": "1 a\n\n2 b c\n", "x.dat": "", "y.dat": "", "sub.dat/": ""
         ("arguments = a\narguments += b", "Args", '"a b"'),
     ],
 )
-def test_a_line_gives_an_attribute(lines: str, attribute: str, text: str | None) -> None:
+def test_a_line_sets_an_attribute(lines: str, attribute: str, text: str | None) -> None:
     assert submit(f"{lines}\nqueue", ITEMS).ad.get(attribute) == text
 
 
@@ -104,31 +104,31 @@ def test_a_line_gives_an_attribute(lines: str, attribute: str, text: str | None)
         ("queue 1\nqueue 2", "$(Process)", ["0", "1", "2"]),
     ],
 )
-def test_a_queue_statement_gives_jobs(statement: str, shown: str, arguments: list[str]) -> None:
+def test_a_queue_statement_creates_jobs(statement: str, shown: str, arguments: list[str]) -> None:
     submission = submit(f"arguments = {shown}\n{statement}", ITEMS)
-    assert values(submission, "Args") == [f'"{one}"' for one in arguments]
+    assert values(submission, "Args") == [f'"{argument}"' for argument in arguments]
 
 
-def test_each_queue_statement_sees_what_stands_before_it() -> None:
+def test_each_queue_statement_uses_the_lines_before_it() -> None:
     submission = submit("arguments = 1\nqueue\narguments = 2\npriority = 3\nqueue 2")
     assert values(submission, "Args") == ['"1"', '"2"', '"2"']
     assert values(submission, "JobPrio") == ["0", "3", "3"]
     assert "multiple queue statements" in submission.warnings[0]
 
 
-def test_an_item_may_be_a_command_and_hold_macros_of_its_own() -> None:
+def test_an_item_variable_may_be_a_command_and_items_may_contain_macros() -> None:
     submission = submit("base = 10\nqueue arguments, priority from (\n$(base)$(Process) 1\nx 2\n)")
     assert values(submission, "Args") == ['"100"', '"x"']
     assert values(submission, "JobPrio") == ["1", "2"]
 
 
-def test_requirements_follow_a_request_that_differs() -> None:
+def test_requirements_differ_with_the_request() -> None:
     submission = submit("request_cpus = $(n)\nqueue n in (1 2)")
-    asks = ["TARGET.Cpus >= RequestCpus" in str(text) for text in values(submission, "Requirements")]
-    assert asks == [False, True]
+    has_clause = ["TARGET.Cpus >= RequestCpus" in str(text) for text in values(submission, "Requirements")]
+    assert has_clause == [False, True]
 
 
-def test_a_default_and_a_function_follow_each_jobs_item() -> None:
+def test_defaults_and_functions_are_evaluated_for_each_item() -> None:
     submission = submit("arguments = $(x:none) $INT(y,%02d)\nqueue x,y from (\na,1\n,2\n)")
     assert values(submission, "Args") == ['"a 01"', '"none 02"']
 
@@ -140,15 +140,15 @@ def test_macros_lines_and_the_queue_may_come_from_the_command_line() -> None:
 
 def test_a_mapping_of_commands_is_a_description() -> None:
     commands = {"executable": "/bin/sleep", "arguments": "$(n)", "+Foo": 1.5, "hold": True}
-    submission = from_mapping(commands, facts(), Disk(), count=2, items=[{"n": 3}, {"n": 4}])
+    submission = from_mapping(commands, facts(), FakeFiles(), count=2, items=[{"n": 3}, {"n": 4}])
     assert values(submission, "Args") == ['"3"', '"3"', '"4"', '"4"']
     assert (submission.ad["Foo"], submission.ad["JobStatus"]) == ("1.5", "5")
     text = "executable = /bin/sleep\narguments = $(n)\n+Foo = 1.5\nhold = true\nqueue 2 n in (3 4)"
-    assert submission == parse_submit(text, facts(), Disk())
+    assert submission == parse_submit(text, facts(), FakeFiles())
 
 
 @together(
-    ("lines", "line", "says"),
+    ("lines", "line", "message"),
     [
         ("request_memory = lots of it\nqueue", 2, "request_memory = lots of it: this must be an expression"),
         ("\npriority = high\nqueue", 3, "priority = high: this must eval to an integer"),
@@ -211,16 +211,16 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ("request_cogs = 1GB\nqueue", 2, "this must be an expression"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_line(lines: str, line: int | None, says: str) -> None:
+def test_an_error_is_reported_with_its_line(lines: str, line: int | None, message: str) -> None:
     files = {"self.sub": "include : self.sub\n", "bad.sub": "\npriority = x\n"}
     with pytest.raises(SubmitError) as caught:
         submit(lines, files)
-    assert (caught.value.line, says in str(caught.value)) == (line, True), str(caught.value)
+    assert (caught.value.line, message in str(caught.value)) == (line, True), str(caught.value)
 
 
-def test_no_executable_is_refused() -> None:
+def test_a_description_without_executable_is_rejected() -> None:
     with pytest.raises(SubmitError, match="No 'executable' parameter"):
-        parse_submit("queue", facts(), Disk())
+        parse_submit("queue", facts(), FakeFiles())
 
 
 @together(
@@ -242,23 +242,23 @@ def test_no_executable_is_refused() -> None:
         ("JOBSET.Color = 3", "schedd does not support jobsets.  Ignoring JOBSET.* attributes"),
     ],
 )
-def test_what_is_odd_is_warned_of(lines: str, warning: str) -> None:
+def test_a_suspicious_line_causes_a_warning(lines: str, warning: str) -> None:
     queue = "" if "queue " in lines else "\nqueue"
-    assert any(warning in given for given in submit(lines + queue).warnings)
+    assert any(warning in printed for printed in submit(lines + queue).warnings)
 
 
 @pytest.mark.parametrize("lines", ["a = 1\narguments = $(a)", "tmp.x = 1", "+Foo = 1", "request_licenses = 1"])
-def test_what_is_used_is_not_warned_of(lines: str) -> None:
+def test_a_line_with_an_effect_causes_no_warning(lines: str) -> None:
     assert submit(f"{lines}\nqueue").warnings == []
 
 
-def test_ten_megabytes_of_arguments_are_kept() -> None:
-    words = "0123456789abcde " * 650_000
-    assert submit(f"arguments = {words}\nqueue").ad["Args"] == f'"{words.strip()}"'
+def test_ten_megabytes_of_arguments_are_accepted() -> None:
+    arguments = "0123456789abcde " * 650_000
+    assert submit(f"arguments = {arguments}\nqueue").ad["Args"] == f'"{arguments.strip()}"'
 
 
 @pytest.mark.parametrize("piece", ["$(", "$(a:", "$(a:$(", "$INT(", "$$(", "'", '"', "\\", "(", "$(x", "+", "$(a:()"])
-def test_a_value_of_nothing_but_beginnings_ends(piece: str) -> None:
+def test_a_value_of_many_unclosed_pieces_is_parsed_or_rejected(piece: str) -> None:
     for lines in (
         f"arguments = {piece * 50_000}",
         f"requirements = {piece * 5_000}",
@@ -266,26 +266,26 @@ def test_a_value_of_nothing_but_beginnings_ends(piece: str) -> None:
     ):
         try:
             submit(f"{lines}\nqueue")
-        except SubmitError as refusal:
-            assert len(str(refusal)) < 1000
+        except SubmitError as error:
+            assert len(str(error)) < 1000
 
 
-def test_macros_that_double_each_other_are_refused() -> None:
+def test_macros_that_grow_exponentially_are_rejected() -> None:
     lines = "\n".join(f"a{n} = $(a{n + 1})$(a{n + 1})" for n in range(60))
     with pytest.raises(SubmitError, match="million characters"):
         submit(f"{lines}\na60 = boom\narguments = $(a0)\nqueue")
 
 
-def test_importing_it_loads_no_numpy() -> None:
+def test_importing_the_submit_package_does_not_import_numpy() -> None:
     package = Path(__file__).parent.parent.parent / ".path"
     program = "import sys; import poolbook.domain.submit; print('numpy' in sys.modules)"
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONPATH": str(package)}, capture_output=True, text=True, check=True
     )
-    assert ran.stdout == "False\n"
+    assert process.stdout == "False\n"
 
 
-def test_many_unknown_names_are_told_without_comparing_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_unknown_names_are_reported_without_suggestions_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
 
     def close_names(word: str, *rest: object) -> list[str]:
@@ -294,5 +294,5 @@ def test_many_unknown_names_are_told_without_comparing_each_of_them(monkeypatch:
 
     monkeypatch.setattr(submission, "close_names", close_names)
     warnings = submit("".join(f"unknown{number} = 1\n" for number in range(500)) + "queue").warnings
-    assert sum("was unused by condor_submit" in each for each in warnings) == 500
+    assert sum("was unused by condor_submit" in warning for warning in warnings) == 500
     assert len(compared) < 50

@@ -1,4 +1,4 @@
-"""Golden: condor_submit's options, and what it prints (HTCondor 25.14)."""
+"""Golden: the options of condor_submit and their output (HTCondor 25.14)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SUB = "executable = /bin/sleep\narguments = $(Process)\npriority = $(Process)\nb
 
 
 @pytest.fixture
-def submits(tmp_path: Path) -> Folder:
-    """A folder with submit files."""
+def folder(tmp_path: Path) -> Folder:
+    """Return a folder with submit files."""
     folder = Folder(tmp_path)
     folder.write("job.sub", SUB)
     folder.write("items.csv", "arguments, priority\na b, 4\nc, 5\n")
@@ -31,13 +31,13 @@ def submits(tmp_path: Path) -> Folder:
     return folder
 
 
-def ran(folder: Folder, words: str, typed: str | None = None) -> tuple[int, str, str]:
-    """Call submit; return its exit code, and what it prints on standard output and standard error."""
-    done = forked.run([*POOLBOOK, "submit", *words.split()], cwd=folder.path, env=environment(), typed=typed)
-    return done.returncode, done.stdout, done.stderr
+def run_submit(folder: Folder, arguments: str, typed: str | None = None) -> tuple[int, str, str]:
+    """Run submit; return its exit code, standard output and standard error."""
+    process = forked.run([*POOLBOOK, "submit", *arguments.split()], cwd=folder.path, env=environment(), typed=typed)
+    return process.returncode, process.stdout, process.stderr
 
 
-SENT = """\
+SENT_ADS = """\
 
 ClusterId=1
 In="/dev/null"
@@ -63,13 +63,13 @@ JobPrio=2
 
 
 @together(
-    ("words", "pattern"),
+    ("arguments", "pattern"),
     [
-        ("-dry-run - job.sub", rf"Dry-Run job\(s\){SENT}\.\n3 job\(s\) dry-run to cluster 1\.\n"),
-        ("-dump - job.sub", rf"{SENT}\n"),
-        ("-terse -dry-run - job.sub", rf"{SENT}1\.0 - 1\.2\n"),
-        ("-dump told job.sub", r"Storing job ClassAd\(s\)\.\.\.\n3 job\(s\) submitted to cluster 1\.\n"),
-        ("-dry-run told job.sub", r"Dry-Run job\(s\)\.\.\.\n3 job\(s\) dry-run to cluster 1\.\n"),
+        ("-dry-run - job.sub", rf"Dry-Run job\(s\){SENT_ADS}\.\n3 job\(s\) dry-run to cluster 1\.\n"),
+        ("-dump - job.sub", rf"{SENT_ADS}\n"),
+        ("-terse -dry-run - job.sub", rf"{SENT_ADS}1\.0 - 1\.2\n"),
+        ("-dump ads job.sub", r"Storing job ClassAd\(s\)\.\.\.\n3 job\(s\) submitted to cluster 1\.\n"),
+        ("-dry-run ads job.sub", r"Dry-Run job\(s\)\.\.\.\n3 job\(s\) dry-run to cluster 1\.\n"),
         ("-dry-run:full - job.sub", r"Dry-Run job\(s\)\.\.\.\n3 job\(s\) dry-run to cluster 1\.\n\nArgs = \"0\"\n.*"),
         ("-dry-run:full - -file job.sub", r".*\nJobBatchName = \"own\"\n.*"),
         ("-dry-run:full - -batch-name mine job.sub", r".*\nJobBatchName = \"mine\"\n.*"),
@@ -84,13 +84,13 @@ JobPrio=2
         ("-verbose job.sub", r"Submitting job\(s\)\n\*\* Proc \d+\.0:\nArgs = \"0\"\n.*\n\* ?\* Proc \d+\.2:.*\n\n\n"),
     ],
 )
-def test_an_option_does_what_it_does_to_condor_submit(submits: Folder, words: str, pattern: str) -> None:
-    code, found, err = ran(submits, words)
-    assert (code, re.fullmatch(pattern, found, re.DOTALL) is not None) == (0, True), found + err
+def test_an_option_works_as_in_condor_submit(folder: Folder, arguments: str, pattern: str) -> None:
+    code, out, err = run_submit(folder, arguments)
+    assert (code, re.fullmatch(pattern, out, re.DOTALL) is not None) == (0, True), out + err
 
 
 @together(
-    ("words", "says"),
+    ("arguments", "message"),
     [
         ("-maxjobs 2 job.sub", "Number of submitted jobs would exceed -maxjobs (2)"),
         ("-dump a -dry-run b job.sub", "-dump <file> and -dry-run <file> cannot be used together"),
@@ -109,31 +109,33 @@ def test_an_option_does_what_it_does_to_condor_submit(submits: Folder, words: st
         ("job.sub -file plain.sub", "one submit file at a time"),
     ],
 )
-def test_what_an_option_rules_out_is_refused(submits: Folder, words: str, says: str) -> None:
-    code, out, err = ran(submits, words)
-    assert (code in (1, 2), out, says in err) == (True, "", True), err
+def test_an_invalid_use_of_an_option_is_rejected(folder: Folder, arguments: str, message: str) -> None:
+    code, out, err = run_submit(folder, arguments)
+    assert (code in (1, 2), out, message in err) == (True, "", True), err
 
 
-def test_programs_run_where_the_file_is_submitted_and_in_a_dry_run_that_trusts_it(submits: Folder) -> None:
-    kept = submits.path / "kept"
-    for words in ("-dry-run - -trust noted.sub", "noted.sub"):
-        code, _, err = ran(submits, words)
+def test_programs_run_at_submission_and_in_a_trusted_dry_run(folder: Folder) -> None:
+    kept = folder.path / "kept"
+    for arguments in ("-dry-run - -trust noted.sub", "noted.sub"):
+        code, _, err = run_submit(folder, arguments)
         assert (code, kept.exists(), "no jobs queued" in err) == (0, True, True)
         kept.unlink()
 
 
-def test_what_is_unused_is_told_or_not(submits: Folder) -> None:
-    told = {words: "'bogus = 1' was unused" in ran(submits, f"{words} job.sub")[2] for words in _UNUSED}
-    assert told == _UNUSED
+def test_the_options_select_whether_an_unused_line_is_reported(folder: Folder) -> None:
+    reported = {
+        options: "'bogus = 1' was unused" in run_submit(folder, f"{options} job.sub")[2] for options in _REPORTS_UNUSED
+    }
+    assert reported == _REPORTS_UNUSED
 
 
-_UNUSED = {"-terse": True, "-unused": False, "-unused -u": True, "-append WARN=1 -u": False}
+_REPORTS_UNUSED = {"-terse": True, "-unused": False, "-unused -u": True, "-append WARN=1 -u": False}
 
 
-def test_a_description_on_standard_input_is_no_file_and_its_items_may_follow(submits: Folder) -> None:
+def test_a_description_and_its_items_may_come_from_standard_input(folder: Folder) -> None:
     text = "executable = /bin/sleep\narguments = $(x)$(SUBMIT_FILE)\nqueue x from -\na\nb\n"
-    found = ran(submits, "-", text)[1]
-    assert re.findall(r"^Args = .*|^\*\* Proc .*|^JobSubmitFile.*|^.*submitted.*", found, re.MULTILINE) == [
+    output = run_submit(folder, "-", text)[1]
+    assert re.findall(r"^Args = .*|^\*\* Proc .*|^JobSubmitFile.*|^.*submitted.*", output, re.MULTILINE) == [
         "** Proc 1.0:", 'Args = "a"', "** Proc 1.1:", 'Args = "b"',
     ]  # fmt: skip
-    assert "2 job(s) submitted to cluster 2." in ran(submits, "", text)[1]
+    assert "2 job(s) submitted to cluster 2." in run_submit(folder, "", text)[1]

@@ -1,4 +1,4 @@
-"""golden: the example of the page on submit descriptions prints what stands there."""
+"""golden: the example in docs/submit.md prints the output on the page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import doctest
 from pathlib import Path
 
 
-def test_the_example_of_the_submit_page_prints_what_it_says() -> None:
+def test_the_example_on_the_submit_page_prints_its_output() -> None:
     page = Path(__file__).parent.parent.parent / "docs" / "submit.md"
     failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS, verbose=False)
     assert tried > 5

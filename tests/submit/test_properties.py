@@ -1,4 +1,4 @@
-"""property: any text is a submission or a refusal; jobs built together are the jobs built one by one."""
+"""property: any text is a submission or rejected; jobs built together equal jobs built one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from poolbook.domain.classad.argument_syntax import join, split, strip_double_qu
 from poolbook.domain.submit import Submission, SubmitError, dry_run, parse_submit
 from poolbook.domain.submit.submit_commands import SIMPLE
 
-from .world import Disk, facts, submit
+from .fakes import FakeFiles, facts, submit
 
 PIECES = st.sampled_from(
     [
@@ -67,18 +67,18 @@ PIECES = st.sampled_from(
 TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=40).map("".join))
 
 
-def outcome(text: str) -> Submission | None:
+def parse_or_none(text: str) -> Submission | None:
     try:
-        return parse_submit(text, facts(), Disk({"a": "priority = 1\n", "b": "1\n2\n"}))
-    except SubmitError as refusal:
-        assert str(refusal)
+        return parse_submit(text, facts(), FakeFiles({"a": "priority = 1\n", "b": "1\n2\n"}))
+    except SubmitError as error:
+        assert str(error)
         return None
 
 
 @settings(max_examples=150, deadline=None)
 @given(TEXTS)
-def test_any_text_is_a_submission_or_a_refusal(text: str) -> None:
-    submission = outcome(text)
+def test_any_text_is_a_submission_or_rejected(text: str) -> None:
+    submission = parse_or_none(text)
     if submission is not None:
         assert submission.count >= 1
         assert all(len(column) == submission.count for column in submission.columns.values())
@@ -89,12 +89,12 @@ def test_any_text_is_a_submission_or_a_refusal(text: str) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_submission_or_a_refusal(data: bytes) -> None:
-    outcome("executable = x\n" + data.decode("utf-8", "surrogateescape"))
+def test_any_bytes_are_a_submission_or_rejected(data: bytes) -> None:
+    parse_or_none("executable = x\n" + data.decode("utf-8", "surrogateescape"))
 
 
 VALUES = st.text(alphabet="ab1 '\"\\$()%.,=/", max_size=8).map(lambda text: re.sub(r"^[#)]", "x", text.strip()))
-# A backslash at its end would join an item to the next.
+# A backslash at the end of an item would continue it with the next one.
 ITEMS = VALUES.filter(lambda value: value != "" and "," not in value and not value.endswith("\\"))
 TEMPLATES = st.sampled_from(
     [
@@ -117,27 +117,27 @@ TEMPLATES = st.sampled_from(
 @settings(max_examples=50, deadline=None)
 @given(TEMPLATES, st.lists(ITEMS, min_size=2, max_size=5))
 def test_jobs_built_together_equal_jobs_built_one_by_one(template: str, items: list[str]) -> None:
-    def built(chosen: list[str], shift: int) -> Submission | None:
+    def build(chosen: list[str], shift: int) -> Submission | None:
         text = template.replace("$(Process)", f"$INT({shift}+Process)" if shift else "$(Process)")
         try:
             return submit(f"{text}\nqueue v from items", {"items": "\n".join(chosen)})
         except SubmitError:
             return None
 
-    together = built(items, 0)
-    alone = [built([item], 0) for item in items]
-    assert (together is None) == (None in alone)
+    together = build(items, 0)
+    separate = [build([item], 0) for item in items]
+    assert (together is None) == (None in separate)
     if together is None:
         return
-    for proc, single in enumerate(alone):
+    for proc, single in enumerate(separate):
         assert single is not None
-        ours, theirs = together.ad_of(proc), single.ad_of(0)
+        joint_ad, single_ad = together.ad_of(proc), single.ad_of(0)
         if "$(Process)" in template:
-            theirs = {**theirs, "Args": ours.get("Args", "")}
-            assert ours.get("Args", "").endswith(f' {proc}"') or "Args" not in ours
-        for name in ours.keys() | theirs.keys():
+            single_ad = {**single_ad, "Args": joint_ad.get("Args", "")}
+            assert joint_ad.get("Args", "").endswith(f' {proc}"') or "Args" not in joint_ad
+        for name in joint_ad.keys() | single_ad.keys():
             if name not in ("ProcId", "Arguments"):
-                assert ours.get(name, "undefined") == theirs.get(name, "undefined")
+                assert joint_ad.get(name, "undefined") == single_ad.get(name, "undefined")
 
 
 @given(st.lists(st.text(alphabet="ab '\"\t", max_size=5), max_size=5))
@@ -146,11 +146,11 @@ def test_arguments_survive_quoting(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 100_000])
-def test_like_jobs_share_all_their_texts(count: int) -> None:
+def test_identical_jobs_share_all_attributes(count: int) -> None:
     assert submit(f"arguments = 1\nqueue {count}").columns == {}
 
 
-def test_a_hundred_thousand_jobs_differ_only_in_what_was_asked() -> None:
+def test_a_hundred_thousand_jobs_differ_only_in_the_requested_attributes() -> None:
     items = "".join(f"--seed={n} out/{n}.txt\n" for n in range(100_000))
     submission = submit("arguments = $(args)\noutput = $(out)\nqueue args,out from items", {"items": items})
     assert (submission.count, sorted(submission.columns)) == (100_000, ["Args", "Out"])

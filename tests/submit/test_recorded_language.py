@@ -1,4 +1,4 @@
-"""golden: macros, booleans, numbers, names and queue statements as a real condor_submit reads them, by record.py."""
+"""golden: macros, booleans, numbers, names and queue statements mean the same as in condor_submit (record.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OTHERS = [case for case in LANGUAGE.cases if case["name"].startswith("other ")]
 
 @pytest.mark.parametrize("most", thorough(200))
 def test_values_are_read_as_condor_submit_reads_them(most: int) -> None:
-    found = [(case, LANGUAGE.differences(case)) for case in spread(LANGUAGE.cases, most)]
-    assert {case["name"]: differing for case, differing in found if differing != known(case)} == {}
+    results = [(case, LANGUAGE.differences(case)) for case in spread(LANGUAGE.cases, most)]
+    assert {case["name"]: differing for case, differing in results if differing != known(case)} == {}
 
 
 @together("case", OTHERS)

@@ -1,4 +1,4 @@
-"""Table: which items a slice of the queue statement takes, much as Python's slices do, and what is no slice."""
+"""Table: which items a slice in the queue statement selects, and which slices are invalid."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from poolbook.domain.submit import SubmitError
 
 from ..together import together
-from .world import submit, values
+from .fakes import submit, values
 
 
 @together(
-    "cut, expected",
+    "slice_text, expected",
     [
         ("[:]", "a b c d e"),
         ("[1:3]", "b c"),
@@ -19,18 +19,18 @@ from .world import submit, values
         ("[:-3]", "a b"),
         ("[::2]", "a c e"),
         ("[1::3]", "b e"),
-        ("[1]", "b c d e"),  # not the item of that number: HTCondor's qslice has no end there
+        ("[1]", "b c d e"),  # not a single item: HTCondor's qslice has no end here
         ("[-1]", "e"),
         ("[:9]", "a b c d e"),
     ],
 )
-def test_a_slice_takes_items_as_htcondor_does(cut: str, expected: str) -> None:
-    said = submit(f"arguments = $(Item)\nqueue Item in {cut} (a b c d e)")
-    assert " ".join(str(text).strip('"') for text in values(said, "Args")) == expected
+def test_a_slice_selects_the_same_items_as_in_htcondor(slice_text: str, expected: str) -> None:
+    submission = submit(f"arguments = $(Item)\nqueue Item in {slice_text} (a b c d e)")
+    assert " ".join(str(text).strip('"') for text in values(submission, "Args")) == expected
 
 
 @pytest.mark.parametrize(
-    ("cut", "words"),
+    ("slice_text", "message"),
     [
         ("[9:]", "no jobs queued"),
         ("[3:1]", "no jobs queued"),
@@ -40,6 +40,6 @@ def test_a_slice_takes_items_as_htcondor_does(cut: str, expected: str) -> None:
         ("[1:2:3:4]", "a slice is written"),
     ],
 )
-def test_what_is_no_slice_is_refused_in_words(cut: str, words: str) -> None:
-    with pytest.raises(SubmitError, match=words):
-        submit(f"queue Item in {cut} (a b c d e)")
+def test_an_invalid_slice_is_rejected(slice_text: str, message: str) -> None:
+    with pytest.raises(SubmitError, match=message):
+        submit(f"queue Item in {slice_text} (a b c d e)")

@@ -1,5 +1,5 @@
-"""golden: where a description finds lines and items besides its own (programs, standard input, tables, templates), and
-what it draws by chance. What condor_submit 25.14 makes of the same stands in the tables' last column."""
+"""golden: lines and items from programs, standard input, tables and templates, and random values. The last column of
+each table has the result of condor_submit 25.14."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poolbook.domain.decide.pool_configuration import submissions
 from poolbook.domain.submit import SubmitError, parse_submit
 
 from ..together import together
-from .world import Disk, facts, submit, values
+from .fakes import FakeFiles, facts, submit, values
 
 FILES = {
     "tab.csv": "name, size\nalpha beta, 3\ngamma,4,5\ndelta\n",
@@ -50,14 +50,16 @@ FILES = {
         ("submit_match_directories = never\nqueue f matching t t?.csv", "$(f)", ["t1.csv", "t2.csv"]),
     ],
 )
-def test_items_come_from_anywhere(statement: str, shown: str, arguments: list[str]) -> None:
+def test_items_come_from_programs_standard_input_tables_and_files(
+    statement: str, shown: str, arguments: list[str]
+) -> None:
     submission = submit(f"arguments = {shown}\n{statement}", FILES)
-    assert values(submission, "Args") == [f'"{one}"' for one in arguments]
+    assert values(submission, "Args") == [f'"{argument}"' for argument in arguments]
 
 
-def test_items_follow_a_description_that_stands_on_standard_input_itself() -> None:
+def test_items_follow_a_description_on_standard_input() -> None:
     text = "executable = /bin/sleep\narguments = $(x)\nqueue x from -\none\ntwo\n"
-    assert values(parse_submit(text, facts(submit_file="-"), Disk()), "Args") == ['"one"', '"two"']
+    assert values(parse_submit(text, facts(submit_file="-"), FakeFiles()), "Args") == ['"one"', '"two"']
 
 
 @together(
@@ -69,10 +71,10 @@ def test_items_follow_a_description_that_stands_on_standard_input_itself() -> No
         ("use strict : true\nqueue f matching t1.csv t1.csv", ["'t1.csv' matching pattern 't1.csv' is a duplicate"]),
     ],
 )
-def test_what_is_said_of_patterns_is_the_descriptions_to_say(lines: str, warnings: list[str]) -> None:
-    told = submit(f"arguments = $(f)\n{lines}", FILES).warnings
-    assert len(told) == len(warnings)
-    assert all(words in each for words, each in zip(warnings, told, strict=True))
+def test_a_description_selects_the_warnings_about_patterns(lines: str, warnings: list[str]) -> None:
+    printed = submit(f"arguments = $(f)\n{lines}", FILES).warnings
+    assert len(printed) == len(warnings)
+    assert all(expected in warning for expected, warning in zip(warnings, printed, strict=True))
 
 
 @together(
@@ -92,12 +94,12 @@ def test_lines_come_from_a_program(line: str, priority: str, arguments: str | No
     assert (ad["JobPrio"], ad.get("Args")) == (priority, arguments)
 
 
-def test_the_output_of_a_program_is_kept_for_the_next_time() -> None:
-    disk = Disk(FILES)
+def test_the_output_of_a_program_is_stored_for_the_next_submission() -> None:
+    files = FakeFiles(FILES)
     text = "executable = /bin/sleep\ninclude command into kept.sub : makes lines\nqueue"
-    assert parse_submit(text, facts(), disk).ad["JobPrio"] == "3"
-    disk.files["makes lines |"] = "priority = 9\n"
-    assert parse_submit(text, facts(), disk).ad["JobPrio"] == "3"
+    assert parse_submit(text, facts(), files).ad["JobPrio"] == "3"
+    files.files["makes lines |"] = "priority = 9\n"
+    assert parse_submit(text, facts(), files).ad["JobPrio"] == "3"
 
 
 TEMPLATES = """\
@@ -117,11 +119,11 @@ SUBMIT_TEMPLATE_again = use template : again
 """
 
 
-def templated(line: str) -> dict[str, str]:
-    """The ad of a job whose description has this line, in a pool with these templates."""
+def ad_with_template(line: str) -> dict[str, str]:
+    """Return the ad of a job whose description contains this line, in a pool with these templates."""
     settings = submissions(read(TEMPLATES, subsystem="SUBMIT"))
     text = f"executable = /bin/sleep\nown = mine\n{line}\nqueue"
-    return parse_submit(text, facts(settings=settings), Disk()).ad
+    return parse_submit(text, facts(settings=settings), FakeFiles()).ad
 
 
 @together(
@@ -135,12 +137,12 @@ def templated(line: str) -> dict[str, str]:
 def test_a_template_is_read_with_its_arguments(
     line: str, site: str | None, project: str | None, queue: str | None, priority: str
 ) -> None:
-    ad = templated(line)
+    ad = ad_with_template(line)
     assert [ad.get(name) for name in ("Site", "Proj", "Queue", "JobPrio")] == [site, project, queue, priority]
 
 
 @together(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("use template : Slurm", "in use template : Slurm, Slurm requires at least 1 argument"),
         ("use template : three", "no such template; there are strict : false, true, harsh, and template : SLURM, TWO"),
@@ -148,32 +150,32 @@ def test_a_template_is_read_with_its_arguments(
         ("use template : again", "templates use each other more than 20 deep"),
     ],
 )
-def test_a_template_that_cannot_be_read_is_refused(line: str, says: str) -> None:
+def test_an_invalid_template_is_rejected(line: str, message: str) -> None:
     with pytest.raises(SubmitError) as caught:
-        templated(line)
-    assert says in str(caught.value)
+        ad_with_template(line)
+    assert message in str(caught.value)
 
 
-def drawn(lines: str, seed: int = 7) -> list[str | None]:
-    """The arguments of the jobs of a description under this seed."""
+def random_arguments(lines: str, seed: int = 7) -> list[str | None]:
+    """Return the arguments of a description's jobs with this seed."""
     text = f"executable = /bin/sleep\n{lines}"
-    return values(parse_submit(text, facts(seed=seed), Disk()), "Args")
+    return values(parse_submit(text, facts(seed=seed), FakeFiles()), "Args")
 
 
-def test_each_use_and_each_job_draws_anew() -> None:
+def test_each_use_in_each_job_draws_another_random_value() -> None:
     lines = "x = $RANDOM_INTEGER(0, 1000000)\narguments = $(x) $(x)\nqueue 3"
-    pairs = [str(text).strip('"').split() for text in drawn(lines)]
+    pairs = [str(text).strip('"').split() for text in random_arguments(lines)]
     assert len({number for pair in pairs for number in pair}) == 6
 
 
-def test_what_is_drawn_depends_on_the_seed_alone() -> None:
+def test_random_values_depend_only_on_the_seed() -> None:
     lines = "arguments = $RANDOM_INTEGER(1,1000) $RANDOM_CHOICE(a,b,c,d)\nqueue 20"
-    assert drawn(lines) == drawn(lines)
-    assert drawn(lines) != drawn(lines, seed=8)
+    assert random_arguments(lines) == random_arguments(lines)
+    assert random_arguments(lines) != random_arguments(lines, seed=8)
 
 
 @together(
-    ("macro", "among"),
+    ("macro", "possible"),
     [
         ("$RANDOM_INTEGER(1,3)", {"1", "2", "3"}),
         ("$RANDOM_INTEGER(-5,5,5)", {"-5", "0", "5"}),
@@ -183,6 +185,6 @@ def test_what_is_drawn_depends_on_the_seed_alone() -> None:
         ("$RANDOM_CHOICE(none)", {"none"}),
     ],
 )
-def test_everything_that_can_be_drawn_is_and_nothing_else(macro: str, among: set[str]) -> None:
-    found = drawn(f"list = p, q r\narguments = $(Process).{macro}\nqueue 200")
-    assert {str(text).strip('"').partition(".")[2] for text in found} == among
+def test_random_values_include_all_possible_values_and_no_others(macro: str, possible: set[str]) -> None:
+    arguments = random_arguments(f"list = p, q r\narguments = $(Process).{macro}\nqueue 200")
+    assert {str(text).strip('"').partition(".")[2] for text in arguments} == possible

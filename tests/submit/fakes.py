@@ -1,4 +1,4 @@
-"""A machine for submit descriptions to ask: facts and a disk, both fixed."""
+"""Fixed facts and fake files for parsing submit descriptions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ HOME = "/home/alice/cap"
 SYSTEM = {"/bin/sleep": 47 * 1024, "/bin/sh": 127 * 1024, "/usr/local/bin/stubborn.sh": 100}
 
 
-class Disk(NoSubmitFiles):
-    """Files by name, in the user's directory, and the sizes of a few programs. A directory's name ends in a slash. A
-    program is a file whose name ends in |, with what it prints; - is standard input."""
+class FakeFiles(NoSubmitFiles):
+    """Files by name, in the user's directory, and the sizes of a few programs.
+
+    A directory's name ends with a slash. A name that ends with | is a program, with its output; - is standard input.
+    """
 
     def __init__(self, files: Mapping[str, str] | None = None) -> None:
         super().__init__("there is none")
@@ -39,8 +41,8 @@ class Disk(NoSubmitFiles):
         return self.files[path]
 
     def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        found = sorted(name for name in self.files if fnmatchcase(name.rstrip("/"), pattern))
-        return [name for name in found if directories is None or name.endswith("/") is directories]
+        names = sorted(name for name in self.files if fnmatchcase(name.rstrip("/"), pattern))
+        return [name for name in names if directories is None or name.endswith("/") is directories]
 
     def size(self, path: str) -> int | None:
         text = self.files.get(path.removeprefix(f"{HOME}/"))
@@ -48,7 +50,7 @@ class Disk(NoSubmitFiles):
 
 
 def facts(**changes: Any) -> SubmitFacts:
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "now": 1_795_214_172,
         "owner": "alice",
         "uid_domain": "localhost",
@@ -58,16 +60,16 @@ def facts(**changes: Any) -> SubmitFacts:
         "platform": "$CondorPlatform: X86_64-Debian_ $",
         "environment": {"HOME": "/home/alice", "SHELL": "/bin/sh"},
     }
-    return SubmitFacts(**{**given, **changes})
+    return SubmitFacts(**{**values, **changes})
 
 
 def submit(lines: str, files: Mapping[str, str] | None = None, **options: Any) -> Submission:
-    """The jobs of a description that runs /bin/sleep."""
-    return parse_submit(f"executable = /bin/sleep\n{lines}\n", facts(), Disk(files), **options)
+    """Parse a description that runs /bin/sleep."""
+    return parse_submit(f"executable = /bin/sleep\n{lines}\n", facts(), FakeFiles(files), **options)
 
 
 def values(submission: Submission, attribute: str) -> list[str | None]:
-    """An attribute's text in each job."""
+    """Return an attribute's text in each job."""
     return [submission.ad_of(proc).get(attribute) for proc in range(submission.count)]
 
 
