@@ -6,7 +6,7 @@ for later jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from .analysis import clauses
 from .columnar import JOB, MAX_NESTING, SLOT, Active, Columnar
 from .columns import ABSENT, INTEGER, OTHER, REAL, AttributeColumn, Integers
 from .environment import MATCH_NAMES
+from .evidence import MAKES_NAMES, mentioned
 from .matching import accepts, symmetric_match
 from .simplify import Known, folding_budget, rewrite
 from .slot_columns import FORMS, SlotColumns
@@ -44,7 +45,7 @@ def _nests(expression: Expression, levels: int) -> bool:
 class ColumnarClause:
     """A condition of one ad on the other, simplified by what is known of the job, and ready for the columns."""
 
-    __slots__ = ("active", "comparison", "key", "node", "side", "whole")
+    __slots__ = ("active", "comparison", "key", "names", "node", "side", "whole")
 
     def __init__(self, node: Expression, side: str, active: Active, *, plain: bool, whole: bool = False) -> None:
         """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``whole``: do not split it further."""
@@ -54,6 +55,7 @@ class ColumnarClause:
         self.active = active
         self.key = (side, shape(node), active, plain)
         self.comparison = _comparison(node, side) if plain else None
+        self.names: frozenset[str] | None = None  #: the names that it mentions; None: not looked for yet
 
     def mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         """Return where the clause is true. Masks that depend on columns alone are kept for other jobs.
@@ -75,6 +77,28 @@ class ColumnarClause:
             if mask is not None:
                 return mask
         return self._evaluated(table, job, among)
+
+    def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
+        """Return whether a clause that was true of a slot is true of its changed ad: see `Plan.still_matches`."""
+        if self.comparison is not None:
+            name, test, number = self.comparison
+            if name not in changed:
+                return True
+            cell = ad._find(name)
+            if cell is not None and type(cell[1]) is Literal and type(cell[1].value) in (int, float):
+                return bool(test(cell[1].value, number))
+        if self.names is None:
+            self.names = frozenset(name for _, name in mentioned(self.node))
+        if self.names.isdisjoint(changed | MAKES_NAMES):
+            cells = (ad._find(name) for name in self.names)
+            if all(cell is None or type(cell[1]) is Literal for cell in cells):
+                return True
+        run = Columnar(table, job, table.context, self.side == JOB)
+        run.steps = len(self.active)
+        try:
+            return accepts(run.evaluate_in_slot(self.node, self.side, ad, self.active))
+        except EvaluationFailed:
+            return False
 
     def _compared(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
         """Compare a column of numbers with a number, as most clauses do. None for other columns."""
@@ -209,6 +233,24 @@ class Plan:
         if outside is not None:
             result &= outside
         return result
+
+    def still_matches(self, place: int, ad: ClassAd, changed: Set[str]) -> bool:
+        """Return whether the job matches the changed ad of a slot that it matched before.
+
+        :param changed: the changed attributes, in small letters
+        """
+        table = self.table
+        try:
+            if self._form[0] == table.form:
+                return all(
+                    clause.holds_after(table, self.job, ad, changed)
+                    for members, conditions in self._prepared.groups
+                    if members is None or members[place]
+                    for clause in conditions
+                )
+        except (ContextError, RecursionError):
+            pass
+        return symmetric_match(self.job, ad, table.context)
 
     def by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
         """Count the slots (of ``among``) that each clause of the Requirements leaves; also return the mask of all."""

@@ -10,7 +10,9 @@ ranks read the same values share an order, and it is valid for the whole cycle, 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Iterator
+from math import isnan, nan
 from typing import Final
 
 import numpy as np
@@ -47,6 +49,20 @@ def single(values: Floats) -> Floats:
     return np.clip(np.where(np.isnan(values), LEAST, ranks), LEAST, -LEAST)
 
 
+_SINGLE: Final = struct.Struct("f")
+
+
+def single_number(value: float) -> float:
+    """Return `single` of one value."""
+    if isnan(value):
+        return LEAST
+    try:
+        (rank,) = _SINGLE.unpack(_SINGLE.pack(value))
+    except OverflowError:
+        rank = value
+    return float(min(max(rank, LEAST), -LEAST))
+
+
 def job_rank(values: Floats) -> Floats:
     """Return the values of the job's own Rank, 0 for values that are not numbers."""
     return np.clip(np.where(np.isnan(values), 0.0, values), LEAST, -LEAST)
@@ -61,12 +77,12 @@ def is_true(values: Floats) -> Mask:
 def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
     """Return the number that an expression evaluates to; NaN if it is not a number."""
     if expression is None:
-        return float("nan")
+        return nan
     try:
-        value = expression.evaluate(my, target, context)
+        value = expression.value if type(expression) is Literal else expression.evaluate(my, target, context)
     except EvaluationError:
-        return float("nan")
-    return float(value) if isinstance(value, int | float) else float("nan")
+        return nan
+    return float(value) if isinstance(value, int | float) else nan
 
 
 class Held(Struct):
@@ -94,6 +110,7 @@ class ResourceRequest(Struct):
     held: dict[str, Held] = field(default_factory=dict)
     again: list[tuple[Key, int]] = field(default_factory=list)
     """A heap of slots that were cut meanwhile, with their current ranks."""
+    head: tuple[int, int, Key] | None = None  #: a slot's place, how often it was cut, and the sort key that it had then
     cuts: int = 0  #: how many of the cycle's cuts are in ``again``
     limits: JobLimits | None = None  #: what the jobs take of concurrency limits
 

@@ -7,12 +7,12 @@ order as long as resources are left in it, and is ranked again after each cut.
 from __future__ import annotations
 
 import heapq
-from math import inf
+from math import inf, isnan
 
 import numpy as np
 from attrs import define, field, frozen
 
-from ..classad import ClassAd, Context, Expression, parse, symmetric_match
+from ..classad import ClassAd, Context, Expression, parse
 from ..events import Match
 from ..names import dynamic_name
 from ..state.caches import Caches
@@ -29,7 +29,7 @@ from .candidates import (
     key_of,
     number_of,
     publish_remote,
-    single,
+    single_number,
 )
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .held_slots import HeldSlots
@@ -244,15 +244,17 @@ class Matchmaker:
         if not kind.again and not self.held.left and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
         rest = self.shares.rests.get(place)
-        ad = rest.ad if rest is not None else self.pool.table.ad(place)
-        return key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
+        version = 0 if rest is None else rest.version
+        if kind.head is None or kind.head[:2] != (place, version):
+            ad = rest.ad if rest is not None else self.pool.table.ad(place)
+            kind.head = place, version, key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
+        return kind.head[2]
 
     def _scalar_ranks(self, job: ClassAd, ad: ClassAd) -> tuple[float, float, float]:
         pre = number_of(self.rules.pre_job_rank, ad, job, self.context)
         post = number_of(self.rules.post_job_rank, ad, job, self.context)
         rank = number_of(job.get("Rank"), job, ad, self.context)
-        values = single(np.array([pre, post]))
-        return float(values[0]), float(job_rank(np.array([rank]))[0]), float(values[1])
+        return single_number(pre), 0.0 if isnan(rank) else min(max(rank, LEAST), -LEAST), single_number(post)
 
     def _parts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
         """Return what a job takes of a partitionable slot; None: too little is left."""
@@ -270,7 +272,7 @@ class Matchmaker:
             if not kind.match[place] or not self.free[place] or self._parts(place, kind) is None:
                 continue
             rest = self.shares.of(place)
-            if symmetric_match(kind.job, rest.ad, self.context):
+            if kind.planned.plan.still_matches(place, rest.ad, frozenset(map(str.lower, rest.left))):
                 key = key_of(*self._scalar_ranks(kind.job, rest.ad), NOBODY, LEAST, place)
                 heapq.heappush(kind.again, (key, rest.version))
         kind.cuts = len(self._cuts)

@@ -22,7 +22,7 @@ from ..state import negotiators
 from ..state.caches import Caches, ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.records import Claim, Slot
-from ..state.state import ExecutionPoint
+from ..state.state import ExecutionPoint, GivenAd
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, INITIAL_PAIR
@@ -76,7 +76,7 @@ def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
     policy = policy_of(draft, slot)
     rank, is_job_rank = policy.expression("Rank"), False
     if rank is None and draft.state.dialect.takes_job_rank_for_missing_rank:
-        rank, is_job_rank = ad_of(job).get("Rank"), True
+        rank, is_job_rank = expression(GivenAd(job).value("Rank")), True
     if rank is None:
         return 0.0
     if isinstance(rank, Literal):

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..classad import ClassAd, Expression
 from ..classad.evidence import MAKES_NAMES
@@ -64,17 +65,40 @@ def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd
     if cached is not None and cached.version == slot.version:
         return cached
     texts = {name.lower(): text for name, text in slot.ad.items()}
+    similar = cached or cache.get(slot.parent)
+    derived = None if similar is None else _derived(similar, slot, texts)
+    compiled = cache[slot.name] = derived or _compiled(slot, texts)
+    if len(cache) > 2 * len(state.slots) + 100:
+        for name in [name for name in cache if name not in state.slots]:
+            del cache[name]
+    return compiled
+
+
+def _compiled(slot: Slot, texts: dict[str, str]) -> CompiledAd:
     policy_words = _words(texts, _POLICY_NAMES)
     all_words = policy_words[0] | _words(texts, _MATCH_NAMES)[0]
     names = None if all_words & MAKES_NAMES else frozenset(all_words)
     foreign = _foreign(texts, *policy_words)
     has_vanilla_variants = any(name.endswith("_vanilla") for name in texts)
-    compiled = CompiledAd(slot.version, ad_of(slot.ad), names, foreign, has_vanilla_variants, texts)
-    cache[slot.name] = compiled
-    if len(cache) > 2 * len(state.slots) + 100:
-        for name in [name for name in cache if name not in state.slots]:
-            del cache[name]
-    return compiled
+    return CompiledAd(slot.version, ad_of(slot.ad), names, foreign, has_vanilla_variants, texts)
+
+
+def _derived(similar: CompiledAd, slot: Slot, texts: dict[str, str]) -> CompiledAd | None:
+    """Return the compiled ad of a slot from an earlier one, or from its parent's. Return None unless they differ only
+    in constants, and in attributes that no expression reads, so that the expressions read the same names."""
+    before = similar.texts
+    if similar.names is None or not similar.names.isdisjoint(before.keys() ^ texts.keys()):
+        return None
+    ad = similar.ad.copy()
+    for name in before.keys() - texts.keys():
+        del ad[name]
+    for name, text in texts.items():
+        if before.get(name) != text:
+            value = expression(text)
+            if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(before.get(name, "0")):
+                return None
+            ad[slot.ad.spelling(name) or name] = value
+    return replace(similar, version=slot.version, ad=ad, texts=texts)
 
 
 def names_read_by(compiled: CompiledAd, name: str) -> SlotReferences | None:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
+from ..classad.evidence import CALL, mentioned
+from ..classad.tree import Literal
 from ..events import Ad
 from ..names import SlotName
 from ..state.caches import expression
@@ -33,9 +37,12 @@ def resource_names(ad: Mapping[str, str]) -> tuple[str, ...]:
     text = ad.get("MachineResources")
     if text is None:
         return STANDARD_RESOURCES
-    return STANDARD_RESOURCES + tuple(
-        name for name in unquoted(text).split() if name not in (*STANDARD_RESOURCES, SWAP) and name in ad
-    )
+    return STANDARD_RESOURCES + tuple([name for name in _custom_resources(text) if name in ad])
+
+
+@lru_cache(1000)
+def _custom_resources(text: str) -> tuple[str, ...]:
+    return tuple(name for name in unquoted(text).split() if name not in (*STANDARD_RESOURCES, SWAP))
 
 
 def has_consumption_policy(ad: Mapping[str, str]) -> bool:
@@ -58,17 +65,61 @@ class SlotCarver(Struct, frozen=True):
     """MODIFY_REQUEST_EXPR_* by resource."""
     must_edit: bool
     consumes: bool
+    job_requests: dict[int, tuple[ClassAd, list[dict[str, int]]]] = field(default_factory=dict)
+    """The requests of each job by the id of its ad, with the ad, so that the id is not reused."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
         """Return the amounts that a job takes, or None if not enough is ``left``."""
-        if self.consumes:
-            return self._if_available(self._consumption(job, left), left)
-        requests = {name: self._request(job, name) for name in left}
-        edited = {**requests, **self._edited_requests(job)}
-        return self._if_available(edited, left) or (None if self.must_edit else self._if_available(requests, left))
+        cached = self.job_requests.get(id(job))
+        if cached is None:
+            cached = self.job_requests[id(job)] = job, self._requests(job, left)
+        for amounts in cached[1]:
+            for name, amount in amounts.items():
+                if left[name] < amount:
+                    break
+            else:
+                return amounts
+        return None
 
-    def _if_available(self, amounts: dict[str, int], left: Mapping[str, float]) -> dict[str, int] | None:
-        return amounts if all(left[name] >= amount for name, amount in amounts.items()) else None
+    def _requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
+        """Return the amounts of these resources that a job requests, and those to take if not enough is left."""
+        if self.consumes:
+            return [self._consumption(job, names)]
+        key = self._dependencies(job, names)
+        if key is None:
+            return self._evaluated_requests(job, names)
+        cached = _REQUESTS.get(key)
+        if cached is None:
+            if len(_REQUESTS) >= _MAX_CACHED:
+                _REQUESTS.clear()
+            cached = _REQUESTS[key] = self._evaluated_requests(job, names), job, self.edits
+        return cached[0]
+
+    def _dependencies(self, job: ClassAd, names: Iterable[str]) -> tuple[object, ...] | None:
+        """Return everything that a job's requests depend on: constants by value, expressions by id. Return None if they
+        depend on more than the job."""
+        key: list[object] = [*names, self.must_edit, *map(id, self.edits.values())]
+        reads = [_names_read(edit) for edit in self.edits.values()]
+        pending, missing = [f"request{name.lower()}" for name in names], set()
+        for name in pending:
+            value = job.get(name)
+            if value is None:
+                missing.add(name)
+                key.append(None)
+            elif type(value) is Literal:
+                key.append((type(value.value), value.value))
+            else:
+                key.append(id(value))
+                reads.append(_names_read(value))
+                pending += [each for each in reads[-1] or () if each not in pending]
+        if None in reads or any(name in missing or name not in pending for read in reads if read for name in read):
+            return None  # a name that the job lacks is looked up in the slot
+        return tuple(key)
+
+    def _evaluated_requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
+        requests = {name: self._request(job, name) for name in names}
+        edited = {**requests, **self._edited_requests(job)}
+        return [edited] if self.must_edit or edited == requests else [edited, requests]
 
     def _request(self, job: ClassAd, name: str) -> int:
         attribute = f"Request{name}"
@@ -83,12 +134,33 @@ class SlotCarver(Struct, frozen=True):
                 amounts[name] = _whole_amount(name, value)
         return amounts
 
-    def _consumption(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int]:
+    def _consumption(self, job: ClassAd, names: Iterable[str]) -> dict[str, int]:
         amounts = {}
-        for name in left:
+        for name in names:
             value = _number(self.ad[f"Consumption{name}"], self.ad, job, self.context)
             amounts[name] = max(1 if name in (CPUS, MEMORY) else 0, math.ceil(value or 0))
         return amounts
+
+
+_REQUESTS: dict[tuple[object, ...], tuple[list[dict[str, int]], ClassAd, Mapping[str, Expression]]] = {}
+"""Requests by everything that they depend on, with the objects whose ids are in the key."""
+_NAMES_READ: dict[int, tuple[Expression, frozenset[str] | None]] = {}
+_MAX_CACHED: Final = 1_000
+_PURE: Final = frozenset({"quantize", "ifthenelse", "max", "min", "floor", "ceiling", "round", "int", "real"})
+"""Functions whose values depend only on their arguments."""
+
+
+def _names_read(expression: Expression) -> frozenset[str] | None:
+    """Return the names, in lower case, that an expression reads from its own ad; None if it may read anything else."""
+    cached = _NAMES_READ.get(id(expression))
+    if cached is None:
+        if len(_NAMES_READ) >= _MAX_CACHED:
+            _NAMES_READ.clear()
+        read = mentioned(expression)
+        reads_more = any(scope == "target" or (scope == CALL and name not in _PURE) for scope, name in read)
+        names = None if reads_more else frozenset(name for scope, name in read if scope != CALL)
+        cached = _NAMES_READ[id(expression)] = expression, names
+    return cached[1]
 
 
 def _whole_amount(name: str, value: float | None) -> int:
@@ -158,12 +230,11 @@ def _meets(require: Expression, device: ClassAd | None, job: ClassAd, context: C
 
 def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], device_attributes: Ad) -> Ad:
     """Return the ad of a dynamic slot: its parent's, with the slot's ``amounts`` and the attributes of its devices."""
-    with_devices = [resource for resource in amounts if assigned_ids(parent.ad, resource)]
-    ad = {
-        key: text
-        for key, text in parent.ad.items()
-        if not any(key.startswith((f"{name}_", f"Assigned{name}", f"Available{name}")) for name in with_devices)
-    }
+    ad = dict(parent.ad)
+    for resource in amounts:
+        if assigned_ids(parent.ad, resource):
+            prefixes = (f"{resource}_", f"Assigned{resource}", f"Available{resource}")
+            ad = {key: text for key, text in ad.items() if not key.startswith(prefixes)}
     ad |= {key: str(amount) for key, amount in amounts.items()}
     ad |= {f"TotalSlot{key}": f"{amount:.1f}" if key == DISK else str(amount) for key, amount in amounts.items()}
     ad |= device_attributes

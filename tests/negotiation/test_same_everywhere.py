@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STORY = """
 import sys
 sys.path[:0] = [{root!r}]
-from tests.replay.contested_pool import contested
+from tests.replay.contested_pool import contested_pool
 from poolbook.replay.recheck_cycles import recheck
 for dialect in {dialects}:
-    pool = contested(dialect)
+    pool = contested_pool(dialect)
     found = recheck(pool.log.read())
     print(dialect, pool.log.head.position, pool.log.head.digest, found.taken, found.differing)
 """
