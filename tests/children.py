@@ -1,8 +1,9 @@
-"""Forks of the test's own process: they start with its open files and its state, and none of them outlives its test.
+"""Forks of the test's own process. They start with its open files and its state, and none of them outlives its test.
 
-A child never returns into the code of the tests, whatever its work raises; it has the default handlers of the signals
-that end a process, whatever the test has set; and nothing waits longer for it than `PATIENCE`. What needs none of the
-test's own state is a process of `tests/forked.py`."""
+A child never returns into the code of the tests, whatever its work raises. It has the default handlers of the signals
+that end a process, whatever handlers the test has set, and no one waits for it longer than `PATIENCE`. If the test's
+own state is not needed, use a process of `tests/forked.py`.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def child(work: Callable[[int], object]) -> Iterator[Child]:
 
 
 def exit_code(work: Callable[[], object]) -> int:
-    """Have a child do some work to its end; return its exit code."""
+    """Have a child do all of some work; return its exit code."""
     with child(lambda tell: work()) as started:
         return started.wait()
 

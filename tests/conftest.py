@@ -1,12 +1,12 @@
-"""For all tests: no example of a property is judged by the clock, since the machines that run them are shared; and a
-property that does not say how many examples it wants gets 20, so that the suite stays fast. `make soak` draws more.
+"""For all tests: no example of a property has a time limit, since the machines that run them are shared; and a property
+that does not set its number of examples gets 20, so that the suite stays fast. `make soak` draws more.
 
-Garbage is collected less often than by default: what a worker keeps (modules, parsed sources, recorded pools) is so
-much that looking through it again and again took a tenth of all its time.
+Garbage is collected less often than by default: a worker has so many modules, parsed sources and recorded pools in
+memory that repeated collections took a tenth of its time.
 
-The files that take longest come first (`make test` hands out whole files, in the order in which they are collected), so
-that no worker is left with one of them when the others have ended. Files that read the same imports are handed out as
-one."""
+The slowest files come first (`make test` distributes whole files, in the order in which they are collected), so that no
+worker still has one of them when the others have ended. Files that read the same imports are distributed as one.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have each worker begin to collect at another folder. The first that comes to a file compiles it for all: workers
-    that go side by side would each compile every file of a fresh clone."""
+    """Have each worker start its collection at another directory. The first worker to reach a file compiles it for all;
+    workers in step would each compile every file of a fresh clone."""
     worker = getattr(config, "workerinput", None)
     if worker is not None and [Path(arg).resolve() for arg in config.args] == [HERE]:
         parts = sorted(str(path) for path in HERE.iterdir() if path.is_dir() or path.match("test_*.py"))
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Gives a worker all tests of a file, or of the files that share what they have imported."""
+    """Gives a worker all tests of a file, or of the files that share their imports."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
@@ -94,8 +94,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, Any, Any]:
-    """Where a test exceeds its time limit, kill the processes that it has started, and repeat that and the failure:
-    what it calls on its way out may wait again (`multiprocessing` does, for a child that ignores SIGTERM)."""
+    """When a test exceeds its time limit, kill the processes that it has started, and repeat that and the failure,
+    since its cleanup may wait again (`multiprocessing` does, for a child that ignores SIGTERM)."""
     timer = yield
     fail = signal.getsignal(signal.SIGALRM)
 
@@ -115,7 +115,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None
 
 @pytest.fixture
 def told_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Benchmarks of pools in this process wait where they would use a core for a second; tests/slots has them done."""
+    """Skip the benchmarks of pools in this process, which would use a core for a second; tests/slots runs them."""
     from poolbook.adapters.machine import benchmarks
 
     waits = ["/bin/sh", "-c", "sleep 1.1; echo 3000 20000"]

@@ -1,4 +1,4 @@
-"""The fields of events, which are structs of msgspec, and of what they are made of, which are classes of attrs."""
+"""The fields of events, which are structs of msgspec, and of their parts, which are classes of attrs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from msgspec import NODEFAULT, Struct, structs
 
 
 def fields_of(kind: Any) -> dict[str, Any]:
-    """Return the default of each field of a class, NODEFAULT where it has none; nothing of a class without fields."""
+    """Return the default of each field of a class, NODEFAULT if it has none; an empty dict for a class without
+    fields."""
     return {name: default() for name, default in _defaults(kind).items()}
 
 
 @cache
 def _defaults(kind: type[Any]) -> dict[str, Callable[[], Any]]:
-    """Return what makes the default of each field."""
+    """Return the factory of each field's default."""
     if issubclass(kind, Struct):
         fields = structs.fields(kind)
         return {

@@ -1,13 +1,14 @@
-"""Python processes for tests, forked from one that has imported the package: they begin at once.
+"""Python processes for tests, forked from one that has imported the package, so that they start quickly.
 
-``start`` and ``run`` take what follows ``python`` on a command line: ``-c CODE``, ``-m MODULE`` or a file, and its
-words. The process is a real one, with a pid, signals, descriptors, a folder and an environment of its own. It is not
-a fresh one: a test of what is imported when, of hashing or of the interpreter's options starts one by ``subprocess``.
+``start`` and ``run`` take the arguments of ``python``: ``-c CODE``, ``-m MODULE`` or a file, and its arguments. The
+process is a real one, with its own pid, signals, descriptors, directory and environment. It is not a fresh one: to test
+what is imported when, hashing or the interpreter's options, start one by ``subprocess``.
 
-A supervisor is forked as well, wherever a process that was forked here starts one, by ``run_program``. It is as small
-as one that was started.
+A supervisor is forked as well, when a process that was forked here starts one with ``run_program``. It is as small as
+one that was started.
 
-This file is the servers, too: each worker of the tests starts one for the package and one for supervisors."""
+This file also implements the servers: each worker of the tests starts one for the package and one for supervisors.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ _LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
 
 
 class Process:
-    """A process that was begun, with the methods of ``subprocess.Popen`` that tests call."""
+    """A started process, with the methods of ``subprocess.Popen`` that tests call."""
 
     def __init__(self, arguments: Sequence[str], status: int, streams: Sequence[TextIO | None]) -> None:
         self.args = list(arguments)
@@ -80,7 +81,7 @@ class Process:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it has ended, and its status is on the way
+            with suppress(ProcessLookupError):  # it has ended, and its status has not arrived yet
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
@@ -90,7 +91,7 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Return what it prints on either stream until these are closed; empty for one that is not a pipe."""
+        """Return its output on each stream when these are closed; empty for one that is not a pipe."""
         if self.stdin is not None:
             self.stdin.close()
         outputs = ["", ""]
@@ -129,10 +130,10 @@ def start(
     connection: int | None = None,
     server: socket.socket | None = None,
 ) -> Process:
-    """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask,
-    (supplementary) groups and the user (a number, that of the group as well) are the server's unless they are given;
-    signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it. With a connection it is the
-    process of a session. It is forked by this worker's server of the package, or by another one."""
+    """Start a process. A stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. By default it has
+    the server's umask, supplementary groups and user; a user is a number, which is its group's, too. It ignores the
+    ``ignored`` signals from the start, like a process that a shell starts with ``&``. With a connection it is the
+    process of a session. The server is this worker's server of the package unless another one is given."""
     descriptors: list[int] = []
     to_close: list[TextIO | None] = []
     passing: list[int] = []
@@ -179,7 +180,7 @@ def run(
     user: int | None = None,
     ignored: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run a process to its end, and return its exit code and what it printed; `typed` is what it reads."""
+    """Run a process until it ends, and return its exit code and output; `typed` is its input."""
     stdin = DEVNULL if typed is None else PIPE
     process = start(arguments, cwd=cwd, env=env, stdin=stdin, umask=umask, groups=groups, user=user, ignored=ignored)
     if process.stdin is not None:
@@ -196,10 +197,10 @@ def run(
 
 
 class Session:
-    """A forked process that calls commands one after another. Such a call costs a quarter of a process: what a command
-    has loaded and compiled stays for the next one. All else is each command's own (its folder, environment, streams,
-    exit code), and where one ends its process or becomes another program, the next one gets a new process. A command
-    that is called while another one runs has a process of its own. The user is a number, as that of ``start``."""
+    """A forked process that calls commands one after another, which costs a quarter of a process for each: loaded and
+    compiled code stays for the next command. Each command has its own directory, environment, streams and exit code. If
+    a command ends its process or becomes another program, the next one gets a new process. A command that is called
+    while another one runs has a separate process. The user is a number, as in ``start``."""
 
     def __init__(self, user: int | None = None) -> None:
         self._user = user
@@ -210,7 +211,7 @@ class Session:
     def run(
         self, arguments: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Run what ``python`` does with these words to its end; return its exit code and what it printed."""
+        """Run what ``python`` does with these arguments until it ends; return its exit code and output."""
         if not self._idle.acquire(blocking=False):
             return run(arguments, cwd=cwd, env=env, timeout=timeout, user=self._user)
         try:
@@ -247,7 +248,7 @@ class Session:
             os.close(err)
 
     def close(self) -> None:
-        """End the process; a later call begins another one."""
+        """End the process; a later call starts another one."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -262,7 +263,7 @@ def _text_of(file: int) -> str:
 
 
 def run_program(arguments: Sequence[str], *, stderr: int, **_: object) -> subprocess.CompletedProcess[bytes]:
-    """Stand for ``subprocess.run`` where that runs a program of the package's own in a bare interpreter, to its end."""
+    """Replace ``subprocess.run`` when it runs one of the package's own programs in a bare interpreter."""
     called = [word for word in arguments[1:] if not re.fullmatch("-[ISB]", word)]
     mask = os.umask(0)
     os.umask(mask)
@@ -274,7 +275,7 @@ def run_program(arguments: Sequence[str], *, stderr: int, **_: object) -> subpro
 
 @cache
 def _server(program: Path | None) -> socket.socket:
-    """The connection to this worker's server of the package, or of a program; the server ends with it."""
+    """Return the connection to this worker's server of the package, or of a program; the server ends with it."""
     own_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     passed = [server_end.fileno(), *([] if program else [_server(SUPERVISOR).fileno()])]
     numbers = [str(descriptor) for descriptor in passed]
@@ -288,7 +289,7 @@ def _server(program: Path | None) -> socket.socket:
     SERVERS.add(server.pid)
 
     def end() -> None:
-        own_end.shutdown(socket.SHUT_RDWR)  # whoever else has it
+        own_end.shutdown(socket.SHUT_RDWR)  # even if other processes have it open
         server.wait(10)
 
     atexit.register(end)
@@ -311,7 +312,7 @@ def _import_package() -> None:
     for name in _LATE:
         importlib.import_module(name)
     _call_commands()
-    # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
+    # Each served pool would use a core for a second to measure its speed; tests/slots does that.
     sensors = importlib.import_module("poolbook.adapters.machine.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
     run, user = subprocess.run, os.geteuid()
@@ -324,16 +325,16 @@ def _import_package() -> None:
 
 
 def _import_program(program: str) -> None:
-    """Import what a program needs: it is run where it can do nothing."""
+    """Import what a program needs: run it where it can do nothing."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         sys.argv = [program, "server", "/nonexistent"]
         runpy.run_path(program)["main"]()
 
 
 def _serve(connection: socket.socket, program: str) -> None:
-    """Fork for each request, and tell each asker the pid and, in the end, the status. The processes are those of a
+    """Fork for each request, and send the pid and, in the end, the status to each client. The processes are those of a
     program, or of the package, with the descriptor of another server, of supervisors."""
-    gc.disable()  # nothing that is imported becomes garbage
+    gc.disable()  # imported objects never become garbage
     if program.isdigit():
         _import_package()
         _supervisors.append(socket.socket(fileno=int(program)))
@@ -341,7 +342,7 @@ def _serve(connection: socket.socket, program: str) -> None:
         _import_program(program)
     gc.enable()
     gc.collect()
-    gc.freeze()  # or the first collection of each child would copy all of it
+    gc.freeze()  # otherwise the first collection of each child would copy all of it
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
@@ -367,13 +368,13 @@ def _serve(connection: socket.socket, program: str) -> None:
                 ended, code = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     status_writer = asking.pop(pid)
-                    with suppress(BrokenPipeError):  # nobody waits for this one
+                    with suppress(BrokenPipeError):  # its client has gone
                         os.write(status_writer, _NUMBER.pack(code))
                     os.close(status_writer)
 
 
 def _call_commands() -> None:
-    """Call the commands that tests call most, here: what they read and compile once, their processes then have."""
+    """Call the commands that tests call most, so that forked processes have what they read and compile once."""
     main = importlib.import_module("poolbook.adapters.cli.main").main
     home, environment = os.getcwd(), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
@@ -390,7 +391,7 @@ def _call_commands() -> None:
 
 
 def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
-    """Be the process that is asked for, in this child, to its end."""
+    """Become the requested process, in this child, until it ends."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -423,14 +424,15 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
 
 
 def _show(arguments: Sequence[str]) -> None:
-    """Have /proc show these words as the command line: they are written over that of the server and its environment."""
+    """Make /proc show these arguments as the command line: they overwrite that of the server and its environment."""
     begin, end, _, last = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:49])
     text = " ".join(arguments).encode().ljust(end - begin)[: last - begin - 1]
     ctypes.memmove(begin, text + b"\0", len(text) + 1)
 
 
 def _called(request: dict[str, Any]) -> int:
-    """Do what ``python`` does with the words of a request, in its folder and environment; return its exit code."""
+    """Do what ``python`` does with the arguments of a request, in its directory and environment; return its exit
+    code."""
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
@@ -443,13 +445,13 @@ def _called(request: dict[str, Any]) -> int:
     if not _supervisors:
         _show(request["words"])
     code = _run(request["words"])
-    gc.collect()  # closes what only its collection closes
+    gc.collect()  # closes objects that are closed only when they are collected
     sys.stdout.flush()
     return code
 
 
 def _run_each(connection: socket.socket, user: int | None) -> NoReturn:
-    """Be a user's session: do what each request says, and answer with its exit code."""
+    """Be a user's session: run each request, and answer with its exit code."""
     if user is not None:
         _change_user(user)
     gc.freeze = lambda: None  # a command does that at its end; here its garbage is collected
@@ -474,7 +476,7 @@ def _run_each(connection: socket.socket, user: int | None) -> NoReturn:
 
 
 def _change_user(number: int) -> None:
-    """Be this user for good, as one who has logged in: such a process may look at itself in /proc."""
+    """Become this user permanently, like a login: such a process may read its own files in /proc."""
     os.setgroups([])
     os.setgid(number)
     os.setuid(number)
@@ -483,7 +485,7 @@ def _change_user(number: int) -> None:
 
 
 def _stream(number: int, old: Any) -> Any:
-    """A standard stream of this number, made as the interpreter made the server's."""
+    """Return a standard stream of this number, made like the server's by the interpreter."""
     raw: IO[bytes] = os.fdopen(number, "wb" if number else "rb", closefd=False)
     lines = number == 2 or raw.isatty()
     return io.TextIOWrapper(
@@ -492,7 +494,7 @@ def _stream(number: int, old: Any) -> Any:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Do what ``python`` does with these words, and return its exit code."""
+    """Do what ``python`` does with these arguments, and return its exit code."""
     option, *remaining = arguments
     try:
         if option == "-c":

@@ -1,4 +1,4 @@
-"""Tables of the pages in docs/ that are drawn from the code, each between two comments that name it.
+"""Tables of the pages in docs/ that are generated from the code, each between two comments that name it.
 
 The functions that generate them are next to the tests that compare them, and ``docs/generate.py`` writes the pages.
 """

@@ -1,6 +1,7 @@
-"""Which of many cases of one kind `make test` takes: always the same, spread evenly. `make soak` takes the others.
+"""Which of many similar cases `make test` takes: always the same, spread evenly. `make soak` takes the others.
 
-What each rule, row or kind of record has alone is named as `always`, so that a test of it is not left out."""
+A rule, row or kind of record that only one case has is named in `always`, so that its case is not left out.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ Case = TypeVar("Case")
 
 
 def spread(cases: Iterable[Case], most: int) -> list[Case]:
-    """Return so many of the cases, or all if there are no more."""
+    """Return this many of the cases, or all if there are no more."""
     all_cases = list(cases)
     count = min(most, len(all_cases))
     return [all_cases[number * len(all_cases) // count] for number in range(count)]
 
 
 def some(cases: Iterable[Any], most: int, always: Collection[Any] = ()) -> list[Any]:
-    """Return cases for ``pytest.mark.parametrize``: `most` of them and those of `always`, and the others marked `soak`;
-    for a short soak a share of these."""
+    """Return cases for ``pytest.mark.parametrize``: `most` of them and those in `always`, and the others marked `soak`.
+    In a short soak, the latter are only a part."""
     all_cases = list(cases)
     assert all(case in all_cases for case in always), "a case that is always taken is one of the cases"
     kept_numbers = {
@@ -44,12 +45,12 @@ def some(cases: Iterable[Any], most: int, always: Collection[Any] = ()) -> list[
 
 
 def marked(case: Any) -> Any:
-    """One case, or a tuple of values, for the soak alone."""
+    """Return one case, or a tuple of values, marked for the soak alone."""
     values: Sequence[Any] = case if isinstance(case, tuple) else (case,)
     return pytest.param(*values, marks=pytest.mark.soak)
 
 
 def thorough(few: int) -> list[Any]:
-    """Values of a parameter that says how many cases a test takes: `few`, and in the soak all, in a short one twice as
-    many."""
+    """Return values of a parameter for the number of cases in a test: `few`, and in the soak all, in a short one twice
+    as many."""
     return [few, marked(ALL if SHARE == 1 else 2 * few)]

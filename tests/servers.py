@@ -1,4 +1,4 @@
-"""Small servers of files in a thread of the tests' own: http and ftp, each for one folder."""
+"""Small http and ftp file servers in a thread of the tests, each for one directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 
 class _Web(BaseHTTPRequestHandler):
-    """GET and PUT of the files below the server's folder."""
+    """GET and PUT of the files below the server's directory."""
 
     folder: Path
 
@@ -57,7 +57,7 @@ _ANSWERS = {
 
 
 class _Ftp(StreamRequestHandler):
-    """What a client needs that reads or writes a file in passive mode (RFC 959, 2428)."""
+    """The commands that a client needs to read or write a file in passive mode (RFC 959, 2428)."""
 
     folder: Path
 
@@ -118,7 +118,7 @@ class _Ftp(StreamRequestHandler):
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
-        """The connection for a file's bytes, and what is said behind it."""
+        """Yield the connection for a file's bytes, and send the replies around it."""
         assert self._listener is not None
         self._say("150 now")
         try:
@@ -145,13 +145,13 @@ def _served(server: ThreadingTCPServer) -> Iterator[str]:
 
 @contextmanager
 def web(folder: Path) -> Iterator[str]:
-    """Serve a folder's files by http meanwhile, and take others; the address."""
+    """Serve a directory's files by http meanwhile, and accept others; yield the address."""
     with _served(ThreadingTCPServer(("127.0.0.1", 0), type("Web", (_Web,), {"folder": folder}))) as address:
         yield address
 
 
 @contextmanager
 def ftp(folder: Path) -> Iterator[str]:
-    """The same by ftp."""
+    """Serve a directory's files by ftp, like `web`."""
     with _served(ThreadingTCPServer(("127.0.0.1", 0), type("Ftp", (_Ftp,), {"folder": folder}))) as address:
         yield address

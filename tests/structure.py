@@ -1,20 +1,20 @@
-"""Print how the tree is built, in figures: `python tests/structure.py [ROOT] [ROOT-AFTER] [-list]`.
+"""Print measurements of the tree's structure: `python tests/structure.py [ROOT] [ROOT-AFTER] [-list]`.
 
-Reads the sources with `ast` alone, so that it runs on any checkout, of older versions too. With two trees each figure
-is printed of both, as before / after. `-list` names what is counted: circles, arrows, names that occur twice.
+Reads the sources only with `ast`, so it works on any checkout, of older versions too. With two trees it prints each
+measurement of both, as before / after. `-list` names what is counted: cycles, arrows, names that occur twice.
 
-What is counted:
+Definitions:
 
-* A room is a folder in the root that has modules; `top` is what lies in the root itself. Folders whose names begin with
-  a dot are left out, and so is what a build makes.
-* A function's length is its lines from `def` to its end; of functions within functions each counts.
+* A room is a directory in the root that has modules; `top` is the root itself. Directories whose names begin with a dot
+  are left out, and so are build results.
+* A function's length is its lines from `def` to its end; nested functions count separately.
 * Imports are those among modules of the product (all rooms but tests and docs), relative ones resolved. `from . import
-  x` is an import of the module x if there is one, else of the package itself. At run time: what an import of the
-  module executes; neither what stands in functions nor under `if TYPE_CHECKING`. What a package's `__getattr__` loads
-  by a name in a text is not seen.
-* A circle is a largest set of modules, or packages, of which each reaches each by imports. A package is a folder: what
-  lies directly in it, its `__init__.py` included. By the looser count, each module right in a room stands for itself.
-* Nested and private classes count as others do.
+  x` is an import of the module x if there is one, else of the package itself. At run time: what an import of the module
+  executes, so neither imports in functions nor under `if TYPE_CHECKING`. Imports that a package's `__getattr__` makes
+  by a name in a text are not found.
+* A cycle is a largest set of modules, or packages, that reach each other by imports. A package is the modules directly
+  in its directory, `__init__.py` included. By the looser count, each module directly in a room is a separate package.
+* Nested and private classes count like others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Graph = dict[str, set[str]]
 
 
 class Module(NamedTuple):
-    """A file: its dotted name, its room, its tree, and how many lines it has."""
+    """A file: its dotted name, its room, its tree, and its number of lines."""
 
     name: str
     room: str
@@ -48,7 +48,7 @@ class Module(NamedTuple):
 
 
 def modules_of(root: Path, without: Collection[str] = ()) -> list[Module]:
-    """Return the modules of a checkout, by their paths; `without` those of some rooms."""
+    """Return the modules of a checkout, by their paths; skip the rooms in `without`."""
     modules = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -70,7 +70,7 @@ def product(modules: Iterable[Module]) -> list[Module]:
 
 
 def statements(body: Iterable[ast.AST], run_time: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the import statements below these nodes; with `run_time` those alone that loading the module executes."""
+    """Yield the import statements below these nodes; with `run_time` only those that loading the module executes."""
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
@@ -83,7 +83,7 @@ def statements(body: Iterable[ast.AST], run_time: bool) -> Iterator[ast.Import |
 
 
 def _below(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the statements right below a node, and what has statements: no expression has any."""
+    """Yield the statements directly below a node, and nodes with statements, which no expression has."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         below = getattr(node, name, ())
         yield from below if isinstance(below, list) else ()
@@ -114,8 +114,8 @@ def module_graph(modules: Iterable[Module], run_time: bool = True) -> Graph:
 
 
 def package_graph(modules: Iterable[Module], graph: Graph, loose: bool = False) -> Graph:
-    """Return which package imports from which, by a graph of modules; `loose`: each module right in a room stands for
-    itself."""
+    """Return which package imports from which, by a graph of modules; `loose`: each module directly in a room is a
+    separate package."""
     place = {
         module.name: module.name if loose and module.package.count(".") < 2 else module.package
         for module in product(modules)
@@ -127,7 +127,8 @@ def package_graph(modules: Iterable[Module], graph: Graph, loose: bool = False) 
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Return the sets of more than one node of which each reaches each, the largest first (Tarjan's algorithm)."""
+    """Return the sets of more than one node whose nodes all reach each other, the largest first (Tarjan's
+    algorithm)."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -197,7 +198,7 @@ def percentile(numbers: list[int], share: float) -> int:
 
 
 def sizes(modules: list[Module]) -> dict[str, int]:
-    """Return the figures of a room."""
+    """Return the measurements of a room."""
     files = [module.lines for module in modules]
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1
@@ -220,7 +221,7 @@ def sizes(modules: list[Module]) -> dict[str, int]:
 
 
 def shape(modules: list[Module]) -> dict[str, str]:
-    """Return the figures of the imports and names."""
+    """Return the measurements of the imports and names."""
     measurements: dict[str, str] = {}
     for when, run_time in (("at run time", True), ("with functions' and types' imports", False)):
         graph = module_graph(modules, run_time)

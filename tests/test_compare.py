@@ -1,4 +1,4 @@
-"""What `tests/bench/compare.py` reads of a benchmark's output, and when it calls a measurement slower."""
+"""How `tests/bench/compare.py` reads a benchmark's output, and when it calls a measurement slower."""
 
 from __future__ import annotations
 

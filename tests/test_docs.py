@@ -1,4 +1,4 @@
-"""What README and docs say is true: their examples run and print what stands there."""
+"""README and docs are correct: their examples run and print the output shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND = "import sys; from poolbook.adapters.cli.main import main; sys.exit(mai
 
 
 @pytest.mark.parametrize(("page", "least"), [("classads", 20), ("library", 12)])
-def test_the_examples_of_a_page_print_what_it_says(page: str, least: int) -> None:
+def test_the_examples_of_a_page_print_the_output_shown(page: str, least: int) -> None:
     path = ROOT / "docs" / f"{page}.md"
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     failed, tried = doctest.testfile(str(path), module_relative=False, optionflags=flags, verbose=False)
@@ -64,7 +64,7 @@ def test_the_example_that_matches_a_job_runs() -> None:
     assert "slots match; the best is" in example("docs/examples/match.py")
 
 
-def test_what_make_run_does_prints_what_the_readme_shows(tmp_path: Path) -> None:
+def test_make_run_prints_the_output_in_the_readme(tmp_path: Path) -> None:
     log = str(tmp_path / "pool.db")
     output = example(
         *("-c", COMMAND, "run", "docs/examples/pi.sub", "here=docs/examples", f"results={tmp_path}"),
@@ -82,13 +82,13 @@ def test_what_make_run_does_prints_what_the_readme_shows(tmp_path: Path) -> None
     assert "sound" in example("-c", COMMAND, "verify", "-log", log)
 
 
-def test_the_readmes_program_prints_what_its_comment_says() -> None:
+def test_the_readmes_program_prints_the_output_in_its_comment() -> None:
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (comment,) = re.findall(r"#\s*(\[.*)", program)
     assert example("-c", program).strip() == comment.strip()
 
 
-def test_the_scenario_that_the_pages_name_is_the_one_they_show_and_goes_as_it_says() -> None:
+def test_the_scenario_on_the_pages_is_the_example_and_has_the_described_result() -> None:
     name = "docs/examples/desktop.play"
     assert "`poolbook play desktop.play`" in (ROOT / "README.md").read_text()
     assert f"```\n{(ROOT / name).read_text()}```\n" in (ROOT / "docs" / "play.md").read_text()
@@ -97,7 +97,7 @@ def test_the_scenario_that_the_pages_name_is_the_one_they_show_and_goes_as_it_sa
     assert output.splitlines()[-1] == "jobs: 1 submitted, 2 started, 1 evicted"
 
 
-def test_the_ways_to_ask_for_a_configuration_are_as_the_pages_say(tmp_path: Path) -> None:
+def test_the_commands_on_the_pages_show_the_described_configuration(tmp_path: Path) -> None:
     file = tmp_path / "desktop.conf"
     file.write_text("use POLICY : Desktop\n")
     page = (ROOT / "docs" / "configuration.md").read_text()
@@ -111,7 +111,7 @@ def test_the_ways_to_ask_for_a_configuration_are_as_the_pages_say(tmp_path: Path
         assert not line.endswith(" START") or "KeyboardIdle" in output or "-raw" in line
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
+def test_links_between_the_pages_have_targets() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -134,7 +134,7 @@ TEXTS = [
         ("`machine/NAME`", None),
     ],
 )
-def test_a_path_in_a_text_is_seen(text: str, named: str | None) -> None:
+def test_paths_in_a_text_are_recognized(text: str, named: str | None) -> None:
     assert [name.rstrip("/") for name in NAMED.findall(text.replace("/`", "`"))] == ([named] if named else [])
 
 

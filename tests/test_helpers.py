@@ -1,4 +1,4 @@
-"""Golden: the helpers that make tests fast do as they say: no case is left out, and a forked process is a process."""
+"""Golden: the helpers that make tests fast are correct: no case is left out, and a forked process is a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .children import child
 from .together import together
 
 
-def test_all_cases_are_checked_and_all_that_fail_are_told() -> None:
+def test_all_cases_are_checked_and_all_failures_are_reported() -> None:
     checked = []
 
     @together("number, name", [(1, "a"), (2, "b"), (3, "c")])
@@ -32,7 +32,7 @@ def test_all_cases_are_checked_and_all_that_fail_are_told() -> None:
     ]
 
 
-def test_what_has_no_case_holds_nothing() -> None:
+def test_a_test_without_cases_fails() -> None:
     with pytest.raises(AssertionError):
         together("case", [])(lambda case: None)()
 
@@ -58,7 +58,7 @@ SAYS = (
 )
 
 
-def test_a_forked_process_has_its_words_folder_environment_and_streams(tmp_path: Path) -> None:
+def test_a_forked_process_has_its_arguments_folder_environment_and_streams(tmp_path: Path) -> None:
     done = forked.run(["-c", SAYS, "x", "y z"], cwd=tmp_path, env={"A": "1"})
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path} 1 ['x', 'y z'] \n", "!\n")
     assert os.environ.get("A") is None
@@ -86,7 +86,7 @@ def test_a_forked_process_has_the_umask_groups_and_input_that_it_is_given() -> N
         ("import signal; signal.raise_signal(signal.SIGINT)", -signal.SIGINT),
     ],
 )
-def test_a_forked_process_ends_as_a_fresh_one(code: str, ended: int) -> None:
+def test_a_forked_process_ends_like_a_fresh_one(code: str, ended: int) -> None:
     assert forked.run(["-c", code]).returncode == ended
 
 
@@ -107,7 +107,7 @@ def test_does_not():
 """
 
 
-def test_a_test_that_waits_for_ever_fails_by_its_name_and_the_next_one_runs(tmp_path: Path) -> None:
+def test_a_test_that_waits_endlessly_fails_by_its_name_and_the_next_one_runs(tmp_path: Path) -> None:
     path = tmp_path / "test_hangs.py"
     path.write_text(HANGS)
     config = Path(__file__).parent.parent / "pyproject.toml"
@@ -130,7 +130,7 @@ def test_a_child_never_returns_into_the_test_and_ends_with_it() -> None:
     assert not Path(f"/proc/{waiting.pid}").exists()
 
 
-def test_a_forked_process_has_a_pid_and_hears_signals() -> None:
+def test_a_forked_process_has_a_pid_and_receives_signals() -> None:
     process = forked.start(["-c", "import time; print('up', flush=True); time.sleep(60)"])
     assert process.poll() is None and Path(f"/proc/{process.pid}").exists()
     assert process.stdout is not None and process.stdout.readline() == "up\n"

@@ -1,4 +1,4 @@
-"""The house: who may import whom, what the domain may not touch, and one name for every folder."""
+"""The layout: who may import whom, what the domain may not touch, and one name for every directory."""
 
 import ast
 import importlib.util
@@ -15,11 +15,11 @@ from .together import together
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A room may import itself and the rooms before it.
+# A top-level package may import itself and those before it.
 ROOMS = ["domain", "projections", "replay", "adapters"]
 
 # The clock, randomness and the world, by module. Time zones (zoneinfo) are data, hence not here; so are the data files
-# of a module's own folder, which `pkgutil.get_data` reads (see `foreign_data`).
+# of a module's own directory, which `pkgutil.get_data` reads (see `foreign_data`).
 IMPURE_MODULES = {
     "asyncio",
     "http",
@@ -46,9 +46,9 @@ OWN_DATA = re.compile(r"get_data\(__package__, '\w[\w.]*'\)")
 IMPURE_BUILTINS = {"input", "open", "print"}
 CLOCK_READINGS = {"now", "today", "utcnow"}
 
-# A real pool's records are a context of their own: reading, auditing and explaining them shares with the live pool the
-# log, its listing, the tables of rows, the languages, names and words, and nothing else. By room: what it may import of
-# the product besides the room itself, by prefixes of module names.
+# Records of HTCondor pools are a separate context: reading, auditing and explaining them shares with the live pool only
+# the log, its listing, the tables of rows, the languages, names and messages. By package: what it may import of the
+# product besides the package itself, by prefixes of module names.
 OF_RECORDS = (
     "domain.classad",
     "domain.errors",
@@ -68,7 +68,7 @@ CONTEXTS = {
     "domain.imported": ("domain.classad", "domain.errors", "domain.events", "domain.package_data"),
     "replay.forensics": (*OF_RECORDS, "replay.runs"),
     "adapters.condor_files": OF_RECORDS,
-    # The import writes a log, keeps its views, and refuses as every command does.
+    # The import writes a log, maintains its views, and refuses like every command.
     "adapters.condor_files.importing": (
         *OF_RECORDS,
         "adapters.condor_files",
@@ -81,12 +81,12 @@ CONTEXTS = {
     ),
 }
 
-# The roles of a pool: they affect each other by messages alone, which `domain.decide.delivery` delivers.
-# Below them is what they share: neither the roles nor what puts them together.
+# The roles of a pool: they affect each other only by messages, which `domain.decide.delivery` delivers.
+# Below them is what they share: neither the roles nor the code that composes them.
 ROLES = ("schedd", "startd", "negotiator", "defrag")
 SHARED = ("classad", "config", "decision", "events", "fold", "macros", "ports", "requests", "state", "state_machines")
 
-# The reference implementation: what tests compare with, no part of the product.
+# The reference implementation, which tests compare with; no part of the product.
 REFERENCE = {"classad2", "htcondor", "htcondor2"}
 
 
@@ -108,7 +108,7 @@ def label(path: Path) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Each imported thing as (level, dotted name); also those within functions and conditions."""
+    """Yield each imported thing as (level, dotted name); also those within functions and conditions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((0, alias.name) for alias in node.names)
@@ -118,7 +118,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def wrong_imports(source: str, package: str) -> list[str]:
-    """What `source`, a module right inside `package`, imports against the rules."""
+    """Return the imports of `source`, a module directly inside `package`, that violate the rules."""
     wrong = []
     package_parts = package.split(".")
     for level, name in imports(parsed(source)):
@@ -141,13 +141,14 @@ def wrong_imports(source: str, package: str) -> list[str]:
 
 
 def context_of(package: str) -> str:
-    """The context of ``CONTEXTS`` to which a package belongs, the narrowest; empty: it belongs to none."""
+    """Return the narrowest context of ``CONTEXTS`` that contains a package; empty if there is none."""
     inside = package.removeprefix("poolbook.")
     return max((context for context in CONTEXTS if f"{inside}.".startswith(f"{context}.")), key=len, default="")
 
 
 def foreign_imports(source: str, package: str) -> list[str]:
-    """The imports of `source`, a module right inside `package`, that leave its context for the live pool's."""
+    """Return the imports of `source`, a module directly inside `package`, that leave its context for the live
+    pool's."""
     context = context_of(package)
     package_parts = package.split(".")
     names = (
@@ -160,8 +161,8 @@ def foreign_imports(source: str, package: str) -> list[str]:
 
 
 def role_imports(source: str, package: str) -> list[str]:
-    """The imports of `source`, a module right inside the package of a role or of what roles share, that are of another
-    role, or of what puts the roles together."""
+    """Return the imports of `source`, a module directly inside the package of a role or of what roles share, that
+    belong to another role, or to the code that composes the roles."""
     package_parts = package.split(".")
     names = (
         ".".join([*package_parts[: len(package_parts) - level + 1], name])
@@ -173,14 +174,14 @@ def role_imports(source: str, package: str) -> list[str]:
 
 
 def is_impure(name: str) -> bool:
-    """Whether an imported name is of a module that the domain may not have."""
+    """Return True if an imported name belongs to a module that the domain may not use."""
     return name != DATA_READER and any(
         f"{name}.".startswith(f"{module}.") for module in (*IMPURE_MODULES, "numpy.random")
     )
 
 
 def foreign_data(tree: ast.AST) -> list[str]:
-    """Where `get_data` reads, or may read, anything but a data file of the module's own folder."""
+    """Return where `get_data` reads, or may read, anything but a data file of the module's own directory."""
     nodes = list(ast.walk(tree))
     renamed = [node for node in nodes if isinstance(node, ast.alias) and node.name == "get_data" and node.asname]
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == "get_data"]
@@ -193,7 +194,7 @@ def foreign_data(tree: ast.AST) -> list[str]:
 
 
 def impurities(source: str) -> list[str]:
-    """Where `source` reaches for the clock, for randomness or for the world."""
+    """Return where `source` uses the clock, randomness or the world."""
     tree = parsed(source)
     names = [name for level, name in imports(tree) if level == 0 and is_impure(name)]
     names += foreign_data(tree)
@@ -237,9 +238,9 @@ def test_no_role_imports_another(path: Path) -> None:
 
 
 @together("folder", FOLDERS)
-def test_a_folder_has_one_name(folder: Path) -> None:
+def test_every_folder_has_one_name(folder: Path) -> None:
     assert (folder / "__init__.py").exists(), "a folder of the package needs an __init__.py"
-    room = ROOT.joinpath(*folder.relative_to(ROOT).parts[:1])  # it guards all that lies in it
+    room = ROOT.joinpath(*folder.relative_to(ROOT).parts[:1])  # it guards everything in it
     spec = importlib.util.spec_from_file_location("elsewhere", room / "__init__.py")
     assert spec is not None and spec.loader is not None
     module = module_name(room / "__init__.py").replace(".", r"\.")
@@ -248,7 +249,7 @@ def test_a_folder_has_one_name(folder: Path) -> None:
     importlib.import_module(module_name(folder / "__init__.py"))
 
 
-def test_every_room_is_linked_and_packaged() -> None:
+def test_every_top_level_package_is_linked_and_packaged() -> None:
     rooms = {path.parent.name for path in ROOT.glob("[!.]*/__init__.py")} - {"tests", "docs"}
     assert rooms == set(ROOMS)
 
@@ -264,7 +265,7 @@ def test_every_room_is_linked_and_packaged() -> None:
     assert {*face, "docs"} <= set(targets["sdist"]["only-include"])
 
 
-def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
+def test_code_about_records_imports_nothing_of_the_live_pool() -> None:
     packages = {path: name if path.name == "__init__.py" else name.rpartition(".")[0] for path, name in SOURCES.items()}
     errors = {
         f"{SOURCES[path]} imports {name}"
@@ -275,7 +276,7 @@ def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
     assert errors == set()
 
 
-# The checks above, checked: a test that can find nothing holds nothing.
+# Tests of the checks above, which must detect violations.
 
 
 @together(
@@ -294,7 +295,7 @@ def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
         ("poolbook.domain.imported", "from ..state_machines import HTCONDOR_25", True),
     ],
 )
-def test_an_import_out_of_the_context_is_found(package: str, source: str, foreign: bool) -> None:
+def test_an_import_out_of_the_context_is_detected(package: str, source: str, foreign: bool) -> None:
     assert bool(foreign_imports(source, package)) == foreign
 
 
@@ -312,7 +313,7 @@ def test_an_import_out_of_the_context_is_found(package: str, source: str, foreig
         ("poolbook.domain.state", "from ..startd.settings import setting", True),
     ],
 )
-def test_an_import_of_another_role_is_found(package: str, source: str, wrong: bool) -> None:
+def test_an_import_of_another_role_is_detected(package: str, source: str, wrong: bool) -> None:
     assert bool(role_imports(source, package)) == wrong
 
 
@@ -339,7 +340,7 @@ def test_an_import_of_another_role_is_found(package: str, source: str, wrong: bo
         ("poolbook.domain.classad", "import classad2", True),
     ],
 )
-def test_a_wrong_import_is_found(package: str, source: str, wrong: bool) -> None:
+def test_a_wrong_import_is_detected(package: str, source: str, wrong: bool) -> None:
     assert bool(wrong_imports(source, package)) == wrong
 
 
@@ -374,12 +375,12 @@ def test_a_wrong_import_is_found(package: str, source: str, wrong: bool) -> None
         ("open('x')", True),
     ],
 )
-def test_an_impurity_is_found(source: str, impure: bool) -> None:
+def test_an_impurity_is_detected(source: str, impure: bool) -> None:
     assert bool(impurities(source)) == impure
 
 
-def test_the_map_names_only_paths_and_classes_of_the_tree() -> None:
-    """A newcomer starts at docs/architecture.md: what it names in backticks exists."""
+def test_the_architecture_page_names_only_existing_paths_and_classes() -> None:
+    """Newcomers start at docs/architecture.md: everything that it names in backticks exists."""
     named = set(re.findall(r"`([^`\s]+)`", (ROOT / "docs/architecture.md").read_text()))
     existing = {
         f"/{path.relative_to(ROOT)}" for room in ("docs", "tests", *ROOMS) for path in (ROOT / room).rglob("*.*")

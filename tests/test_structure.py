@@ -1,4 +1,4 @@
-"""The figures of the tree: what counts as an import, a circle, and a name with two meanings."""
+"""Measurements of the tree: what counts as an import, a cycle, and a name with two meanings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Tree = Callable[[dict[str, str]], list[Module]]
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A tree of these files; each folder has an `__init__.py`."""
+    """Return a function that makes a tree of files; each directory gets an `__init__.py`."""
 
     def build(files: dict[str, str]) -> list[Module]:
         for name, text in files.items():
@@ -59,13 +59,13 @@ def tree(tmp_path: Path) -> Tree:
         ("if TYPE_CHECKING:\n    pass\nelse:\n    from ..b import c", {"poolbook.b.c"}, {"poolbook.b.c"}),
     ],
 )
-def test_an_import_is_found(tree: Tree, statement: str, run_time: set[str], all_of_them: set[str]) -> None:
+def test_every_import_is_found(tree: Tree, statement: str, run_time: set[str], all_of_them: set[str]) -> None:
     modules = tree({"a/x.py": statement, "a/y.py": "", "b/c.py": "D = 1"})
     assert module_graph(modules)["poolbook.a.x"] == run_time
     assert module_graph(modules, run_time=False)["poolbook.a.x"] == all_of_them
 
 
-def test_circles_of_modules_and_of_packages_are_found(tree: Tree) -> None:
+def test_cycles_of_modules_and_of_packages_are_found(tree: Tree) -> None:
     modules = tree(
         {
             "a/x.py": "from ..b import y",
@@ -112,11 +112,11 @@ def own_modules() -> list[Module]:
     return modules_of(HERE, NOT_PRODUCT)
 
 
-def test_no_modules_import_each_other_in_a_circle(own_modules: list[Module]) -> None:
-    """Those within functions and for types count: they would be a circle, too."""
+def test_no_modules_import_each_other_in_a_cycle(own_modules: list[Module]) -> None:
+    """Imports within functions and for types count: they would be a cycle, too."""
     assert circles(module_graph(own_modules, run_time=False)) == []
 
 
-def test_no_packages_import_each_other_in_a_circle(own_modules: list[Module]) -> None:
-    """A package is what lies right in its folder; its sub-packages are others."""
+def test_no_packages_import_each_other_in_a_cycle(own_modules: list[Module]) -> None:
+    """A package is the modules directly in its directory; its sub-packages are separate."""
     assert circles(package_graph(own_modules, module_graph(own_modules))) == []

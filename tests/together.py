@@ -1,4 +1,4 @@
-"""One test of many cases: each is checked, and all that fail are told. A test of its own would cost each some 3 ms."""
+"""One test for many cases: it checks each case and reports all failures. Separate tests would cost some 3 ms each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAILURES = (Exception, pytest.fail.Exception)
 
 
 def together(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Any]:
-    """Stand for ``pytest.mark.parametrize`` where cases are many and small, and share what other fixtures give."""
+    """Use this instead of ``pytest.mark.parametrize`` for many small cases that share the other fixtures."""
     argument_names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     all_cases = list(cases)
 

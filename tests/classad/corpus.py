@@ -34,7 +34,7 @@ _LEVELS = 3
 
 @cache
 def cases(name: str) -> list[Case]:
-    """All cases of one of the files."""
+    """Return all cases of one of the files."""
     with gzip.open(DATA / f"{name}-cases.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
@@ -49,14 +49,14 @@ def ad(texts: dict[str, str]) -> ClassAd:
 
 
 class Group(NamedTuple):
-    """One of the match cases: a job and 20 slots. The ads are shared: not to be changed."""
+    """One of the match cases: a job and 20 slots. The ads are shared; do not change them."""
 
     case: Case
     job: ClassAd
     slots: list[ClassAd]
 
     def expected(self, value: str) -> list[Any]:
-        """What the reference says for each slot."""
+        """Return the expected result for each slot."""
         return [each[value] for each in self.case["expect"]]
 
 
@@ -69,7 +69,7 @@ def groups() -> list[Group]:
 
 
 def evaluated(text: str, my: ClassAd, target: ClassAd, levels: int = _LEVELS) -> Answer:
-    """What a text evaluates to, in the corpus's form; lists and ads down to some level."""
+    """Evaluate a text; return the value in the corpus's form, with lists and ads down to some level."""
     try:
         value = parse(text).evaluate(my, target)
     except EvaluationError as problem:
@@ -87,7 +87,7 @@ def evaluated(text: str, my: ClassAd, target: ClassAd, levels: int = _LEVELS) ->
 
 
 def answer(value: Any) -> dict[str, Any]:
-    """A value that is neither a list nor an ad, in the corpus's form."""
+    """Return a value that is neither a list nor an ad in the corpus's form."""
     if value is UNDEFINED or value is ERROR:
         return {"type": str(value), "value": None}
     match value:
@@ -113,12 +113,12 @@ def _real(value: float) -> float | str:
 
 
 def is_inexact(*texts: str) -> bool:
-    """Whether a real that comes of these texts may differ in its last bit."""
+    """Return True if a real computed from these texts may differ in its last bit."""
     return any(_INEXACT.search(text) for text in texts)
 
 
 def same(expected: Answer, answer: Answer, inexact: bool) -> bool:
-    """Whether two values in the corpus's form agree."""
+    """Return True if two values in the corpus's form agree."""
     if expected is None or answer is None:
         return True  # the corpus does not say
     if expected["type"] != answer["type"] or expected.get("unparsed") != answer.get("unparsed"):

@@ -1,4 +1,4 @@
-"""Job ads of a few lines that lead to 2^40 nodes, and a counter of what a walk over them does."""
+"""Job ads of a few lines that lead to 2^40 nodes, and a counter of the calls of a walk over them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def doubling(levels: int, first: str, form: str) -> dict[str, str]:
-    """``E0 = first``, and each next attribute by a form in which @ is the name of the one before."""
+    """Return ``E0 = first``, and each next attribute by a form in which @ is the name of the previous one."""
     return {"E0": first, **{f"E{n}": form.replace("@", f"E{n - 1}") for n in range(1, levels + 1)}}
 
 
@@ -66,11 +66,12 @@ BACK = {f"BackE{n}": f"TARGET.E{n} + TARGET.E{n}" for n in range(41)}
 
 
 class TooMany(BaseException):
-    """A walk took more calls than it may."""
+    """A walk made more calls than it may."""
 
 
 def within_calls(most: int, walk: Callable[[], T]) -> T:
-    """Return what a function returns; raise TooMany where it calls others more often, however fast the machine is."""
+    """Return the result of a function; raise TooMany if it makes more calls than this, whatever the speed of the
+    machine."""
     characters_left = most
 
     def count(frame: FrameType, event: str, argument: object) -> None:

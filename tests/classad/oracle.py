@@ -1,8 +1,8 @@
-"""What the reference (classad2) and what Poolbook make of the same text, in one comparable form.
+"""The results of the reference (classad2) and of Poolbook for the same text, in one comparable form.
 
-Every answer is a tuple whose first item says what came out: `("integer", 5)`, `("error",)`,
-`("parse-error",)`, `("fail",)` for an evaluation that gives no value at all, and so on. An answer
-of our own that names a Python exception (`("exception", ...)`) equals none of the reference's.
+Every answer is a tuple whose first item is its kind: `("integer", 5)`, `("error",)`, `("parse-error",)`, `("fail",)`
+for an evaluation without any value, and so on. A Poolbook answer that names a Python exception (`("exception", ...)`)
+equals none of the reference's.
 """
 
 import math
@@ -46,7 +46,7 @@ _INEXACT = re.compile(r"/|pow", re.IGNORECASE)
 
 
 def string_bytes(literal: str) -> bytes:
-    """The bytes that a string literal, written as the reference writes it, stands for."""
+    """Return the bytes of a string literal as the reference writes it."""
 
     def unescape(match: re.Match[bytes]) -> bytes:
         body = match[1].decode()
@@ -58,7 +58,7 @@ def string_bytes(literal: str) -> bytes:
 
 
 def same(reference: Answer, answer: Answer, *texts: str) -> bool:
-    """Whether two answers are equal; the texts decide whether a real's last bit may differ."""
+    """Return True if two answers are equal; the texts decide whether a real's last bit may differ."""
     if reference[0] == answer[0] == "real" and any(_INEXACT.search(text) for text in texts):
         reference_value, right = float(str(reference[1])), float(str(answer[1]))
         if math.isfinite(reference_value) and math.isfinite(right) and reference_value and right:
@@ -67,7 +67,7 @@ def same(reference: Answer, answer: Answer, *texts: str) -> bool:
 
 
 def _scalar(value: object) -> Answer:
-    """The form of a Python value that is one on both sides."""
+    """Return a Python value of either side in the common form."""
     match value:
         case bool():
             return ("boolean", value)
@@ -82,7 +82,7 @@ def _scalar(value: object) -> Answer:
 
 
 def _tree(text: str) -> classad2.ExprTree | None:
-    """The reference's tree of a text, or None where it is refused."""
+    """Return the reference's tree of a text, or None if it is rejected."""
     try:
         return classad2.ExprTree(f"{text}\n")  # the line feed ends a // comment
     except classad2.ClassAdException:
@@ -90,9 +90,9 @@ def _tree(text: str) -> classad2.ExprTree | None:
 
 
 def is_whole(text: str) -> bool:
-    """Whether all of a text that the reference reads as an expression belongs to the expression."""
-    # classad2 parses `[expression = TEXT]` and never asks what stands behind the "]": `1; b = 2`
-    # and `1] x` pass. Only a whole expression also stands in parentheses.
+    """Return True if all of a text that the reference reads as an expression belongs to the expression."""
+    # classad2 parses `[expression = TEXT]` and never checks what follows the "]": `1; b = 2` and `1] x` pass. Only a
+    # complete expression can also be put in parentheses.
     return _tree(text) is None or _tree(f"({text}\n)") is not None
 
 
@@ -101,13 +101,13 @@ def _reference_ad(text: str | None) -> classad2.ClassAd | None:
 
 
 def parsed(text: str) -> Answer:
-    """`("text", one-line text)` or `("parse-error",)`; the blank before a leading `-` is left out."""
+    """Return `("text", one-line text)` or `("parse-error",)`, without the blank before a leading `-`."""
     tree = _tree(text)
     return ("parse-error",) if tree is None else ("text", repr(tree).strip())
 
 
 def evaluate(text: str, my: str, target: str | None = None) -> Answer:
-    """What the reference evaluates the text to; `my` and `target` are ads in the new form."""
+    """Return the reference's value of the text; `my` and `target` are ads in the new form."""
     tree = _tree(text)
     if tree is None:
         return ("parse-error",)
@@ -115,9 +115,9 @@ def evaluate(text: str, my: str, target: str | None = None) -> Answer:
         ads = _reference_ad(my), _reference_ad(target)
     except classad2.ClassAdException:
         return ("bad-ad",)
-    # eval() hides a reltime as a float, an abstime as a datetime, and raises for a string that is
-    # no UTF-8. simplify() evaluates in the same way, but gives the value as a literal, whose text
-    # tells them apart. For a real it has too few digits, for a reltime no fraction.
+    # eval() hides a reltime as a float, an abstime as a datetime, and raises for a string that is not UTF-8. simplify()
+    # evaluates in the same way, but gives the value as a literal, whose text distinguishes them. For a real it has too
+    # few digits, for a reltime no fraction.
     try:
         value = repr(tree.simplify(*ads))
         if value.startswith("relTime("):
@@ -140,7 +140,7 @@ def evaluate(text: str, my: str, target: str | None = None) -> Answer:
 
 
 def references(text: str, my: str) -> Answer:
-    """`("references", internal, external)`; each is a tuple of names."""
+    """Return `("references", internal, external)`; each is a tuple of names."""
     tree = _tree(text)
     try:
         ad = classad2.ClassAd(my)
@@ -156,7 +156,7 @@ def references(text: str, my: str) -> Answer:
 
 
 def match(first: str, right: str) -> Answer:
-    """`("boolean", whether the two ads match each other)`."""
+    """Return `("boolean", whether the two ads match each other)`."""
     try:
         ads = classad2.ClassAd(first), classad2.ClassAd(right)
     except classad2.ClassAdException:
@@ -174,7 +174,7 @@ def match(first: str, right: str) -> Answer:
 
 
 def old_ad(text: str) -> Answer:
-    """`("ad", new form, old form)` of an ad in the old form."""
+    """Return `("ad", new form, old form)` of an ad in the old form."""
     try:
         ad = classad2.parseOne(text, classad2.ParserType.Old)
     except ValueError:
@@ -226,7 +226,7 @@ def our_parsed(text: str) -> Answer:
 
 @_answer
 def ours(text: str, my: str, target: str | None = None, *, simplified: bool = False) -> Answer:
-    """What Poolbook evaluates the text to, if asked for after `simplify` has seen `my` alone."""
+    """Return Poolbook's value of the text, evaluated after `simplify` has seen only `my` if requested."""
     expression = parse(text)
     try:
         ad = ClassAd.from_new(my)

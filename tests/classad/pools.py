@@ -1,9 +1,9 @@
-"""Hypothesis strategies that write whole pools: slots, a job, expressions over both, and changes to the slots.
+"""Hypothesis strategies that write pools: slots, a job, expressions about both, and changes to the slots.
 
-They go on where `strategies.py` ends: its expressions and ads, with the policies that pools really have. As there, the
-choices are read from one string of bytes, and shrink with it. The texts are written first, then the slots and the job
-get most of the attributes which the texts mention. A slot's attribute comes from a small palette, so that a column may
-be the same in all slots, or of one kind, or mixed, or missing here and there.
+They extend `strategies.py`, its expressions and ads, by policies as in real pools. As there, the choices are read from
+one string of bytes, and shrink with it. The texts are written first; then the slots and the job get most of the
+attributes that the texts mention. A slot's attribute comes from a small palette, so that a column may be the same in
+all slots, or of one kind, or mixed, or missing in some slots.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lines(text: str) -> list[str]:
     return [line.strip() for line in text.strip().splitlines()]
 
 
-# What stands in an ad, by name: literals, or expressions about others.
+# The values in an ad, by name: literals, or expressions that use others.
 _CELLS = {
     line.partition(" = ")[0]: line.partition(" = ")[2].split(" ; ")
     for line in lines("""
@@ -110,7 +110,7 @@ _CELLS = {
     """)
 }
 
-# Conditions and ranks as pools have them; some stand in a slot, some in a job, and here any may stand in either.
+# Conditions and ranks as in real pools; some belong to a slot, some to a job, and here either may have any.
 POLICIES = lines("""
     true
     Start
@@ -183,13 +183,13 @@ POLICIES = lines("""
     other.Cpus > 1 && (self.Owner ?: true)
     .RIGHT.Cpus =!= LEFT.Cpus
 """)
-# Those of them that jobs have.
+# Those that jobs have.
 _OF_JOBS = words(
     "RequestCpus RequestMemory RequestDisk RequestGPUs DiskUsage ImageSize MemoryUsage ResidentSetSize WantBig"
     " WantDocker JobUniverse JobStatus JobPrio NiceUser QDate Owner User AcctGroup AccountingGroup Department"
     " DESIRED_Sites LastRemoteHost RequireGPUs"
 )
-# Conditions that are true of many.
+# Conditions that are often true.
 _LIKELY = [
     *("TARGET.Cpus >= 1", "(Memory > 600)", "TARGET.Cpus > 1", "Cpus =!= 4", "(TARGET.KeyboardIdle >= 59)"),
     *('State != "Claimed"', 'TARGET.Arch == "x86_64"', "TARGET.Offline =!= true", "Draining =?= false"),
@@ -211,12 +211,13 @@ _SCOPED = re.compile(r"\b(MY|TARGET)\.(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OTHERS = words("I J R Ok S L NL TL N O T D SL Environment Args X Y U AvailableGPUs RequireGPUs GPU_a GPU_b MinMem")
 _NAMES = {name.lower(): name for name in [*_OTHERS, *_STARTS, *_CELLS]}
-# Reals that no literal stands for; of themselves, not as calls.
+# Reals that no literal represents; as values, not as calls.
 _REALS = {'real("NaN")': math.nan, 'real("INF")': math.inf, 'real("-inf")': -math.inf}
 
 
 class Step(NamedTuple):
-    """A change: "add" an ad, "update" or "merge" it into the slot at a place, "remove" the slots at some places."""
+    """A change: "add" an ad, "update" or "merge" it into the slot at a position, "remove" the slots at some
+    positions."""
 
     what: str
     places: tuple[int, ...]
@@ -234,7 +235,7 @@ class Pool(NamedTuple):
         facts = [f"job: {self.job}", f"its cluster: {self.cluster}"]
         facts += [f"expression: {text}" for text in self.expressions]
         facts += [f"slot {place}: {texts}" for place, texts in enumerate(self.slots)]
-        # Hypothesis warns of what is longer.
+        # Hypothesis warns about longer ones.
         return "\n".join(["", *facts, *(f"then: {step}" for step in self.steps)])[:10_000]
 
 
@@ -244,7 +245,7 @@ def expression(text: str) -> Expression:
 
 
 def is_sound(pool: Pool) -> bool:
-    """Whether all of a pool's texts are expressions."""
+    """Return True if all of a pool's texts are expressions."""
     ads = [pool.job, pool.cluster, *pool.slots, *(step.texts for step in pool.steps)]
     try:
         for text in {text for texts in ads for text in texts.values()}.union(pool.expressions):
@@ -262,7 +263,7 @@ class PoolWriter(Writer):
     """Writes pools."""
 
     def policy(self, depth: int = 1) -> str:
-        """A condition or a rank; composed of others now and then."""
+        """Write a condition or a rank; sometimes a composed one."""
         if depth > 0 and self.chance(2):
             first, right = self.policy(depth - 1), self.policy(depth - 1)
             form = self.pick(
@@ -278,7 +279,7 @@ class PoolWriter(Writer):
         return self.comparison() if self.chance(5) else self.pick(POLICIES)
 
     def turned(self, text: str, side: str) -> str:
-        """The text with MY and TARGET where the names are, mostly: for a job or for a slot."""
+        """Add MY and TARGET to most names in the text: for a job or for a slot."""
 
         def scope(match: re.Match[str]) -> str:
             is_own = (_NAMES.get(match[2].lower()) in _OF_JOBS) == (side == "job")
@@ -298,7 +299,7 @@ class PoolWriter(Writer):
         return [text for text in _CELLS.get(name, ["1"]) if text[0] in '"0123456789'] or ["true"]
 
     def cell(self, name: str) -> str:
-        """What an ad says for a name."""
+        """Write the value of a name in an ad."""
         if name in ("Requirements", "Start") and not self.chance(6):
             return self.pick(["true", "Start", "START && true"]) if self.chance(3) else self.requirements("slot")
         if name in _STARTS:
@@ -339,7 +340,7 @@ class PoolWriter(Writer):
                 else:
                     palettes[name] = [self.cell(name), self.cell(name)]
         if self.chance(30):
-            # An attribute that is called as a scope is.
+            # An attribute with the name of a scope.
             name, texts = self.pick(words("MY TARGET Self OTHER RIGHT parent")), ["[Cpus = 3]", "5", "TARGET"]
             if self.chance(2):
                 job[name] = self.pick(texts)
@@ -350,7 +351,7 @@ class PoolWriter(Writer):
         return Pool(slots, job, cluster, expressions, self.steps(palettes) if steps else [])
 
     def home(self, name: str) -> str:
-        """Where an attribute is defined."""
+        """Return where an attribute is defined."""
         if name in _STARTS:
             return "slot"
         if name in _OF_JOBS:
@@ -358,7 +359,7 @@ class PoolWriter(Writer):
         return self.pick(["slot"] * 12 + ["both"] * 3 + ["job", "none"])
 
     def requirements(self, side: str = "job") -> str:
-        """What an ad asks of the other: mostly something that can be true."""
+        """Write an ad's requirements about the other: mostly something that can be true."""
         if self.chance(3):
             return self.turned(self.policy(2), side)
         clauses = [self.pick(_LIKELY) for _ in range(1 + self.below(3))]
@@ -367,7 +368,7 @@ class PoolWriter(Writer):
         return self.turned(self.pick([" && ", " && ", " || "]).join(clauses), side)
 
     def palette(self, name: str) -> list[str]:
-        """The texts that an attribute has in the slots."""
+        """Write the texts that an attribute has in the slots."""
         if name in _CELLS and self.chance(6):
             form = self.pick(["{0}", "{0}", "{0}.25", '"{0}.{1}"', '"slot{0}@e{1}"', "Cpus + {0}"])
             return [form.format(self.below(256), self.below(256)) for _ in range(24)]
@@ -379,14 +380,14 @@ class PoolWriter(Writer):
     def slot(self, palettes: dict[str, list[str]]) -> Texts:
         texts = {}
         for name, palette in palettes.items():
-            # Of several texts each slot has one; or none, more rarely.
+            # If there are several texts, each slot has one or, more rarely, none.
             choice = self.below(2 * len(palette) + len(palette) // 2) if len(palette) > 1 else 0
             if choice < 2 * len(palette):
                 texts[name] = palette[choice % len(palette)]
         return texts
 
     def names(self, texts: Iterable[str]) -> list[str]:
-        """The attributes that the texts mention."""
+        """Return the attributes that the texts mention."""
         mentioned = dict.fromkeys(word.lower() for text in texts for word in _WORD.findall(text))
         return [_NAMES[word] for word in mentioned if word in _NAMES]
 
@@ -400,7 +401,7 @@ class PoolWriter(Writer):
         texts = self.slot(palettes)
         if change == "merge":
             texts = {name: texts[name] for name in self.some([*texts], 3)} if texts else {}
-        # What slots have had so far, and something new.
+        # Values that slots had before, and a new one.
         for name in self.some([*palettes], 2) if palettes else []:
             texts[name] = self.cell(name)
         if self.chance(4):
@@ -410,6 +411,6 @@ class PoolWriter(Writer):
 
 
 def pools(*, steps: bool = False) -> SearchStrategy[Pool]:
-    """Slots, a job, and expressions about them; with ``steps`` also changes to the slots."""
+    """Draw slots, a job, and expressions about them; with ``steps`` also changes to the slots."""
     written = st.binary(min_size=500, max_size=1500).map(lambda choices: PoolWriter(choices).pool(steps=steps))
     return written.filter(is_sound)

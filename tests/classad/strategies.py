@@ -49,13 +49,13 @@ class Case(NamedTuple):
 
 
 def quote(value: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + escaped.replace("\n", "\\n").replace("\t", "\\t") + '"'
 
 
 def has_an_answer(texts: Iterable[str | None]) -> bool:
-    """Whether the reference's answer is more than what its stack happens to hold."""
+    """Return True if the reference's answer does not depend on the contents of its stack."""
     text = " ".join(filter(None, texts))
     if _CALENDAR.search(text) and _HUGE.search(text):
         return False
@@ -166,7 +166,7 @@ _LITERALS: dict[str, list[str]] = {
     "comparison": _quoted(["<", "<=", "==", "!=", ">=", ">", "is", "isnt", "=?=", "=!=", "IS", ""]),
     "user": _quoted(["bob@cs.wisc.edu", "bob", "a@b@c", "@", "", "slot1_2@host.example.org", "x@"]),
     "code": _quoted(_CODE),
-    # Only literals in it: see formatTime in the module's first lines.
+    # Contains only literals: see formatTime in the module's first lines.
     "timead": [
         '[Type = "AbsoluteTime"; Year = 2024; Month = 2; Day = 29; Hours = 1; Seconds = 5]',
         "[Year = 1999; Month = 12; Day = 31]",
@@ -177,7 +177,7 @@ _LITERALS: dict[str, list[str]] = {
 
 # Attributes ------------------------------------------------------------------------------------
 
-# The names that stand for a value of a kind. What an ad says for one is mostly of that kind.
+# The names for a value of a kind. The value of such a name in an ad is mostly of that kind.
 _NAMES = {
     "int": ["Cpus", "Memory", "I"],
     "small": ["J"],
@@ -203,14 +203,14 @@ _NAMES = {
 }
 KIND_OF = {name.lower(): kind for kind, names in _NAMES.items() for name in names}
 _SPELLING = {name.lower(): name for names in _NAMES.values() for name in names}
-# Always what their kind says, so that no circle can go through them (see above).
+# Always of their kind, so that no circle can go through them (see above).
 _FIXED = {"gpus", "requirement", "gpu", "plain"}
 _MEMBERS = ["a", "b", "Cpus", "c", "S", "inner"]
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 # Functions -------------------------------------------------------------------------------------
 
-# name, kind of the result, kinds of the arguments ("?": may be left out, "*": any number of them)
+# name, kind of the result, kinds of the arguments ("?": optional, "*": any number of them)
 FUNCTIONS = {
     name: (result, arguments)
     for name, result, *arguments in map(
@@ -311,10 +311,10 @@ FUNCTIONS = {
 _CALLS: dict[str, list[str]] = {}
 for _name, (_result, _) in FUNCTIONS.items():
     _CALLS.setdefault(_result, []).append(_name)
-# Without arguments these tell the time.
+# Without arguments these return the time.
 _CLOCKS = {"absTime", "formatTime"}
 
-# A kind that stands for one of several others.
+# A kind that includes several others.
 _UNIONS = {
     "number": ["int", "int", "small", "real"],
     "scalar": ["int", "str", "bool", "real", "number", "undefined", "str", "abstime", "reltime"],
@@ -337,7 +337,7 @@ _FORMS = ["literal", "reference", "call", "call", "operator", "operator", "wrapp
 
 
 class _Writer:
-    """Writes texts; each choice takes a byte, and is the first of all choices when none is left."""
+    """Writes texts; each choice takes a byte, and is the first of all choices when no bytes remain."""
 
     def __init__(self, choices: bytes) -> None:
         self.choices = iter(choices)
@@ -352,7 +352,7 @@ class _Writer:
         return self.below(one_in) == one_in - 1
 
     def some(self, choices: Sequence[T], most: int) -> list[T]:
-        """Up to `most` of the choices, none twice."""
+        """Return up to `most` of the choices, none twice."""
         return list(dict.fromkeys(self.pick(choices) for _ in range(self.below(most + 1))))
 
     # -- one expression of a kind
@@ -505,7 +505,7 @@ class _Writer:
         return self.wrapped(kind, depth)
 
     def wrapped(self, kind: str, depth: int) -> str:
-        """The kind's value by way of an operator or a place that keeps any value as it is."""
+        """Write a value of the kind through an operator or a position that keeps any value unchanged."""
         match self.pick(["parens", "ternary", "elvis", "subscript", "select", "member"]):
             case "parens":
                 return f"({self.write(kind, depth - 1)})"
@@ -530,7 +530,7 @@ class _Writer:
         members = {"a": self.write(kind, depth - 1), "b": self.pick(["a", "c", "Cpus"])}
         return f"{new_form(members)}.{self.pick(['a', 'A', 'b', 'c'])}"
 
-    # -- what countMatches and evalInEachContext work on
+    # -- arguments of countMatches and evalInEachContext
 
     def fixed(self, kind: str, depth: int) -> str:
         if kind == "plain":
@@ -576,7 +576,7 @@ class _Writer:
         return self.write(kind, self.below(2))
 
     def ad_for(self, texts: Iterable[str], extra: Iterable[str] = ()) -> dict[str, str]:
-        """An ad that defines most of the names which the texts mention."""
+        """Write an ad that defines most of the names which the texts mention."""
         known: dict[str, str] = {}
         new = [word for text in texts for word in _WORD.findall(text)]
         for _ in range(2):
@@ -589,10 +589,10 @@ class _Writer:
             extra = ()
         return known
 
-    # -- whole texts
+    # -- complete texts
 
     def expression(self) -> str:
-        """An expression of any kind; half of them are a call of some function."""
+        """Write an expression of any kind; half of them call some function."""
         depth = self.pick([2, 1, 3])
         if self.chance(2):
             return self.call_of(self.pick(list(FUNCTIONS)), self.pick(TOP), depth)
@@ -622,7 +622,7 @@ class _Writer:
         return self.pick(_words('true 1 0.5 0 -1 undefined "true" error Ok TARGET.Ok'))
 
     def damaged(self) -> str:
-        """An expression with one to three tokens left out, doubled, exchanged or put in."""
+        """Write an expression with one to three tokens left out, doubled, exchanged or put in."""
         tokens = _TOKEN.findall(self.expression())
         for _ in range(1 + self.below(3)):
             at = self.below(len(tokens) + 1)
@@ -640,7 +640,7 @@ class _Writer:
         return "".join(tokens)
 
     def old_text(self) -> str:
-        """An ad in the old form: a line for each attribute; some lines are odd or wrong."""
+        """Write an ad in the old form: a line for each attribute; some lines are odd or wrong."""
         lines = []
         for _ in range(self.below(6)):
             match self.pick("vvvvvvv#be"):
@@ -660,8 +660,7 @@ class _Writer:
     def old_value(self) -> str:
         if self.chance(2):
             text = self.expression().replace("\n", " ")
-            # Where an ad has several parts, classad2 reads a time into a datetime and forgets its
-            # offset.
+            # If an ad has several parts, classad2 reads a time into a datetime and forgets its offset.
             if "abstime" not in text.lower():
                 return text
         return self.pick(_OLD_VALUES)
@@ -699,17 +698,17 @@ def _written(write: Callable[[_Writer], T]) -> SearchStrategy[T]:
 
 
 def cases() -> SearchStrategy[Case]:
-    """Expressions together with a MY that defines most of their names and, mostly, a TARGET."""
+    """Draw expressions with a MY that defines most of their names and, mostly, a TARGET."""
     return _written(_Writer.case).filter(has_an_answer)
 
 
 def pairs() -> SearchStrategy[tuple[str, str]]:
-    """Two ads with Requirements about one another."""
+    """Draw two ads with Requirements about one another."""
     return _written(_Writer.pair).filter(has_an_answer)
 
 
 def texts() -> SearchStrategy[str]:
-    """Texts for the parser, most of them damaged."""
+    """Draw texts for the parser, most of them damaged."""
     return _written(lambda writer: writer.damaged() if writer.below(3) else writer.expression())
 
 

@@ -1,4 +1,4 @@
-"""What a table says of all its slots, compared with what the scalar evaluation says of each ad."""
+"""Compare the results of a table for all of its slots with the scalar evaluation for each ad."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from . import pools
 SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 
 
-# A world in which time(), random() and a function of the embedder's own have values.
+# A world in which time(), random() and a custom function have values.
 WORLD = Context(
     now=1_700_000_000,
     timezone=ZoneInfo("America/Chicago"),
@@ -51,7 +51,7 @@ Known = tuple[object, ...]
 
 
 def known(value: Any) -> Known:
-    """A value in a form that is equal where type and value are: NaN to NaN, 0.0 not to -0.0."""
+    """Return a value in a form that is equal if type and value are: NaN to NaN, 0.0 not to -0.0."""
     if value is UNDEFINED or value is ERROR:
         return (str(value),)
     match value:
@@ -84,7 +84,7 @@ LACKING: Known = ("a ContextError",)
 
 
 def scalar(expression: Expression, job: ClassAd, slot: ClassAd, context: Context) -> Any:
-    """The value, or the EvaluationError."""
+    """Return the value, or the EvaluationError."""
     try:
         return expression.evaluate(job, slot, context)
     except EvaluationError as problem:
@@ -94,8 +94,10 @@ def scalar(expression: Expression, job: ClassAd, slot: ClassAd, context: Context
 LONGEST = 5000
 
 
-def differ(call: str, slots: Sequence[ClassAd], job: ClassAd, expected: Sequence[Any], actual: Sequence[Any]) -> None:
-    """Fail, showing the first slot of which table and scalar evaluation say different things."""
+def fail_at_difference(
+    call: str, slots: Sequence[ClassAd], job: ClassAd, expected: Sequence[Any], actual: Sequence[Any]
+) -> None:
+    """Fail, showing the first slot for which table and scalar evaluation differ."""
     place = next(place for place, pair in enumerate(zip(expected, actual, strict=True)) if pair[0] != pair[1])
     facts = {
         "of": call,
@@ -119,21 +121,21 @@ def check_evaluation(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, e
         cells = table.evaluate(expression, job)
     except EvaluationError:
         if FAILED not in expected:
-            differ(str(expression), slots, job, expected, [FAILED] * len(expected))
+            fail_at_difference(str(expression), slots, job, expected, [FAILED] * len(expected))
         return
     assert len(cells.values) == len(cells.kinds) == len(slots)
     plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
-    # Where all cells are undefined, or all are errors, the kinds alone say so.
+    # If all cells are undefined, or all are errors, only the kinds say so.
     exceptional: dict[int, Any] = {CellType.UNDEFINED: UNDEFINED, CellType.ERROR: ERROR}
     actual = [known(exceptional.get(kind, plain.get(kind, lambda same: same)(value))) for value, kind in pairs]
     if actual != expected:
-        differ(str(expression), slots, job, expected, actual)
+        fail_at_difference(str(expression), slots, job, expected, actual)
     assert cells.kinds.tolist() == [kind_of(value) for value in values]
 
 
 def result_of(ask: Callable[[], Any]) -> Any:
-    """What is answered, or LACKING where the context lacks what was asked for."""
+    """Return the answer, or LACKING if the context lacks something that was requested."""
     try:
         return ask()
     except ContextError:
@@ -141,25 +143,25 @@ def result_of(ask: Callable[[], Any]) -> Any:
 
 
 def compare(call: str, slots: Sequence[ClassAd], job: ClassAd, expected: list[Any], actual: Any) -> None:
-    """A table as a whole lacks what an evaluation for one of its slots lacks."""
+    """Compare, if neither side is LACKING: a table lacks what the evaluation for one of its slots lacks."""
     if actual is LACKING:
         if LACKING not in expected:
-            differ(call, slots, job, expected, [LACKING] * len(expected))
+            fail_at_difference(call, slots, job, expected, [LACKING] * len(expected))
     elif actual != expected:
-        differ(call, slots, job, expected, actual)
+        fail_at_difference(call, slots, job, expected, actual)
 
 
 def check_matches(
     table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, ask: Callable[[], Any] | None = None
 ) -> None:
-    """Compare ``table.matches(job)``; or what a plan that was kept answers."""
+    """Compare ``table.matches(job)``, or the answer of a stored plan."""
     expected = [result_of(partial(symmetric_match, job, slot, table.context)) for slot in slots]
     actual = result_of(ask or (lambda: table.matches(job)))
     if actual is not LACKING:
         assert actual.dtype == np.bool_
         assert len(actual) == len(slots)
         actual = actual.tolist()
-        # What cannot match for other reasons need not ask the context.
+        # A slot that cannot match for other reasons need not ask the context.
         expected = [
             False if each is LACKING and not expected_match else each
             for each, expected_match in zip(expected, actual, strict=True)
@@ -220,7 +222,7 @@ def check_ads(table: SlotTable, slots: Sequence[ClassAd]) -> None:
 
 
 def texts_of(ad: ClassAd) -> dict[str, Any]:
-    """An ad's attributes, plain values as such: a text of a real does not have all of its digits."""
+    """Return an ad's attributes, plain values as such: the text of a real does not have all of its digits."""
     return {
         name.lower(): known(value.value) if isinstance(value, Literal) else unparse(value) for name, value in ad.items()
     }
@@ -243,7 +245,7 @@ def table_of(*texts: str) -> SlotTable:
 
 
 def values_of(table: SlotTable, text: str, job: ClassAd | None = None) -> list[Any]:
-    """The values as the scalar evaluation gives them, undefined and error as such."""
+    """Return the values of the scalar evaluation, undefined and error as such."""
     cells = table.evaluate(parse(text), job)
     exceptional: dict[int, Any] = {CellType.UNDEFINED: UNDEFINED, CellType.ERROR: ERROR}
     return [exceptional.get(k, v) for v, k in zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)]
@@ -253,12 +255,12 @@ WILLING = ClassAd({"Requirements": True})
 
 
 def column(*values: Any) -> SlotTable:
-    """Slots that have X, and Y counting from 0."""
+    """Return slots that have X, and Y counting from 0."""
     return SlotTable(ClassAd({"X": value, "Y": place}) for place, value in enumerate(values))
 
 
 def columns_of(texts: list[str], count: int) -> list[ClassAd]:
-    """Slots with X, Y and Z."""
+    """Return slots with X, Y and Z."""
     cells = [pools.expression(text) for text in texts]
     return [
         ClassAd({"X": cells[n % len(cells)], "Y": cells[5 * n % len(cells)], "Z": cells[11 * n % len(cells)]})

@@ -42,7 +42,7 @@ def test_a_chained_ad_has_the_attributes_of_its_parent_under_its_own() -> None:
     assert proc.to_old() == 'Out = "o"\nArgs = strcat(Owner,ProcId)\nOwner = "bob"\nprocid = 7\n'
 
 
-def test_what_is_inherited_is_evaluated_in_the_ad_that_inherits() -> None:
+def test_an_inherited_attribute_is_evaluated_in_the_ad_that_inherits() -> None:
     cluster, proc = chained()
     assert proc.eval("Args") == "bob7"
     assert cluster.eval("Args") == "bob-1"
@@ -51,7 +51,7 @@ def test_what_is_inherited_is_evaluated_in_the_ad_that_inherits() -> None:
     assert parse("Args").evaluate(ClassAd({"Owner": "eve"}), proc) == "bob7"
 
 
-def test_a_change_stays_in_the_ad_and_one_of_the_parent_is_seen() -> None:
+def test_a_change_stays_in_the_ad_and_one_of_the_parent_is_visible() -> None:
     cluster, proc = chained()
     proc["Owner"] = "eve"
     cluster["Cmd"] = "run"
@@ -62,7 +62,7 @@ def test_a_change_stays_in_the_ad_and_one_of_the_parent_is_seen() -> None:
     assert proc.eval("ProcId") == 7
 
 
-def test_deleting_hides_what_the_parent_has_with_undefined() -> None:
+def test_deleting_hides_the_parents_attribute_with_undefined() -> None:
     cluster, proc = chained()
     del proc["Owner"]
     assert proc.eval("Owner") is UNDEFINED
@@ -89,7 +89,7 @@ def test_a_chain_may_have_several_links() -> None:
 
 
 class Limited(ClassAd):
-    """An ad whose attributes cannot be taken for ever."""
+    """An ad whose attributes can be removed only a limited number of times."""
 
     def popitem(self) -> tuple[str, Expression]:
         self.popped = getattr(self, "popped", 0) + 1
@@ -97,7 +97,7 @@ class Limited(ClassAd):
         return super().popitem()
 
 
-def test_clearing_a_chained_ad_hides_all_that_the_parent_has() -> None:
+def test_clearing_a_chained_ad_hides_all_attributes_of_the_parent() -> None:
     cluster, _ = chained()
     proc = Limited({"Out": "o"}, chained=cluster)
     proc.clear()
@@ -116,7 +116,7 @@ def test_all_forms_of_a_chained_ad_show_the_attributes_of_its_parent_too() -> No
 # Equality, copies, pickles ----------------------------------------------------------------------
 
 
-def test_ads_are_equal_where_they_have_the_same_attributes_with_the_same_expressions() -> None:
+def test_ads_are_equal_if_they_have_the_same_attributes_with_the_same_expressions() -> None:
     ad = ClassAd({"a": 1, "B": parse("a + 1")})
     assert ad == ClassAd({"b": parse("a+1"), "A": 1})
     assert ad != ClassAd({"a": 1})
@@ -179,7 +179,7 @@ LOCAL = Context(now=0, timezone=ZoneInfo("America/Chicago"))
         "'f g'(1)",
     ],
 )
-def test_a_copied_expression_means_the_same(copied: Callable[[object], object], text: str) -> None:
+def test_a_copied_expression_has_the_same_value(copied: Callable[[object], object], text: str) -> None:
     expression = parse(text)
     copy = copied(expression)
     assert isinstance(copy, Expression)
@@ -204,7 +204,7 @@ def test_a_copied_ad_is_equal_and_independent(copied: Callable[[object], object]
     assert (ad.eval("a"), copy.eval("a")) == (2, 6)
 
 
-def test_the_copy_of_a_chained_ad_has_the_same_parent_and_the_deep_copy_one_of_its_own() -> None:
+def test_the_copy_of_a_chained_ad_has_the_same_parent_and_the_deep_copy_a_copied_one() -> None:
     cluster, proc = chained()
     for shallow in (copy.copy(proc), proc.copy()):
         assert shallow == proc

@@ -54,7 +54,7 @@ def test_an_ad_in_the_old_form_has_a_line_for_each_attribute() -> None:
         ("[a = 1]", "[ '[a' = 1 ]"),
     ],
 )
-def test_an_old_ad_is_read_leniently_unless_told_otherwise(text: str, new: str) -> None:
+def test_an_old_ad_is_read_leniently_by_default(text: str, new: str) -> None:
     assert ClassAd.from_old(text).to_new() == new
     reference = oracle.old_ad(text)
     assert reference == ("parse-error",) or reference[1] == new  # Python cannot see an ad that has no attributes
@@ -71,18 +71,18 @@ STRICTLY_REFUSED = [
     ("a = 1\nb = (2\nc = 3", 12, "')'"),
     ("a = 017", 4, "begin with 0"),
     ('a = 1\nb = "open\nc = 3', 10, "does not end"),
-    # Told by its place in the text, not by the first place with the same characters.
+    # Reported by its place in the text, not by the first place with the same characters.
     ("# bad\nbad", 6, "Name = expression"),
     ("xa = 1\na = 1 +\n", 14, "the text ends here"),
     ("ba = (1)\na = (\n", 14, "the text ends here"),
-    # What the reference reads and drops.
+    # Text that the reference reads and drops.
     ("a = 1 junk", 6, "found junk"),
     ('a = "two" "parts"', 10, "found"),
 ]
 
 
 @together(("text", "position", "message"), STRICTLY_REFUSED)
-def test_a_strict_reader_refuses_the_first_bad_line_and_says_where_it_is(
+def test_a_strict_reader_rejects_the_first_bad_line_and_says_where_it_is(
     text: str, position: int, message: str
 ) -> None:
     with pytest.raises(ClassAdSyntaxError) as caught:
@@ -95,7 +95,7 @@ def test_a_strict_reader_refuses_the_first_bad_line_and_says_where_it_is(
 
 
 @together("text", [row[0] for row in STRICTLY_REFUSED])
-def test_a_line_is_refused_each_time_that_it_is_read(text: str) -> None:
+def test_a_bad_line_is_rejected_each_time_that_it_is_read(text: str) -> None:
     ClassAd.from_old(text)
     for _ in range(2):
         with pytest.raises(ClassAdSyntaxError):
@@ -104,7 +104,7 @@ def test_a_line_is_refused_each_time_that_it_is_read(text: str) -> None:
 
 @FIXED
 @given(old_texts())
-def test_a_strict_reader_reads_what_it_accepts_as_the_other_does(text: str) -> None:
+def test_strict_and_lenient_readers_agree_about_valid_ads(text: str) -> None:
     try:
         ad = ClassAd.from_old(text, strict=True)
     except ClassAdSyntaxError:
@@ -113,7 +113,7 @@ def test_a_strict_reader_reads_what_it_accepts_as_the_other_does(text: str) -> N
     assert list(ad) == list(ClassAd.from_old(text))
 
 
-def test_an_ad_that_was_read_is_independent_of_others_with_the_same_lines() -> None:
+def test_an_ad_is_independent_of_others_read_from_the_same_lines() -> None:
     ad, other = ClassAd.from_old("a = 1\nb = a"), ClassAd.from_old("a = 1\nb = a")
     ad["a"] = 2
     assert (ad.eval("b"), other.eval("b")) == (2, 1)
@@ -122,7 +122,7 @@ def test_an_ad_that_was_read_is_independent_of_others_with_the_same_lines() -> N
 # The new form -----------------------------------------------------------------------------------
 
 
-def test_an_ad_in_the_new_form_may_hold_ads() -> None:
+def test_an_ad_in_the_new_form_may_contain_ads() -> None:
     ad = ClassAd.from_new("[ b = a + 1;\n a = 1; N = [ c = b ] ] and what follows does not matter")
     assert list(ad) == ["b", "a", "N"]
     assert ad.to_new() == "[ a = 1; b = a + 1; N = [ c = b ] ]"
@@ -191,19 +191,19 @@ def test_an_ad_is_read_from_json(text: str, new: str) -> None:
         ("5", 0),
     ],
 )
-def test_what_is_no_object_in_json_is_refused_where_it_goes_wrong(text: str, position: int) -> None:
+def test_invalid_json_is_rejected_where_it_goes_wrong(text: str, position: int) -> None:
     with pytest.raises(ClassAdSyntaxError) as caught:
         ClassAd.from_json(text)
     assert (caught.value.text, caught.value.position) == (text, position)
 
 
 @pytest.mark.parametrize("text", ['{"Start": "/Expr(1 +)/"}', '{"a": [{"Start": "/Expr(017)/"}]}'])
-def test_an_expression_that_is_none_is_refused_in_json_too(text: str) -> None:
+def test_an_invalid_expression_is_rejected_in_json_too(text: str) -> None:
     with pytest.raises(ClassAdSyntaxError):
         ClassAd.from_json(text)
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": Infinity}', '{"": 1}'])
-def test_what_no_ad_can_hold_is_refused_in_json(text: str) -> None:
+def test_values_that_no_ad_can_have_are_rejected_in_json(text: str) -> None:
     with pytest.raises(ClassAdSyntaxError):
         ClassAd.from_json(text)

@@ -1,4 +1,4 @@
-"""Property and differential: ads survive being written and read in each form."""
+"""Property and differential: ads can be written and read in each form without change."""
 
 import pickle
 
@@ -21,7 +21,7 @@ from .ads import FIXED, ads
 @example('[a = absTime("2024-02-29T00:00:00+01:00"); b = relTime("1:00"); c = undefined; d = error]')
 @example("['a b' = 1; 'true' = 2; 'é' = 3]")
 def test_the_three_forms_of_an_ad_are_those_of_the_reference(text: str) -> None:
-    import classad2  # here, for the oracle sets the zone before it is loaded
+    import classad2  # here, since the oracle sets the zone before it is loaded
 
     ad, reference = ClassAd.from_new(text), classad2.ClassAd(text)
     assert ad.to_new() == repr(reference)
@@ -51,17 +51,17 @@ def test_an_ad_survives_json(text: str) -> None:
 
 @settings(FIXED, max_examples=40)
 @given(ads())
-def test_an_ad_survives_the_old_form_where_that_can_hold_it(text: str) -> None:
+def test_an_ad_survives_the_old_form_if_that_can_represent_it(text: str) -> None:
     ad = ClassAd.from_new(text)
     assume(oracle.parsed(ad.to_new()) != ("parse-error",))
     written = ad.to_old()
-    # No escapes but for the quote, no names in quotes, and times only as points in UTC.
+    # No escapes except for the quote, no names in quotes, and times only as points in UTC.
     assume(written.count("\n") == len(ad) and not any(mark in written for mark in ("\\", "'", "Time(")))
     reread = ClassAd.from_old(written, strict=True)
     assert reread.to_old() == written
 
 
-# What an ad can hold: no string holds a zero.
+# What an ad can contain: no string has a zero byte.
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
 
 

@@ -1,4 +1,4 @@
-"""Property: ads as mappings of names to expressions, and their values."""
+"""Property: ads as mappings from names to expressions, and their values."""
 
 import copy
 import pickle
@@ -62,7 +62,7 @@ def test_a_deleted_attribute_is_gone_and_may_come_back_at_the_end() -> None:
     assert unparsed(ad) == {"b": "2", "A": "3"}
 
 
-def test_the_methods_of_a_mapping_work_as_they_do_for_a_dict() -> None:
+def test_the_methods_of_a_mapping_work_as_for_a_dict() -> None:
     ad = ClassAd({"a": 1})
     ad.update({"B": parse("2"), "A": parse("3")})
     assert unparse(ad.setdefault("b", parse("5"))) == "2"
@@ -88,7 +88,7 @@ def test_a_name_is_a_string(name: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", 1j])
-def test_a_value_that_no_ad_can_hold_is_refused_by_its_type(value: object) -> None:
+def test_a_value_that_no_ad_can_have_is_rejected_by_its_type(value: object) -> None:
     with pytest.raises(TypeError, match=type(value).__name__):
         ClassAd({"a": value})
 
@@ -127,7 +127,7 @@ def test_python_values_become_expressions(value: object, text: str) -> None:
     [0, -1, 1.5, 0.1 + 0.2, 5e-324, True, False, "", "é\udcff", UNDEFINED, ERROR, AbsTime(5, -60), RelTime(1.5)],
     ids=repr,
 )
-def test_a_value_that_was_put_into_an_ad_comes_out_of_it(value: object) -> None:
+def test_a_value_that_was_put_into_an_ad_can_be_read_from_it(value: object) -> None:
     found = ClassAd({"a": value}).eval("a")
     assert type(found) is type(value)
     assert found is value or found == value
@@ -148,11 +148,11 @@ def test_a_value_that_was_put_into_an_ad_comes_out_of_it(value: object) -> None:
         ("[a = 1]", ClassAd),
     ],
 )
-def test_a_value_of_the_language_has_a_type_of_its_own_in_python(text: str, kind: type) -> None:
+def test_each_type_of_the_language_has_its_own_python_type(text: str, kind: type) -> None:
     assert type(parse(text).evaluate()) is kind
 
 
-def test_undefined_and_error_are_told_by_identity_and_have_no_truth_value() -> None:
+def test_undefined_and_error_are_compared_by_identity_and_have_no_truth_value() -> None:
     assert parse("Nope").evaluate() is UNDEFINED
     assert parse("1 / 0").evaluate() is ERROR
     assert (repr(UNDEFINED), str(ERROR)) == ("UNDEFINED", "error")
@@ -162,7 +162,7 @@ def test_undefined_and_error_are_told_by_identity_and_have_no_truth_value() -> N
         assert copy.deepcopy(value) is copy.copy(value) is pickle.loads(pickle.dumps(value)) is value
 
 
-def test_times_are_equal_where_they_are_the_same_time_written_alike() -> None:
+def test_times_are_equal_if_they_are_the_same_time_written_alike() -> None:
     assert AbsTime(60, 0) == AbsTime(60) != AbsTime(60, 3600)
     assert RelTime(60) == RelTime(60.0) != 60
     assert len({AbsTime(60), AbsTime(60, 0), RelTime(60), RelTime(60.0)}) == 2
@@ -170,7 +170,7 @@ def test_times_are_equal_where_they_are_the_same_time_written_alike() -> None:
     assert repr(RelTime(60)) == "RelTime(60.0)"
 
 
-def test_eval_gives_the_value_of_an_attribute_and_undefined_where_there_is_none() -> None:
+def test_eval_gives_the_value_of_an_attribute_and_undefined_if_it_is_missing() -> None:
     ad = ClassAd({"Cpus": 4, "Fits": parse("TARGET.Request <= Cpus")})
     assert ad.eval("CPUS") == 4
     assert ad.eval("fits", ClassAd({"Request": 2})) is True
@@ -185,7 +185,7 @@ def test_an_expression_without_an_ad_has_only_its_literals() -> None:
     assert parse("a").evaluate(None, ClassAd({"a": 1})) is UNDEFINED
 
 
-def test_a_list_evaluates_its_members_each_time_they_are_asked_for() -> None:
+def test_a_list_evaluates_its_members_each_time_they_are_read() -> None:
     ad = ClassAd({"L": parse("{1, a, 1 / 0, {a}}"), "a": 2})
     members = ad.eval("L")
     assert [unparse(expression) for expression in members.expressions] == ["1", "a", "1 / 0", "{ a }"]
@@ -222,5 +222,5 @@ def test_an_ad_within_an_ad_is_a_copy_of_the_one_that_was_put_there() -> None:
 def test_an_ad_can_be_put_into_itself() -> None:
     ad = ClassAd({"a": 1})
     ad["Copy"] = ad
-    names = [list(ad.eval("Copy")), list(ad)]  # not asked for in the assertion: it would print a circle for ever
+    names = [list(ad.eval("Copy")), list(ad)]  # not in the assertion, which would print a circle endlessly
     assert names == [["a"], ["a", "Copy"]]

@@ -1,4 +1,4 @@
-"""Golden: the evaluations for one user's jobs take no more together than one may; those for others are unaffected."""
+"""Golden: the evaluations for one user's jobs together take no more than one evaluation may; others are unaffected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_matches_of_many_jobs_of_one_user_take_as_long_as_one_evaluation_may(sha
     within_calls(3 * MOST_CALLS, walk)
 
 
-def test_what_another_user_has_is_evaluated_as_ever() -> None:
+def test_evaluations_for_another_user_are_unaffected() -> None:
     shared = context()
     for _ in range(3):
         with suppress(EvaluationError):
@@ -72,7 +72,7 @@ def test_what_another_user_has_is_evaluated_as_ever() -> None:
     assert parse("E4").evaluate(job("bob", HEAVY), None, shared) == VALUE
 
 
-def test_a_slots_expression_about_a_job_is_paid_for_by_the_jobs_owner() -> None:
+def test_a_slots_expression_about_a_job_is_charged_to_the_jobs_owner() -> None:
     shared, slot = context(), ClassAd({"Start": parse("TARGET.E40 =?= 3")})
     jobs = [job("alice", {**SHAPES["contexts"], "Number": str(number)}) for number in range(JOBS)]
 
@@ -84,7 +84,7 @@ def test_a_slots_expression_about_a_job_is_paid_for_by_the_jobs_owner() -> None:
     within_calls(MOST_CALLS, walk)
 
 
-def test_the_user_of_a_command_pays_for_what_it_asks_of_jobs_of_others() -> None:
+def test_a_command_on_others_jobs_is_charged_to_its_own_user() -> None:
     allowance = Allowance()
     shared = Context(now=1, seed=1, allowance=allowance)
     others = {name.replace("E", "F"): text.replace("E0", "F0").replace("(E", "(F") for name, text in HEAVY.items()}
@@ -96,7 +96,7 @@ def test_the_user_of_a_command_pays_for_what_it_asks_of_jobs_of_others() -> None
     assert parse("F4").evaluate(hers, None, shared) == VALUE
 
 
-def test_at_another_instant_users_have_their_allowance_again() -> None:
+def test_users_have_their_full_allowance_again_at_the_next_time() -> None:
     allowance, heavy = Allowance(), job("alice", HEAVY)
     for instant in (1, 2):
         shared = Context(now=1, seed=1, allowance=allowance.begin(instant, ""))

@@ -1,4 +1,4 @@
-"""Golden, differential, property: what an expression refers to, what remains of it, and why it is not true."""
+"""Golden, differential, property: the references of an expression, its simplification, and why it is not true."""
 
 import re
 
@@ -40,7 +40,7 @@ REFERENCES = [
     ("target.x + TARGET.X", "[]", "", "target.x"),
     (".a", "[a = 1]", "a", ""),
     ("TARGET.Memory > Memory && Cpus >= TARGET.Cpus", "[Cpus = 1]", "Cpus", "Memory TARGET.Cpus TARGET.Memory"),
-    # what an attribute refers to counts too
+    # references of a referenced attribute count too
     ("a", "[a = b; b = c]", "a b", "c"),
     ("a", "[a = b + TARGET.Memory; b = 1]", "a b", "TARGET.Memory"),
     ("L", "[L = {p, q}]", "L", "p q"),
@@ -55,7 +55,7 @@ REFERENCES = [
 
 
 @together(("text", "ad", "internal", "external"), REFERENCES)
-def test_the_references_of_an_expression_are_those_that_the_ad_has_and_all_others(
+def test_the_references_of_an_expression_are_those_in_the_ad_and_all_others(
     text: str, ad: str, internal: str, external: str
 ) -> None:
     references = parse(text).references(ClassAd.from_new(ad))
@@ -66,7 +66,7 @@ def test_the_references_of_an_expression_are_those_that_the_ad_has_and_all_other
 
 @together(("text", "ad", "internal", "external"), REFERENCES)
 def test_the_reference_finds_the_same_names(text: str, ad: str, internal: str, external: str) -> None:
-    if "[c = d" not in text:  # it does not know in which ad an ad in the expression stands
+    if "[c = d" not in text:  # it does not know which ad contains an ad in the expression
         assert oracle.references(text, ad) == ("references", tuple(internal.split()), tuple(external.split()))
 
 
@@ -80,7 +80,7 @@ def test_references_to_the_parent_of_a_chained_ad_are_internal() -> None:
 
 
 @pytest.mark.parametrize(("text", "ad"), [("C", "[C = C + 1]"), ("a.b.c", "[a = 1]"), ("x.a", "[x = 5]")])
-def test_references_that_lead_nowhere_are_told_by_an_exception_that_names_them(text: str, ad: str) -> None:
+def test_unresolvable_references_are_reported_by_an_exception_that_names_them(text: str, ad: str) -> None:
     assert oracle.references(text, ad) == ("fail",)
     with pytest.raises(EvaluationError, match=re.escape(text[0])):
         parse(text).references(ClassAd.from_new(ad))
@@ -98,7 +98,7 @@ def test_a_message_about_references_stays_short() -> None:
 @together(
     ("text", "my", "remains"),
     [
-        # known attributes are put in, and what has become constant is computed
+        # known attributes are inserted, and constants are computed
         ("Cpus >= RequestCpus", "[RequestCpus = 2]", "Cpus >= 2"),
         ("Cpus >= MY.RequestCpus * 2", "[RequestCpus = 2]", "Cpus >= 4"),
         ("TARGET.Memory >= Need", "[Need = Base * 2; Base = 1024]", "TARGET.Memory >= 2048"),
@@ -107,7 +107,7 @@ def test_a_message_about_references_stays_short() -> None:
         ("a + 1 / 0", "[]", "a + error"),
         ("MY.a", "[]", "undefined"),
         ("C", "[C = C + 1]", "undefined"),
-        # connectives lose what no longer matters
+        # connectives drop operands that no longer matter
         ("a && b", "[a = false]", "false"),
         ("a || b > 1", "[a = false]", "b > 1"),
         ("a && b > 1 && c > 2", "[a = true]", "b > 1 && c > 2"),
@@ -120,7 +120,7 @@ def test_a_message_about_references_stays_short() -> None:
         ("ifThenElse(a, b, c)", "[a = 0]", "c"),
         ("a ?: b", "[a = undefined]", "b"),
         ("a ?: b", "[a = 1]", "1"),
-        # what depends on more than the ad stays
+        # parts that depend on more than the ad stay
         ("a", "[]", "a"),
         ("a ?: b", "[]", "a ?: b"),
         ("b && a", "[a = false]", "b && false"),
@@ -134,7 +134,7 @@ def test_a_message_about_references_stays_short() -> None:
         ("getHours(absTime(0, 0)) + a", "[a = 1]", "getHours(absTime(0,0)) + 1"),
         ("{a, b}", "[a = 1]", "{ a,b }"),
         ("[x = a]", "[a = 1]", "[ x = a ]"),
-        # parentheses stand where they are wanted, even where there were none
+        # parentheses are inserted where they are needed
         ("(b + a) * 2", "[a = 1]", "(b + 1) * 2"),
         ("b + (1 + a)", "[a = 3]", "b + 4"),
         ("2 * ifThenElse(a, b + c, d)", "[a = true]", "2 * (b + c)"),
@@ -144,7 +144,7 @@ def test_a_message_about_references_stays_short() -> None:
         ("u ?: ifThenElse(a, -b, d)", "[a = true]", "u ?: (-b)"),
     ],
 )
-def test_a_simplified_expression_is_what_remains_once_the_ad_is_known(text: str, my: str, remains: str) -> None:
+def test_a_simplified_expression_is_what_remains_when_the_ad_is_known(text: str, my: str, remains: str) -> None:
     simplified = parse(text).simplify(ClassAd.from_new(my))
     assert unparse(simplified).replace("( ", "(") == remains
 
@@ -195,12 +195,12 @@ def test_simplifying_does_not_change_the_expression_or_the_ad() -> None:
     assert unparse(ad) == "[ a = 1 ]"
 
 
-def test_a_chain_of_any_length_is_simplified_to_what_has_the_same_value() -> None:
+def test_a_chain_of_any_length_is_simplified_without_changing_its_value() -> None:
     def chain(length: int) -> Expression:
         return parse(" + ".join(["a"] * length) + " + b").simplify(ClassAd({"a": 1}))
 
     assert unparse(chain(300)) == "300 + b"
-    with pytest.raises(EvaluationError):  # as without simplifying: it has more than 400 levels
+    with pytest.raises(EvaluationError):  # as without simplification: it has more than 400 levels
         chain(100_000).evaluate(ClassAd({"a": 1, "b": 1}))
 
 
@@ -249,7 +249,7 @@ def test_a_clause_is_an_expression_and_its_value() -> None:
     assert second.value is UNDEFINED
 
 
-def test_an_explanation_takes_the_context_of_the_evaluation() -> None:
+def test_an_explanation_uses_the_context_of_the_evaluation() -> None:
     (clause, _) = explain(parse("time() - Since > 60 && true"), ClassAd({"Since": 0}), context=Context(now=61))
     assert clause.value is True
     with pytest.raises(EvaluationError, match=r"Context\(now="):

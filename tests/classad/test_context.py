@@ -1,4 +1,4 @@
-"""Golden and property: what an expression may know of the world is what its context holds, and nothing else."""
+"""Golden and property: an expression knows about the world only what its context contains."""
 
 from collections.abc import Callable
 from datetime import timedelta, timezone
@@ -70,7 +70,7 @@ def test_the_time_and_its_zone_are_those_of_the_context(text: str, in_utc: str, 
         ("formatTime()", "formatTime"),
     ],
 )
-def test_without_a_time_the_function_that_asks_for_it_says_how_to_give_one(text: str, asking: str) -> None:
+def test_without_a_time_a_function_that_needs_it_says_how_to_set_one(text: str, asking: str) -> None:
     for context in (None, DEFAULT, Context(seed=1)):
         with pytest.raises(EvaluationError, match=rf"{asking}\(\) needs the time.*Context\(now=") as caught:
             parse(text).evaluate(ClassAd(), context=context)
@@ -96,20 +96,20 @@ def test_without_a_time_the_function_that_asks_for_it_says_how_to_give_one(text:
         "debug(time())",
     ],
 )
-def test_the_missing_time_is_told_wherever_it_is_asked_for(text: str) -> None:
+def test_the_missing_time_is_reported_wherever_it_is_needed(text: str) -> None:
     ad = ClassAd({"Now": parse("time()")})
     with pytest.raises(EvaluationError, match=r"Context\(now="):
         parse(text).evaluate(ad, ad.copy())
 
 
-def test_a_time_that_is_not_asked_for_need_not_be_given() -> None:
+def test_a_time_that_is_not_needed_may_be_missing() -> None:
     assert value("true || time() > 5", DEFAULT) == "true"
     assert value("false ? time() : 1", DEFAULT) == "1"
     assert value("{time()}", DEFAULT) == "{ time() }"
     assert value("isError(noSuchFunction(time()))", Context(now=1)) == "true"
 
 
-def test_a_match_that_asks_for_the_time_needs_one_too() -> None:
+def test_a_match_that_reads_the_time_needs_one_too() -> None:
     idle = ClassAd({"Requirements": parse("time() - Since > 900"), "Since": 0})
     job = ClassAd({"Requirements": True})
     assert symmetric_match(job, idle, Context(now=901))
@@ -118,7 +118,7 @@ def test_a_match_that_asks_for_the_time_needs_one_too() -> None:
         symmetric_match(job, idle)
 
 
-def test_the_zone_is_utc_unless_given() -> None:
+def test_the_zone_is_utc_by_default() -> None:
     assert value('absTime("2024-07-03T12:00:00")', DEFAULT) == 'absTime("2024-07-03T12:00:00-00:00")'
     assert value("getHours(absTime(0))", DEFAULT) == "0"
 
@@ -139,11 +139,11 @@ def test_a_list_keeps_the_context_that_it_was_made_with() -> None:
     assert members[2] == 18
 
 
-# Chance -----------------------------------------------------------------------------------------
+# Random numbers ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["random()", "random(10)", "random(2.5)", "{random(), random()}[1]"])
-def test_chance_needs_a_seed_and_says_so(text: str) -> None:
+def test_random_functions_need_a_seed_and_say_so(text: str) -> None:
     with pytest.raises(EvaluationError, match=r"random\(\) needs a seed.*Context\(seed="):
         parse(text).evaluate()
 
@@ -164,7 +164,7 @@ def test_other_seeds_and_further_calls_give_other_numbers() -> None:
     assert value("random() == random()", Context(seed=1)) == "false"
 
 
-def test_an_evaluation_leaves_no_trace_on_the_next_one() -> None:
+def test_an_evaluation_does_not_affect_the_next_one() -> None:
     context = Context(seed=7)
     first = parse("random()").evaluate(context=context)
     parse("random() + random()").evaluate(context=context)
@@ -219,7 +219,7 @@ GROUPS = {"alice": "physics,biology", "bob": "chemistry", "carol": ""}
         ('userMap("groups")', "error"),
     ],
 )
-def test_user_map_looks_the_groups_of_a_user_up_in_the_maps_of_the_context(text: str, expected: str) -> None:
+def test_user_map_looks_up_the_groups_of_a_user_in_the_maps_of_the_context(text: str, expected: str) -> None:
     assert value(text, Context(user_maps={"Groups": GROUPS})) == expected
     assert value(text, Context(user_maps={"Groups": GROUPS.get})) == expected
 
@@ -240,12 +240,12 @@ def test_user_home_asks_the_context(text: str, expected: str) -> None:
     assert value(text, Context(user_home={"alice": "/home/alice"}.get)) == expected
 
 
-def test_no_home_is_known_without_a_context_that_knows_it() -> None:
+def test_a_home_is_unknown_without_a_context_that_has_it() -> None:
     assert value('userHome("root")', DEFAULT) == "undefined"
     assert value('userHome("root", "/tmp")', DEFAULT) == '"/tmp"'
 
 
-def test_debug_gives_its_argument_and_tells_the_trace() -> None:
+def test_debug_returns_its_argument_and_writes_to_the_trace() -> None:
     lines: list[str] = []
     context = Context(trace=lines.append)
     assert value("debug(a + 1) * 2", context, "[a = 4]") == "10"
@@ -257,17 +257,17 @@ def test_debug_gives_its_argument_and_tells_the_trace() -> None:
     assert value("debug(a)", DEFAULT, "[a = 4]") == "4"
 
 
-# An embedder's own functions ---------------------------------------------------------------------
+# Custom functions --------------------------------------------------------------------------------
 
 
-def test_an_own_function_is_called_by_its_name_in_any_case() -> None:
+def test_a_custom_function_is_called_by_its_name_in_any_case() -> None:
     context = Context(functions={"slotPrice": lambda cpus, factor: cpus * factor})
     assert value("SLOTPRICE(Cpus, 2.5)", context, "[Cpus = 4]") == "1.000000000000000E+01"
     assert value("TARGET.Price", context, "[]", "[Cpus = 4; Price = slotprice(Cpus, 1)]") == "4"
     assert value("{slotPrice(2, 2)}[0]", context) == "4"
 
 
-def test_an_own_function_gets_values() -> None:
+def test_a_custom_function_gets_values() -> None:
     steps: list[Any] = []
     context = Context(functions={"take": lambda *values: steps.append(values)})
     value('take(1, 2.0, "x", true, Nope, 1 / 0, absTime(0), relTime(1), {a}, [b = a])', context, "[a = 5]")
@@ -300,16 +300,16 @@ def test_an_own_function_gets_values() -> None:
     ],
     ids=repr,
 )
-def test_what_an_own_function_returns_becomes_a_value(result: object, expected: str) -> None:
+def test_the_result_of_a_custom_function_becomes_a_value(result: object, expected: str) -> None:
     assert value("f()", Context(functions={"f": lambda: result})) == expected
 
 
-def test_what_an_own_function_returns_is_refused_by_its_type_if_it_is_no_value() -> None:
+def test_an_invalid_result_of_a_custom_function_is_rejected_by_its_type() -> None:
     with pytest.raises(TypeError, match="set"):
         value("f()", Context(functions={"f": lambda: {1}}))
 
 
-def test_what_an_own_function_raises_reaches_the_caller() -> None:
+def test_an_exception_in_a_custom_function_reaches_the_caller() -> None:
     def fail() -> None:
         raise LookupError("no such price")
 
@@ -325,7 +325,7 @@ def test_a_built_in_function_cannot_be_replaced(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my function", "", "1st", "a.b"])
-def test_a_function_needs_a_name_by_which_it_can_be_called(name: str) -> None:
+def test_a_function_needs_a_name_that_can_be_called(name: str) -> None:
     with pytest.raises(ValueError, match="name"):
         Context(functions={name: lambda: 1})
 
@@ -335,7 +335,7 @@ def test_a_function_that_the_context_does_not_have_is_an_error_value() -> None:
     assert value("f()", Context(functions={"g": lambda: 1})) == "error"
 
 
-# Nothing is global ------------------------------------------------------------------------------
+# No global state --------------------------------------------------------------------------------
 
 CONTEXTS = [
     Context(
@@ -375,7 +375,7 @@ def test_two_contexts_do_not_influence_each_other(text: str) -> None:
     assert first_answers[0] != first_answers[1]
 
 
-def test_a_context_is_not_changed_by_what_it_was_made_of() -> None:
+def test_a_context_is_not_changed_through_the_objects_it_was_made_of() -> None:
     functions, maps = {"f": lambda: 1}, {"m": {"u": "a"}}
     context = Context(functions=functions, user_maps=maps)
     functions["f"] = lambda: 2
@@ -408,7 +408,7 @@ def test_a_context_can_be_replaced_in_part() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"now": "noon"}, {"now": 1.5}, {"timezone": "America/Chicago"}, {"seed": "x"}], ids=str
 )
-def test_a_context_of_wrong_types_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
+def test_a_context_of_wrong_types_is_rejected_when_it_is_made(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(TypeError, match=name):
         Context(**wrong)

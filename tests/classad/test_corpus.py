@@ -23,15 +23,15 @@ KINDS = ["expr", "new", "old"]
 
 
 def report(disagreements: list[str], cases: int) -> None:
-    """Fail where there are disagreements, showing the first few."""
+    """Fail if there are disagreements, showing the first few."""
     if disagreements:
         shown = disagreements[:SHOWN]
         heading = f"{len(disagreements)} of {cases} cases disagree with the reference"
         pytest.fail("\n\n".join([heading, *shown]), pytrace=False)
 
 
-def told(case: Case, **facts: Any) -> str:
-    """One disagreement, a line for each fact."""
+def describe_case(case: Case, **facts: Any) -> str:
+    """Describe one disagreement, a line for each fact."""
     return "\n".join([case["id"], *(f"  {name + ':':8}{fact}" for name, fact in facts.items())])
 
 
@@ -39,7 +39,7 @@ def told(case: Case, **facts: Any) -> str:
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_every_case_of_a_feature_evaluates_to_what_the_reference_says(feature: str) -> None:
+def test_every_case_of_a_feature_evaluates_as_in_the_reference(feature: str) -> None:
     chosen = [case for case in EVALUATIONS if case["feature"] == feature]
     wrong = []
     for case in chosen:
@@ -47,7 +47,9 @@ def test_every_case_of_a_feature_evaluates_to_what_the_reference_says(feature: s
         actual = corpus.evaluated(text, corpus.ad(case["my"]), corpus.ad(case["target"]))
         inexact = corpus.is_inexact(text, *case["my"].values(), *case["target"].values())
         if not corpus.same(expected, actual, inexact):
-            wrong.append(told(case, expr=text, MY=case["my"], TARGET=case["target"], wanted=expected, got=actual))
+            wrong.append(
+                describe_case(case, expr=text, MY=case["my"], TARGET=case["target"], wanted=expected, got=actual)
+            )
     report(wrong, len(chosen))
 
 
@@ -59,7 +61,7 @@ def test_the_corpus_has_6000_evaluations() -> None:
 
 
 def printed(kind: str, text: str) -> dict[str, Any]:
-    """What the corpus says of a text, said by Poolbook."""
+    """Return Poolbook's answers to the questions that the corpus answers about a text."""
     try:
         if kind == "expr":
             expression = parse(text)
@@ -72,14 +74,14 @@ def printed(kind: str, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_text_of_a_kind_is_refused_or_prints_as_the_reference_says(kind: str) -> None:
+def test_every_text_of_a_kind_is_rejected_or_printed_as_by_the_reference(kind: str) -> None:
     chosen = [case for case in PARSES if case["kind"] == kind]
     wrong = []
     for case in chosen:
         expected = {name: fact for name, fact in case.items() if name not in ("id", "kind", "text")}
         actual = printed(kind, case["text"])
         if actual != expected:
-            wrong.append(told(case, text=repr(case["text"]), wanted=expected, got=actual))
+            wrong.append(describe_case(case, text=repr(case["text"]), wanted=expected, got=actual))
     report(wrong, len(chosen))
 
 
@@ -95,7 +97,7 @@ def test_the_corpus_has_300_jobs_with_20_slots_each() -> None:
 
 
 @pytest.mark.parametrize("value", ["job_requirements", "slot_requirements", "job_rank", "slot_rank"])
-def test_requirements_and_rank_of_job_and_slot_are_what_the_reference_says(value: str) -> None:
+def test_requirements_and_rank_of_job_and_slot_are_as_in_the_reference(value: str) -> None:
     side, _, attribute = value.partition("_")
     wrong = []
     for group in corpus.groups():
@@ -103,25 +105,25 @@ def test_requirements_and_rank_of_job_and_slot_are_what_the_reference_says(value
             my, target = (group.job, slot) if side == "job" else (slot, group.job)
             actual = corpus.answer(my.eval(attribute, target))
             if not corpus.same(expected, actual, inexact=True):
-                wrong.append(told(group.case, slot=place, text=my.get(attribute), wanted=expected, got=actual))
+                wrong.append(describe_case(group.case, slot=place, text=my.get(attribute), wanted=expected, got=actual))
     report(wrong, 20 * len(corpus.groups()))
 
 
-def test_a_job_and_a_slot_match_where_the_reference_says_so() -> None:
+def test_a_job_and_a_slot_match_as_in_the_reference() -> None:
     wrong = []
     for group in corpus.groups():
         expected = group.expected("match")
         actual = [symmetric_match(group.job, slot) for slot in group.slots]
         if actual != expected:
-            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
+            wrong.append(describe_case(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))
 
 
-# Matches, a table at once ----------------------------------------------------------------------
+# Matches by tables -----------------------------------------------------------------------------
 
 
 def answers(cells: Cells) -> list[dict[str, Any]]:
-    """Cells in the corpus's form."""
+    """Return cells in the corpus's form."""
     plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
     return [corpus.answer(plain[kind](value) if kind in plain else value) for value, kind in pairs]
@@ -134,16 +136,16 @@ def agree(expected: list[dict[str, Any]], actual: list[dict[str, Any]]) -> bool:
     )
 
 
-def test_a_table_matches_where_the_reference_says_so() -> None:
+def test_a_table_matches_as_in_the_reference() -> None:
     wrong = []
     for group in corpus.groups():
         expected, actual = group.expected("match"), SlotTable(group.slots).matches(group.job).tolist()
         if actual != expected:
-            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
+            wrong.append(describe_case(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))
 
 
-def test_a_tables_rank_is_what_the_reference_says_and_0_where_that_is_no_number() -> None:
+def test_a_tables_rank_is_as_in_the_reference_and_0_if_that_is_not_a_number() -> None:
     numbers = ("boolean", "integer", "real")
     wrong = []
     for group in corpus.groups():
@@ -151,27 +153,27 @@ def test_a_tables_rank_is_what_the_reference_says_and_0_where_that_is_no_number(
         expected = [corpus.answer(float(rank["value"]) if rank["type"] in numbers else 0.0) for rank in ranks]
         actual = [corpus.answer(rank) for rank in SlotTable(group.slots).rank(group.job).tolist()]
         if not agree(expected, actual):
-            wrong.append(told(group.case, rank=group.job.get("Rank"), wanted=expected, got=actual))
+            wrong.append(describe_case(group.case, rank=group.job.get("Rank"), wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))
 
 
-def test_a_table_evaluates_the_jobs_requirements_to_what_the_reference_says() -> None:
+def test_a_table_evaluates_the_jobs_requirements_as_in_the_reference() -> None:
     chosen = [group for group in corpus.groups() if "Requirements" in group.job]
     wrong = []
     for group in chosen:
         expected = group.expected("job_requirements")
         actual = answers(SlotTable(group.slots).evaluate(group.job["Requirements"], group.job))
         if not agree(expected, actual):
-            wrong.append(told(group.case, job=group.job["Requirements"], wanted=expected, got=actual))
+            wrong.append(describe_case(group.case, job=group.job["Requirements"], wanted=expected, got=actual))
     report(wrong, len(chosen))
 
 
-def test_a_table_evaluates_the_slots_requirements_to_what_the_reference_says() -> None:
+def test_a_table_evaluates_the_slots_requirements_as_in_the_reference() -> None:
     requirements = parse("TARGET.Requirements")
     wrong = []
     for group in corpus.groups():
         expected = group.expected("slot_requirements")
         actual = answers(SlotTable(group.slots).evaluate(requirements, group.job))
         if not agree(expected, actual):
-            wrong.append(told(group.case, wanted=expected, got=actual))
+            wrong.append(describe_case(group.case, wanted=expected, got=actual))
     report(wrong, len(corpus.groups()))

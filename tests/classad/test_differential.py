@@ -1,7 +1,7 @@
-"""Differential: random texts and ads, put to Poolbook and to classad2; the answers must be equal.
+"""Differential: random texts and ads, given to Poolbook and to classad2; the answers must be equal.
 
-Every property stands here twice: with some hundred fixed examples, and as a soak with new ones
-each time, POOLBOOK_SOAK_EXAMPLES (20000) of them for evaluation and a fifth of that for the others.
+Every property is tested twice: with some hundred fixed examples, and as a soak with new ones each time,
+POOLBOOK_SOAK_EXAMPLES (20000) of them for evaluation and a fifth of that for the others.
 """
 
 import os
@@ -24,12 +24,12 @@ Test = Callable[..., None]
 
 
 def fixed(examples: int) -> Callable[[Test], Any]:
-    """The same examples in every run."""
+    """Use the same examples in every run."""
     return settings(max_examples=examples, derandomize=True, deadline=None, database=None)
 
 
 def soak(share: int = 1) -> Callable[[Test], Any]:
-    """New examples in every run."""
+    """Use new examples in every run."""
     examples = settings(
         max_examples=max(1, SOAK_EXAMPLES // share),
         deadline=None,
@@ -54,13 +54,13 @@ def check_evaluation(case: Case) -> None:
 
 @fixed(150)
 @given(cases())
-def test_an_expression_evaluates_to_what_the_reference_says(case: Case) -> None:
+def test_an_expression_evaluates_as_in_the_reference(case: Case) -> None:
     check_evaluation(case)
 
 
 @soak()
 @given(cases())
-def test_many_expressions_evaluate_to_what_the_reference_says(case: Case) -> None:
+def test_many_expressions_evaluate_as_in_the_reference(case: Case) -> None:
     check_evaluation(case)
 
 
@@ -68,7 +68,7 @@ def test_many_expressions_evaluate_to_what_the_reference_says(case: Case) -> Non
 
 
 def compare_printed(reference: Answer, ours: Answer, text: str) -> None:
-    """Compare but for `5 .a`, which the reference writes `5.a`, and then cannot read."""
+    """Compare, except for `5 .a`, which the reference writes `5.a`, and then cannot read."""
     reference, ours = (tuple(re.sub(r"(?<=\d) \.", ".", str(each)) for each in answer) for answer in (reference, ours))
     compare(reference, ours, text=text)
 
@@ -80,13 +80,13 @@ def check_parsing(text: str) -> None:
 
 @fixed(80)
 @given(texts())
-def test_a_text_is_refused_or_unparses_as_by_the_reference(text: str) -> None:
+def test_a_text_is_rejected_or_unparses_as_by_the_reference(text: str) -> None:
     check_parsing(text)
 
 
 @soak(5)
 @given(texts())
-def test_many_texts_are_refused_or_unparse_as_by_the_reference(text: str) -> None:
+def test_many_texts_are_rejected_or_unparse_as_by_the_reference(text: str) -> None:
     check_parsing(text)
 
 
@@ -95,19 +95,19 @@ def test_many_texts_are_refused_or_unparse_as_by_the_reference(text: str) -> Non
 
 def check_old_ad(text: str) -> None:
     reference = oracle.old_ad(text)
-    if reference != ("parse-error",):  # which Python sees where one of several ads is empty
+    if reference != ("parse-error",):  # which Python sees if one of several ads is empty
         compare_printed(reference, oracle.our_old_ad(text), text)
 
 
 @fixed(80)
 @given(old_texts())
-def test_an_ad_in_the_old_form_reads_and_prints_as_by_the_reference(text: str) -> None:
+def test_an_ad_in_the_old_form_is_read_and_printed_as_by_the_reference(text: str) -> None:
     check_old_ad(text)
 
 
 @soak(5)
 @given(old_texts())
-def test_many_ads_in_the_old_form_read_and_print_as_by_the_reference(text: str) -> None:
+def test_many_ads_in_the_old_form_are_read_and_printed_as_by_the_reference(text: str) -> None:
     check_old_ad(text)
 
 
@@ -120,13 +120,13 @@ def check_simplification(case: Case) -> None:
 
 @fixed(80)
 @given(cases())
-def test_a_simplified_expression_evaluates_as_the_reference_does_the_whole(case: Case) -> None:
+def test_a_simplified_expression_evaluates_like_the_original_in_the_reference(case: Case) -> None:
     check_simplification(case)
 
 
 @soak(5)
 @given(cases())
-def test_many_simplified_expressions_evaluate_as_the_reference_does_the_whole(case: Case) -> None:
+def test_many_simplified_expressions_evaluate_like_the_original_in_the_reference(case: Case) -> None:
     check_simplification(case)
 
 
@@ -136,19 +136,19 @@ def test_many_simplified_expressions_evaluate_as_the_reference_does_the_whole(ca
 def check_match(pair: tuple[str, str]) -> None:
     reference, answer = oracle.match(*pair), oracle.our_match(*pair)
     if reference == ("fail",):
-        reference = ("boolean", False)  # an evaluation that fails is no match
+        reference = ("boolean", False)  # a failed evaluation does not match
     compare(reference, answer, left=pair[0], right=pair[1])
 
 
 @fixed(80)
 @given(pairs())
-def test_two_ads_match_each_other_where_they_do_in_the_reference(pair: tuple[str, str]) -> None:
+def test_two_ads_match_each_other_as_in_the_reference(pair: tuple[str, str]) -> None:
     check_match(pair)
 
 
 @soak(5)
 @given(pairs())
-def test_many_pairs_of_ads_match_where_they_do_in_the_reference(pair: tuple[str, str]) -> None:
+def test_many_pairs_of_ads_match_as_in_the_reference(pair: tuple[str, str]) -> None:
     check_match(pair)
 
 
@@ -156,8 +156,7 @@ def test_many_pairs_of_ads_match_where_they_do_in_the_reference(pair: tuple[str,
 
 
 def check_references(case: Case) -> None:
-    # An ad that stands in the expression itself is not told by classad2 in which ad it stands, so
-    # that all its names would be external.
+    # classad2 does not know which ad contains an ad in the expression, so all names of that ad would be external.
     if not NESTED_AD.search(case.text):
         reference = oracle.references(case.text, case.my)
         compare(reference, oracle.our_references(case.text, case.my), text=case.text, my=case.my)
@@ -165,11 +164,11 @@ def check_references(case: Case) -> None:
 
 @fixed(80)
 @given(cases())
-def test_an_expression_refers_to_what_the_reference_says(case: Case) -> None:
+def test_an_expression_has_the_references_of_the_reference_library(case: Case) -> None:
     check_references(case)
 
 
 @soak(5)
 @given(cases())
-def test_many_expressions_refer_to_what_the_reference_says(case: Case) -> None:
+def test_many_expressions_have_the_references_of_the_reference_library(case: Case) -> None:
     check_references(case)

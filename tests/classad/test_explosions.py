@@ -1,4 +1,4 @@
-"""Golden: every walk over expressions is linear in what was written, or ends when its budget is overdrawn."""
+"""Golden: every walk over expressions is linear in their text, or ends when its budget is used up."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_slot_attributes_that_read_each_other_twice_are_inlined_a_thousand_times
     ]
 
 
-# What HTCondor evaluates, within its own ten million steps.
+# Expressions that HTCondor evaluates, within its own ten million steps.
 EVALUATED = [
     ("1", "@ + @", 20, "E20"),
     ("1", "@ + @", 21, "E21"),
@@ -122,14 +122,16 @@ EVALUATED = [
 
 
 @pytest.mark.parametrize(("first", "form", "levels", "asked"), EVALUATED)
-def test_what_htcondor_evaluates_evaluates_to_the_same(first: str, form: str, levels: int, asked: str) -> None:
+def test_expressions_that_htcondor_evaluates_have_the_same_value(
+    first: str, form: str, levels: int, asked: str
+) -> None:
     ad = f"[{'; '.join(f'{name} = {text}' for name, text in doubling(levels, first, form).items())}]"
     assert oracle.ours(asked, ad) == oracle.evaluate(asked, ad)
 
 
 @pytest.mark.parametrize("first", ["random(10)", "E12"])
-def test_what_may_differ_is_not_remembered(first: str) -> None:
-    """Each random number is another one, whether an evaluation is long enough to remember values or not."""
+def test_random_values_are_not_cached(first: str) -> None:
+    """Each random number is a new one, whether or not an evaluation is long enough to cache values."""
     long = ad_of({**doubling(12, first, "@ + @"), "Sum": "E12", "Often": f"sum({{{', '.join(['E3'] * 600)}}})"})
     if first == "random(10)":
         draws = [parse("E0").evaluate(long, None, Context(seed=seed)) for seed in range(9)]
@@ -141,7 +143,7 @@ def test_what_may_differ_is_not_remembered(first: str) -> None:
         assert unparse(parse("Sum").evaluate(long, None, CONTEXT)) == "undefined"
 
 
-def test_an_evaluation_that_overdraws_its_budget_fails_alone() -> None:
+def test_an_evaluation_that_exceeds_its_budget_fails_alone() -> None:
     ad = ad_of({**SHAPES["sums of random numbers"], "Cpus": "4"})
     with pytest.raises(EvaluationError, match=f"takes more than {MAX_STEPS:,} steps"):
         parse("E40").evaluate(ad, None, CONTEXT)
@@ -152,11 +154,11 @@ def test_an_evaluation_that_overdraws_its_budget_fails_alone() -> None:
     ("value", "cut", "length"),
     [("x" * 10, False, 12), ("x" * (MOST_NOTED - 2), False, MOST_NOTED), ("x" * 2_000_000, True, 1034)],
 )
-def test_evidence_has_the_beginning_of_a_long_value(value: str, cut: bool, length: int) -> None:
+def test_evidence_has_the_start_of_a_long_value(value: str, cut: bool, length: int) -> None:
     assert (is_cut(noted(value)), len(noted(value))) == (cut, length)
 
 
-# What is remembered -----------------------------------------------------------------------------
+# Cached values ----------------------------------------------------------------------------------
 
 NAMES = [f"E{n}" for n in range(5)]
 PARTS = st.recursive(
@@ -176,8 +178,8 @@ ADS = st.fixed_dictionaries(dict.fromkeys(NAMES, PARTS))
 
 
 @given(my=ADS, target=ADS)
-def test_what_is_remembered_is_what_would_be_evaluated_again(my: dict[str, str], target: dict[str, str]) -> None:
-    """With circular references and another ad, in whatever order the names are read, and from whatever step on."""
+def test_cached_values_equal_those_evaluated_again(my: dict[str, str], target: dict[str, str]) -> None:
+    """This includes circular references and another ad, in any order of the names, and from any step on."""
     texts = [f"[{'; '.join(f'{name} = {text}' for name, text in ad.items())}]" for ad in (my, target)]
     list_text = f"{{{', '.join(NAMES)}}}"
     defaults = ", ".join(f"string({name} ?: 0)" for name in NAMES)

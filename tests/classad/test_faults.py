@@ -19,13 +19,13 @@ from . import corpus, oracle, pools, strategies
         ('(Owner == "coltrane" * 10^12) + Imagesize', '"coltrane" * 10'),  # the manual's RANK
         ('(Owner == "coltrane") * 10 + Imagesize', None),
         ('"a" && x', '"a" && x'),
-        ('x && "a"', None),  # false, where x is
+        ('x && "a"', None),  # false if x is false
         ('x || ("a" * 2)', None),
         ('(2 < 3) || ("a" * 2)', None),
         ("1 / 0", "1 / 0"),
         ("1 / 0.0", "1 / 0.0"),
-        ("1 / -0.0", None),  # negative infinity, which is no error
-        ("x / 0", None),  # undefined, where x is
+        ("1 / -0.0", None),  # negative infinity is valid
+        ("x / 0", None),  # undefined if x is undefined
         ("1 / x", None),
         ('!"abc"', '!"abc"'),
         ('x ? "a" * 1 : error', None),
@@ -36,7 +36,7 @@ from . import corpus, oracle, pools, strategies
         ('Owner == "x" > 3', '"x" > 3'),
         ('x =?= ("a" * 2)', None),
         ('("a" * 2) ?: x', '"a" * 2'),
-        ("f(1 / 0)", "f(1 / 0)"),  # there is no such function
+        ("f(1 / 0)", "f(1 / 0)"),  # an unknown function
         ("floor(1 / 0)", None),
         ("error", "error"),
         ("undefined", None),
@@ -45,7 +45,7 @@ from . import corpus, oracle, pools, strategies
         (" && ".join(["x"] * 5_000), None),
     ],
 )  # fmt: skip
-def test_the_part_by_which_all_is_an_error_is_found(text: str, part: str | None) -> None:
+def test_the_part_that_makes_everything_an_error_is_found(text: str, part: str | None) -> None:
     fault_found = fault(parse(text))
     assert (None if fault_found is None else str(fault_found)) == part
 
@@ -68,16 +68,16 @@ def is_error(text: str, my: str, target: str | None) -> bool:
 
 
 @given(strategies.cases())
-def test_what_is_said_to_be_an_error_is_one_in_any_ads(case: strategies.Case) -> None:
+def test_a_reported_error_is_an_error_in_any_ads(case: strategies.Case) -> None:
     try:
         expression = parse(case.text)
-    except ClassAdSyntaxError:  # as relTime("a"), which the reference does not parse either
+    except ClassAdSyntaxError:  # like relTime("a"), which the reference does not parse either
         return
     if fault(expression) is not None:
         assert is_error(case.text, case.my, case.target)
 
 
-def test_no_recorded_expression_that_has_a_value_is_said_to_be_an_error() -> None:
+def test_no_recorded_expression_with_a_value_is_reported_as_an_error() -> None:
     faults = 0
     for case in corpus.cases("classad"):
         text = case["expr"]
@@ -121,7 +121,7 @@ def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(nam
         ("isUndefined()", "isUndefined takes 1 argument, and isUndefined() has 0"),
     ],
 )
-def test_the_words_for_a_wrong_call_name_the_rule_and_the_fix(text: str, why: str) -> None:
+def test_the_message_about_a_wrong_call_names_the_rule_and_the_fix(text: str, why: str) -> None:
     fault_found = fault(parse(text))
     assert fault_found is not None
     assert cause(fault_found) == why
@@ -131,5 +131,5 @@ def test_the_words_for_a_wrong_call_name_the_rule_and_the_fix(text: str, why: st
 @pytest.mark.parametrize(
     "text", ["X || pow(1)", "X is pow(1)", "isError(pow(1))", "X ?: pow(1)", "{pow(1)}", "strcat()"]
 )
-def test_a_wrong_call_that_need_not_decide_is_no_error_of_the_whole(text: str) -> None:
+def test_a_wrong_call_that_may_not_decide_is_not_an_error_of_the_expression(text: str) -> None:
     assert fault(parse(text)) is None

@@ -1,8 +1,9 @@
-"""When an expression's value may differ from now's: tables of policies and rules, and every second tried.
+"""When an expression's value may differ from its present one: tables of policies and rules, and a search of every
+second.
 
-The property is that of the word "may": from now until the answer, the value is the same at every second, by the plain
-evaluator. How often the answer is also the very second at which the value differs is counted, and for policies made of
-comparisons it is always.
+The property checks the word "may": from now until the predicted time, the plain evaluator gives the same value at every
+second. The test counts how often the predicted second is also the very second of the change; for policies made of
+comparisons it always is.
 """
 
 import re
@@ -34,7 +35,7 @@ FIXED = settings(max_examples=60, derandomize=True, deadline=None, database=None
 DAY = 86_400
 SUNDAY = 1_789_862_400  # 2026-09-20 00:00 UTC
 MONDAY = SUNDAY + DAY
-NINE = MONDAY + 9 * 3600  # when the tables below begin to look
+NINE = MONDAY + 9 * 3600  # when the tables below start
 NO_ADS: dict[str, Any] = {}
 
 CLOCK = {
@@ -44,7 +45,7 @@ CLOCK = {
 
 
 def ad(attributes: Mapping[str, Any]) -> ClassAd:
-    """An ad; texts that begin with = are expressions."""
+    """Return an ad; texts that start with = are expressions."""
     return ClassAd(
         {
             name: parse(value[1:]) if isinstance(value, str) and value[:1] == "=" else value
@@ -54,7 +55,7 @@ def ad(attributes: Mapping[str, Any]) -> ClassAd:
 
 
 def later(text: str, my: Mapping[str, Any], target: Mapping[str, Any] | None = None, now: int = NINE) -> Any:
-    """The seconds from now to the next change, with ClockMin and ClockDay moving."""
+    """Return the seconds from now to the next change, with ClockMin and ClockDay moving."""
     other = None if target is None else ad(target)
     change = next_change(parse(text), ad(my), other, Context(now=now), CLOCK)
     return change - now if isinstance(change, int) else change
@@ -114,7 +115,7 @@ PREEMPT = '((Activity == "Suspended") && ((time() - EnteredCurrentActivity) > 10
             None,
             267,
         ),
-        # PREEMPT: suspended for too long; or what is referred to, which waits for the keyboard.
+        # PREEMPT: suspended for too long; or a referenced attribute, which waits for the keyboard.
         (PREEMPT, {"Activity": "Suspended", "EnteredCurrentActivity": NINE - 100, "SUSPEND": False}, None, 501),
         (PREEMPT, {"Activity": "Busy", "EnteredCurrentActivity": NINE - 100, "SUSPEND": False}, None, NEVER),
         (
@@ -139,7 +140,7 @@ PREEMPT = '((Activity == "Suspended") && ((time() - EnteredCurrentActivity) > 10
         ("TARGET.KeyboardIdle > 900 && CurrentTime - QDate > 60", {"QDate": NINE - 7}, IDLE_34, 867),
     ],
 )
-def test_a_policy_changes_when_its_owner_would_say_so(
+def test_a_policy_changes_when_its_owner_expects(
     text: str, my: Mapping[str, Any], target: Mapping[str, Any] | None, expected: Any
 ) -> None:
     assert later(text, my, target) == expected
@@ -160,7 +161,7 @@ def test_working_hours_begin_and_end_with_the_clock(now: int, after_hours: int) 
     assert later(WORK_HOURS, {}, now=now) == after_hours - now
 
 
-def test_nothing_is_said_of_the_time_after_a_moving_attribute_is_known() -> None:
+def test_no_change_is_predicted_beyond_the_known_time_of_a_moving_attribute() -> None:
     midnight = MONDAY + DAY
     known = {"clockmin": Moving(MONDAY, unit=60, until=midnight)}
     evening = Context(now=MONDAY + 18 * 3600)
@@ -189,14 +190,14 @@ def test_nothing_is_said_of_the_time_after_a_moving_attribute_is_known() -> None
         ("max({time() - Start, 12})", 3),
         ("(time() - Start) % 60 == 0", 50),
         ('strcat("minute ", ClockMin)', 60),
-        # What is no more than said twice does not move.
+        # A value that is repeated does not move.
         ("time() - (time() - 60)", NEVER),
         ("time() - CurrentTime", NEVER),
         ("time() * 0", NEVER),
         ("time() / 0", NEVER),
         ("time() % false", NEVER),
         ("time() - Start > KeyboardIdle", NEVER),
-        # Integers and reals turn at a whole second.
+        # Integers and reals change at a full second.
         ("time() - Start > 20", 11),
         ("time() - Start >= 20", 10),
         ("20 > time() - Start", 10),
@@ -212,12 +213,12 @@ def test_nothing_is_said_of_the_time_after_a_moving_attribute_is_known() -> None
         ("time() - Start =?= 20.0", NEVER),
         ("time() - Start != 5", NEVER),
         ("KeyboardIdle + 5 > 100 - (time() - Start)", 23),
-        # Of other types it is the types that tell.
+        # For other types the types decide.
         ('time() > "a string"', NEVER),
         ("time() + undefined", NEVER),
         ("time() < error", NEVER),
         ("time() > true", NEVER),
-        # What decides first hides what comes after.
+        # An operand that decides first hides the next ones.
         ("(time() - Start < 20) || time() % 2 == 0", 11),
         ("false && time() % 2 == 0", NEVER),
         ("(time() - Start > 20) && random() > 0.5", 11),
@@ -234,13 +235,13 @@ def test_nothing_is_said_of_the_time_after_a_moving_attribute_is_known() -> None
         ("TARGET.Timer > 20", 16),
         ("TARGET.Back > 20", 11),
         ("Missing > 20", NEVER),
-        # What cannot be followed, and can see the clock or not.
+        # Unpredictable expressions that can see the clock or not.
         ("[a = 1].a", NEVER),
         ("[a = time()].a", POLL),
         ("Nested.still", NEVER),
         ("Moves.moving", POLL),
         ("member(ClockDay, {1, 2})", 39 * 3600),
-        # Other functions are looked at at each step of their arguments, but not for ever.
+        # Other functions are evaluated at each step of their arguments, up to a limit.
         ('anyCompare(">", {14, 15}, time() - Start)', 5),
         ('anyCompare(">", {14, 90}, time() - Start)', 17),
         ("size({time()})", POLL),
@@ -275,24 +276,24 @@ def test_the_time_is_needed() -> None:
         next_change(parse("1"), None, None, Context())
 
 
-def test_a_moving_attribute_that_would_not_be_found_is_refused() -> None:
+def test_a_moving_attribute_that_would_not_be_found_is_rejected() -> None:
     with pytest.raises(ValueError, match="KeyboardIdle is looked up in lower case: name it keyboardidle"):
         next_change(parse("1"), None, None, Context(now=NINE), {"KeyboardIdle": Moving(NINE)})
 
 
-def test_where_the_evaluation_fails_only_the_clock_can_mend_it() -> None:
+def test_if_the_evaluation_fails_only_the_clock_can_change_that() -> None:
     deep = "!" * 450 + "true"
     assert later(deep, {}) is NEVER
     assert later(f"time() > 0 && {deep}", {}) is POLL
 
 
-def test_a_moving_attribute_counts_by_whole_units() -> None:
+def test_a_moving_attribute_counts_by_full_units() -> None:
     with pytest.raises(ValueError, match=r"unit .* not 0"):
         Moving(0, unit=0)
     assert [Moving(10, unit=5, modulus=2).at(t) for t in (9, 10, 14, 15, 20)] == [1, 0, 0, 1, 0]
 
 
-def test_what_an_ad_has_is_hidden_by_what_moves_under_the_same_name() -> None:
+def test_a_moving_attribute_hides_the_ads_attribute_of_the_same_name() -> None:
     moving = {"keyboardidle": Moving(NINE - 34)}
     own_ad, job = ad({"KeyboardIdle": 7}), ad({"Asks": "=TARGET.KeyboardIdle > 100", "KeyboardIdle": 3})
     for text, expected in (("KeyboardIdle > 900", 867), ("TARGET.Asks", 67), ("TARGET.KeyboardIdle > 900", None)):
@@ -307,7 +308,7 @@ HOUR = 3600
 
 @frozen
 class Case:
-    """An expression, and the second from which on it is looked at."""
+    """An expression, and the second at which the search starts."""
 
     text: str
     now: int
@@ -388,7 +389,7 @@ STRANGE = [
     'anyCompare("<", {10, 1000}, KeyboardIdle)',
     "isUndefined(JobStart)",
 ]
-# In these, the name of a list stands for any of its texts.
+# In these, the name of a list represents any of its texts.
 NUMBERS = [
     *3 * ["timer"],
     *("(timer + constant)", "(timer - constant)", "(timer * constant)", "(constant - timer)", "quantize(timer, 60)"),
@@ -422,7 +423,8 @@ PLACES = re.compile(r"\b(" + "|".join(TEXTS) + r")\b(?!\()")
 
 
 def written(kind: str, choices: Iterator[int], depth: int) -> str:
-    """A text of a kind, each place in it filled with another; the choices are read from bytes, then all the first."""
+    """Write a text of a kind, each position in it filled with another; the choices are read from bytes, then all the
+    first."""
     if depth == 0:
         kind = SIMPLEST.get(kind, kind)
     texts = TEXTS[kind]
@@ -431,7 +433,8 @@ def written(kind: str, choices: Iterator[int], depth: int) -> str:
 
 
 def cases(kind: str) -> SearchStrategy[Case]:
-    """Expressions of a kind, by a string of bytes: of many small draws hypothesis would vary only a few at a time."""
+    """Draw expressions of a kind from a string of bytes: with many small draws hypothesis would vary only a few at a
+    time."""
     seconds = [NINE, NINE + 1, NINE + 13, NINE + 59, NINE + 86]
     return st.builds(
         lambda choices, now: Case(written(kind, iter(choices), 3), now),
@@ -440,29 +443,30 @@ def cases(kind: str) -> SearchStrategy[Case]:
     )
 
 
-def over(attributes: Mapping[str, Any]) -> ClassAd:
-    """An ad of every other attribute, chained to one of the rest."""
+def split_ad(attributes: Mapping[str, Any]) -> ClassAd:
+    """Return an ad of every other attribute, chained to one with the rest."""
     names = list(attributes)
     ads = [ad({name: attributes[name] for name in names[place::2]}) for place in (0, 1)]
     return ClassAd(dict(ads[0]), chained=ads[1])
 
 
-def told(value: Any) -> Any:
-    """What tells two values apart: the type and what is printed of them."""
+def type_and_text(value: Any) -> Any:
+    """Return what distinguishes two values: the type and the printed text."""
     return type(value), repr(value)
 
 
-def stays_until_the_change(case: Case, seconds: int) -> bool | None:
-    """Try every second up to the answer: the value is now's. Whether it differs there; None if that is too far."""
+def check_until_the_change(case: Case, seconds: int) -> bool | None:
+    """Try every second up to the prediction: the value is the present one. Return whether it differs there; None if
+    that is too far."""
     expression, my, job = parse(case.text), ad(EVALUATED), ad(JOB)
 
     def value(t: int) -> Any:
         try:
-            return told(expression.evaluate(my, job, Context(now=t)))
+            return type_and_text(expression.evaluate(my, job, Context(now=t)))
         except EvaluationError:
             return "no value"
 
-    change = next_change(expression, over(MACHINE), over(JOB), Context(now=case.now), CLOCK)
+    change = next_change(expression, split_ad(MACHINE), split_ad(JOB), Context(now=case.now), CLOCK)
     if change is POLL:
         return None
     now, end = value(case.now), case.now + seconds
@@ -473,13 +477,13 @@ def stays_until_the_change(case: Case, seconds: int) -> bool | None:
     return None if same == end else value(same) != now
 
 
-def test_a_policy_of_comparisons_stays_until_the_very_second_that_is_told() -> None:
+def test_a_policy_of_comparisons_stays_until_the_very_second_predicted() -> None:
     reached: list[str] = []
 
     @settings(FIXED, max_examples=80)
     @given(cases("policy"))
     def every_second(case: Case) -> None:
-        differs = stays_until_the_change(case, HOUR // 3)
+        differs = check_until_the_change(case, HOUR // 3)
         assert differs is not False, f"{case.text} does not differ when it was said to"
         reached.extend([case.text] if differs else [])
 
@@ -489,20 +493,20 @@ def test_a_policy_of_comparisons_stays_until_the_very_second_that_is_told() -> N
 
 @FIXED
 @given(cases("tangle"))
-def test_whatever_is_written_stays_until_the_change(case: Case) -> None:
-    stays_until_the_change(case, HOUR // 6)
+def test_any_expression_stays_until_the_change(case: Case) -> None:
+    check_until_the_change(case, HOUR // 6)
 
 
 @FIXED
 @given(cases("tangle"))
-def test_an_ad_over_another_evaluates_as_one_ad_of_both(case: Case) -> None:
+def test_an_ad_chained_to_another_evaluates_as_one_ad_of_both(case: Case) -> None:
     expression, context = parse(case.text), Context(now=case.now)
     value = expression.evaluate(ad(EVALUATED), ad(JOB), context)
-    assert told(expression.evaluate(over(EVALUATED), over(JOB), context)) == told(value)
+    assert type_and_text(expression.evaluate(split_ad(EVALUATED), split_ad(JOB), context)) == type_and_text(value)
 
 
 @together("value", [1, -(2**63), 2**63, 2**64 + 1, 1.5, True, "text", "é", None, [1, "a"], {"a": 1}, parse("1 + 1")])
-def test_an_ad_made_of_values_is_the_ad_into_which_they_are_set(value: Any) -> None:
+def test_an_ad_made_of_values_equals_the_ad_into_which_they_are_set(value: Any) -> None:
     ad, set_one_by_one = ClassAd({"Name": value, "NAME": value, "Étage": value}), ClassAd()
     for name in ("Name", "NAME", "Étage"):
         set_one_by_one[name] = value
@@ -510,7 +514,7 @@ def test_an_ad_made_of_values_is_the_ad_into_which_they_are_set(value: Any) -> N
 
 
 @pytest.mark.parametrize(("name", "value"), [("", 1), (1, 1), ("A", "a\0b"), ("A", "\ud800"), ("A", object())])
-def test_an_ad_is_not_made_of_what_cannot_be_set(name: Any, value: Any) -> None:
+def test_an_ad_is_not_made_of_values_that_cannot_be_set(name: Any, value: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as when_set:
         ClassAd()[name] = value
     with pytest.raises(when_set.type) as when_made:
@@ -521,5 +525,5 @@ def test_an_ad_is_not_made_of_what_cannot_be_set(name: Any, value: Any) -> None:
 @pytest.mark.soak
 @settings(FIXED, max_examples=5000)
 @given(cases("tangle"))
-def test_whatever_is_written_stays_until_the_change_for_hours(case: Case) -> None:
-    stays_until_the_change(case, 2 * HOUR)
+def test_any_expression_stays_until_the_change_for_hours(case: Case) -> None:
+    check_until_the_change(case, 2 * HOUR)

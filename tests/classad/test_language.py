@@ -1,6 +1,6 @@
 """Golden and differential: what a re-implementation of ClassAds gets wrong, a table of cases for each surprise.
 
-A case is a text, the ads MY and TARGET where it needs them, and the unparsed value; `refused` for a text that is no
+A case is a text, the ads MY and TARGET if it needs them, and the unparsed value; `refused` for a text that is not an
 expression, `fails` for an evaluation without a value. The reference is asked for each of them as well.
 """
 
@@ -27,7 +27,7 @@ def table(rows: list[Row], collected: list[Row]) -> Callable[..., Any]:
 
 
 def evaluations(*rows: Row) -> Callable[..., Any]:
-    """Cases (text, [my, [target,]] unparsed value)."""
+    """Return cases (text, [my, [target,]] unparsed value)."""
     return table(list(rows), EVALUATIONS)
 
 
@@ -81,7 +81,7 @@ def test_a_result_that_is_an_ad_changes_no_later_result() -> None:
     ("MY.X", "[]", "[X = 2]", "undefined"),
     ("TARGET.X", "[X = 1]", "[]", "undefined"),
     ("TARGET.X", "[X = 1]", "undefined"),
-    # An attribute that was found in TARGET is evaluated there, MY and TARGET swapped.
+    # An attribute that was found in TARGET is evaluated there, with MY and TARGET swapped.
     ("TARGET.S", "[X = 1]", "[X = 2; S = TARGET.X]", "1"),
     ("S", "[X = 1]", "[X = 2; S = TARGET.X]", "1"),
     ("S", "[X = 1]", "[X = 2; S = MY.X]", "2"),
@@ -102,7 +102,7 @@ def test_a_result_that_is_an_ad_changes_no_later_result() -> None:
     (".X", "[X = 1; N = [X = 3]]", "1"),
     ("N.b", "[X = 1; N = [X = 3; b = .X]]", "1"),
 )
-def test_a_name_is_looked_up_where_it_stands_then_around_it_then_in_the_other_ad(row: Row) -> None:
+def test_a_name_is_looked_up_in_its_ad_then_around_it_then_in_the_other_ad(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -194,7 +194,7 @@ def test_and_and_or_are_not_symmetric_and_take_numbers_for_booleans(row: Row) ->
     ('real("NaN") == real("NaN")', "false"),
     ('real("NaN") != real("NaN")', "true"),
 )
-def test_values_of_different_types_compare_to_an_error_but_booleans_are_numbers(row: Row) -> None:
+def test_comparing_different_types_is_an_error_but_booleans_are_numbers(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -226,7 +226,7 @@ def test_values_of_different_types_compare_to_an_error_but_booleans_are_numbers(
     ("absTime(0, 0) =?= absTime(0, 0)", "true"),
     ("relTime(5) =?= relTime(5)", "true"),
 )
-def test_is_wants_the_same_type_and_case_while_equality_is_blind_to_case(row: Row) -> None:
+def test_is_requires_the_same_type_and_case_while_equality_ignores_case(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -256,7 +256,7 @@ def test_is_wants_the_same_type_and_case_while_equality_is_blind_to_case(row: Ro
     ("u ?: (-b)", "[b = 2]", "-2"),
     ("u ? : 5", "5"),
 )
-def test_elvis_binds_as_tightly_as_a_subscript_and_replaces_undefined_only(row: Row) -> None:
+def test_elvis_binds_as_tightly_as_a_subscript_and_replaces_only_undefined(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -280,13 +280,13 @@ def test_elvis_binds_as_tightly_as_a_subscript_and_replaces_undefined_only(row: 
     ("true ? 1 : random(0)", "1"),
     ("ifThenElse(true, 1, random(0))", "1"),
     ("false ? 1 : random(0)", "fails"),
-    # an error as a condition decides at once, what is no condition at all does not
+    # an error as a condition decides immediately, an invalid condition does not
     ("error ? random(0) : 1", "error"),
     ("undefined ? random(0) : 1", "undefined"),
     ('"a" ? random(0) : 1', "fails"),
     ("{0} ? 1 : random(0)", "fails"),
     ("ifThenElse(error, random(0), 1)", "error"),
-    # some functions take their arguments in turn, as long as they want more
+    # some functions evaluate their arguments one by one, while they need more
     ('anyCompare("=?=", random(0), 1)', "error"),
     ('anyCompare("==", 5, random(0))', "error"),
     ('allCompare("==", {}, random(0))', "fails"),
@@ -524,7 +524,7 @@ def test_an_expression_unparses_to_the_text_of_the_reference(row: Row) -> None:
     ("{}.a", "{  }"),
     ("{[a = b; b = 3]}.a", "{ 3 }"),
 )
-def test_lists_and_ads_keep_their_members_unevaluated_until_asked(row: Row) -> None:
+def test_lists_and_ads_keep_their_members_unevaluated_until_read(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -602,7 +602,7 @@ def test_an_unknown_function_or_a_wrong_number_of_arguments_is_an_error_value(ro
     ("evalInEachContext(true, undefined)", "undefined"),
     ('versionGE(undefined, "1")', "undefined"),
 )
-def test_what_an_undefined_argument_means_is_a_matter_of_the_function(row: Row) -> None:
+def test_the_effect_of_an_undefined_argument_depends_on_the_function(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -640,7 +640,7 @@ def test_what_an_undefined_argument_means_is_a_matter_of_the_function(row: Row) 
     ('anyCompare("<", {undefined, 0}, 1)', "false"),
     ('anyCompare("<", {"a", 0}, 1)', "error"),
 )
-def test_each_function_has_its_own_idea_of_an_empty_or_mixed_list(row: Row) -> None:
+def test_each_function_treats_empty_and_mixed_lists_in_its_own_way(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -685,7 +685,7 @@ def test_each_function_has_its_own_idea_of_an_empty_or_mixed_list(row: Row) -> N
     ("int(absTime(60, 3600))", "60"),
     ("int(relTime(60))", "60"),
 )
-def test_times_are_types_of_their_own_and_do_not_mix_with_numbers(row: Row) -> None:
+def test_times_have_their_own_types_and_do_not_mix_with_numbers(row: Row) -> None:
     assert value(row) == row[-1]
 
 
@@ -736,7 +736,7 @@ def test_strings_are_bytes(row: Row) -> None:
     ],
     OLD_ADS,
 )
-def test_a_bad_line_silently_ends_an_ad_in_the_old_form_and_backslashes_are_literal(row: Row) -> None:
+def test_a_bad_line_ends_an_ad_in_the_old_form_without_a_warning_and_backslashes_are_literal(row: Row) -> None:
     text, expected = row
     assert ClassAd.from_old(text).to_new() == expected
 
@@ -762,12 +762,12 @@ def test_a_bad_line_silently_ends_an_ad_in_the_old_form_and_backslashes_are_lite
     ],
     MATCHES,
 )
-def test_ads_match_where_both_requirements_are_true_or_a_number_that_is_not_zero(row: Row) -> None:
+def test_ads_match_if_both_requirements_are_true_or_a_number_that_is_not_zero(row: Row) -> None:
     expected_left, right, expected = row
     assert symmetric_match(ClassAd.from_new(expected_left), ClassAd.from_new(right)) is (expected == "match")
 
 
-# The same, asked of the reference --------------------------------------------------------------
+# The same with the reference -------------------------------------------------------------------
 
 
 @together("row", EVALUATIONS)

@@ -48,7 +48,7 @@ ACCEPTED = [
     (".a", ".a"),
     ("a . b", "a.b"),
     ("a.b.c[0].d", "a.b.c[0].d"),
-    # operators: how tightly they bind shows in the tests of the language
+    # operators: the tests of the language show how tightly they bind
     ("a||b&&c|d^e&f==g<h<<i+j*k", "a || b && c | d ^ e & f == g < h << i + j * k"),
     ("a >>> b >> c << d", "a >>> b >> c << d"),
     ("a =?= b =!= c is d isnt e", "a is b isnt c is d isnt e"),
@@ -96,11 +96,11 @@ NUMBERS_AT_DOTS = [
 
 
 @together(("text", "unparsed"), NUMBERS_AT_DOTS)
-def test_a_number_stays_apart_from_a_dot_that_is_not_its_own(text: str, unparsed: str) -> None:
+def test_a_number_is_separated_from_a_dot_that_is_not_its_own(text: str, unparsed: str) -> None:
     assert unparse(parse(text)) == unparse(parse(unparsed)) == unparsed
 
 
-# What does not ----------------------------------------------------------------------------------
+# What does not parse ----------------------------------------------------------------------------
 
 # A text, the offset of the character that is wrong, and a part of the message.
 REFUSED = [
@@ -176,7 +176,7 @@ REFUSED = [
 
 
 @together(("text", "position", "message"), REFUSED)
-def test_a_text_that_is_no_expression_is_refused_where_it_goes_wrong(text: str, position: int, message: str) -> None:
+def test_an_invalid_expression_is_rejected_where_it_goes_wrong(text: str, position: int, message: str) -> None:
     with pytest.raises(ClassAdSyntaxError) as caught:
         parse(text)
     assert caught.value.text == text
@@ -185,7 +185,7 @@ def test_a_text_that_is_no_expression_is_refused_where_it_goes_wrong(text: str, 
 
 
 @together("text", [row[0] for row in REFUSED])
-def test_the_reference_refuses_the_text_too(text: str) -> None:
+def test_the_reference_rejects_the_text_too(text: str) -> None:
     assert oracle.parsed(text) == ("parse-error",)
 
 
@@ -213,7 +213,7 @@ def test_the_message_shows_the_line_with_a_caret_under_the_offending_character(t
 
 
 def points_at(error: ClassAdSyntaxError) -> str:
-    """The character above the caret; "" past the end of the line."""
+    """Return the character above the caret; "" past the end of the line."""
     _, line, caret = str(error).rsplit("\n", 2)
     assert caret.strip(" ") == "^"
     return line[len(caret) - 1 :][:1]
@@ -273,7 +273,7 @@ def test_a_syntax_error_is_a_value_error_and_survives_pickling() -> None:
         ("[a = 1;\n b = (]", 14),
     ],
 )
-def test_an_ad_in_the_new_form_is_refused_where_it_goes_wrong(text: str, position: int) -> None:
+def test_an_ad_in_the_new_form_is_rejected_where_it_goes_wrong(text: str, position: int) -> None:
     with pytest.raises(ClassAdSyntaxError) as caught:
         ClassAd.from_new(text)
     assert (caught.value.text, caught.value.position) == (text, position)
@@ -335,7 +335,7 @@ def test_a_chain_of_operators_may_be_of_any_length(operator: str) -> None:
     ),
     ids=lambda text: text[:10].strip(),
 )
-def test_a_text_of_a_megabyte_is_parsed_or_refused(text: str) -> None:
+def test_a_text_of_a_megabyte_is_parsed_or_rejected(text: str) -> None:
     try:
         expression = parse(text)
     except ClassAdSyntaxError:
@@ -363,7 +363,7 @@ def chain_of_attributes(form: str, length: int) -> str:
 
 
 @pytest.mark.parametrize(("form", "most"), CHAINS)
-def test_attributes_that_lead_on_more_than_400_levels_do_not_evaluate(form: str, most: int) -> None:
+def test_attributes_that_refer_on_for_more_than_400_levels_do_not_evaluate(form: str, most: int) -> None:
     assert isinstance(parse(f"a{most}").evaluate(ClassAd.from_new(chain_of_attributes(form, most))), int)
     for length in (most + 1, 10_000):
         with pytest.raises(EvaluationError, match="nests more deeply than 400 levels"):
@@ -377,10 +377,10 @@ def test_the_reference_follows_as_many_attributes(form: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["int({})", "ifThenElse(true, {}, 0)", "[x = {}].x", 'eval("{}")', "{{{}}}[0]"])
-def test_attributes_that_lead_on_through_functions_end_too(form: str) -> None:
+def test_attributes_that_refer_on_through_functions_end_too(form: str) -> None:
     assert parse("a150").evaluate(ClassAd.from_new(chain_of_attributes(form, 150))) == 1
     long = chain_of_attributes(form, 1000)
-    if form.endswith("[0]"):  # a subscript makes an error value of what fails
+    if form.endswith("[0]"):  # a subscript turns a failure into an error value
         assert parse("a1000").evaluate(ClassAd.from_new(long)) is ERROR
         assert oracle.evaluate("a1000", long) == ("error",)
         return
@@ -390,14 +390,14 @@ def test_attributes_that_lead_on_through_functions_end_too(form: str) -> None:
 
 # Any text ---------------------------------------------------------------------------------------
 
-# Often enough the characters that mean something; and bytes that are no UTF-8.
+# Often the characters that have a meaning; and bytes that are not UTF-8.
 ANYTHING = st.text(st.one_of(st.sampled_from("ab01.\"'\\()[]{}=?:;,+-!&|/* \n"), st.characters(codec="utf-8")))
 BYTES = st.binary().map(lambda data: data.decode("utf-8", "surrogateescape"))
 
 
 @FIXED
 @given(st.one_of(ANYTHING, BYTES))
-def test_any_text_is_parsed_or_refused_with_a_syntax_error(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_with_a_syntax_error(text: str) -> None:
     try:
         expression = parse(text)
     except ClassAdSyntaxError:
@@ -418,7 +418,7 @@ def test_any_text_is_an_ad_in_the_old_form_unless_it_is_read_strictly(text: str)
 
 @FIXED
 @given(st.one_of(ANYTHING, BYTES).map(lambda text: f"[a = {text}]"))
-def test_any_text_is_an_ad_in_the_new_form_or_refused_with_a_syntax_error(text: str) -> None:
+def test_any_text_is_an_ad_in_the_new_form_or_rejected_with_a_syntax_error(text: str) -> None:
     try:
         ad = ClassAd.from_new(text)
     except ClassAdSyntaxError:
@@ -431,7 +431,7 @@ def test_any_text_is_an_ad_in_the_new_form_or_refused_with_a_syntax_error(text: 
 @example('{"a": ' + "1" * 5_000 + "}")
 @example('{"a": "/Expr(/"}')
 @example('{"a": "/Expr(1 +)/"}')
-def test_any_text_is_an_ad_in_json_or_refused_with_a_syntax_error(text: str) -> None:
+def test_any_text_is_an_ad_in_json_or_rejected_with_a_syntax_error(text: str) -> None:
     try:
         ad = ClassAd.from_json(text)
     except ClassAdSyntaxError:
@@ -440,7 +440,7 @@ def test_any_text_is_an_ad_in_json_or_refused_with_a_syntax_error(text: str) -> 
 
 
 @pytest.mark.parametrize("half", ["\ud800", "\udbff", "\udc41", "\udfff"], ids=ascii)
-def test_half_a_surrogate_pair_is_refused_since_no_bytes_can_mean_it(half: str) -> None:
+def test_half_a_surrogate_pair_is_rejected_since_no_bytes_represent_it(half: str) -> None:
     for text in (f'"{half}"', f"'{half}'", f"a.'{half}'", half):
         with pytest.raises(ClassAdSyntaxError):
             parse(text)
@@ -458,7 +458,7 @@ def test_half_a_surrogate_pair_is_refused_since_no_bytes_can_mean_it(half: str) 
 
 @pytest.mark.parametrize("levels", [100, 300, 600, 900, 100_000])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a": ', "}")])
-def test_json_of_any_depth_is_an_ad_or_refused_with_a_syntax_error(opening: str, closing: str, levels: int) -> None:
+def test_json_of_any_depth_is_an_ad_or_rejected_with_a_syntax_error(opening: str, closing: str, levels: int) -> None:
     try:
         ad = ClassAd.from_json('{"a": ' + opening * levels + "1" + closing * levels + "}")
     except ClassAdSyntaxError:
@@ -479,7 +479,7 @@ def readable(text: str) -> bool:
     return oracle.parsed(text) != ("parse-error",)
 
 
-# Before a number the minus that stood apart from it becomes a part of it, which changes the text: once.
+# Before a number, a separate minus becomes a part of it, which changes the text once.
 MINUS_APART = re.compile(r"-[^\w(\"'{\[]+[0-9.]")
 
 
@@ -489,7 +489,7 @@ MINUS_APART = re.compile(r"-[^\w(\"'{\[]+[0-9.]")
 @example('absTime("2024-02-29 12:34:56.5 +0100")')
 @example("(-5 . x)")
 @example("'a b' + 'true'.b")
-def test_the_text_of_an_expression_means_the_same_expression(text: str) -> None:
+def test_the_text_of_an_expression_is_the_same_expression(text: str) -> None:
     try:
         unparsed = unparse(parse(text))
     except ClassAdSyntaxError:

@@ -1,4 +1,4 @@
-"""Property: a table whose slots come, go and change answers as one made anew."""
+"""Property: a table whose slots come, go and change answers like a new one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,14 +22,14 @@ def names_of(table: SlotTable) -> list[Any]:
     return [ad.eval("Name") for ad in table]
 
 
-def test_a_slot_is_known_by_its_place_and_by_its_name() -> None:
+def test_a_slot_is_found_by_its_position_and_by_its_name() -> None:
     table = named("slot1@a", "slot1@b", "slot2@é")
     assert table.ad(1) == table.ad("slot1@b") == table["slot1@b"] == table[1] == table[-2]
     assert table["slot2@é"] == table[2] == table[-1]
     assert len(table) == 3
 
 
-def test_a_name_or_place_that_no_slot_has_is_refused() -> None:
+def test_an_unknown_name_or_position_is_rejected() -> None:
     table = named("a", "b")
     for name in ("c", "A", ""):
         with pytest.raises(KeyError):
@@ -55,7 +55,7 @@ def test_removal_keeps_the_order() -> None:
     assert table.matches(WILLING).tolist() == [True, True]
 
 
-def test_a_slot_that_is_not_there_is_not_removed_and_nothing_else_is() -> None:
+def test_if_one_slot_is_missing_no_slot_is_removed() -> None:
     table = named(*"abc")
     with pytest.raises(KeyError):
         table.remove(["a", "x"])
@@ -64,7 +64,7 @@ def test_a_slot_that_is_not_there_is_not_removed_and_nothing_else_is() -> None:
     assert names_of(table) == [*"abc"]
 
 
-def test_places_that_numpy_found_can_be_removed() -> None:
+def test_positions_that_numpy_found_can_be_removed() -> None:
     table = SlotTable(ClassAd({"Cpus": cpus}) for cpus in (1, 2, 3, 4))
     table.remove(np.flatnonzero(np.array([True, False, True, False])))
     assert [ad.eval("Cpus") for ad in table] == [2, 4]
@@ -84,7 +84,7 @@ def test_a_slots_name_follows_its_ad() -> None:
     assert table["b"] == table[1]
 
 
-def test_an_update_replaces_an_ad_and_a_merge_keeps_what_it_does_not_mention() -> None:
+def test_an_update_replaces_an_ad_and_a_merge_keeps_attributes_that_it_does_not_mention() -> None:
     table = table_of("[A = 1; B = 2]", "[A = 1; B = 2]")
     table.update(0, {"b": 3, "C": "x"}, merge=True)
     table.update(1, {"b": 3, "C": "x"})
@@ -118,7 +118,7 @@ def test_slots_can_be_added_to_an_empty_table() -> None:
         check_all(table, slots, WILLING, ["Memory", "Cpus", "TARGET.Start"])
 
 
-def test_several_slots_are_added_at_once() -> None:
+def test_several_slots_are_added_together() -> None:
     table = named("a")
     table.add(ClassAd({"Name": name, "Cpus": 2}) for name in "bcd")
     assert names_of(table) == [*"abcd"]
@@ -133,7 +133,7 @@ def test_a_table_does_not_change_with_the_ads_that_it_was_made_of() -> None:
     assert values_of(table, "Cpus") == [4]
 
 
-def test_results_are_the_callers_own() -> None:
+def test_results_belong_to_the_caller() -> None:
     slots = [ClassAd({"Cpus": cpus, "Ok": cpus > 1, "Requirements": parse("Cpus > 1")}) for cpus in (1, 2, 4)]
     table = SlotTable(slots)
     job = ClassAd({"Requirements": parse("TARGET.Cpus < 4"), "Rank": parse("TARGET.Cpus")})
@@ -152,7 +152,7 @@ def test_results_are_the_callers_own() -> None:
     check_all(table, slots, job, ["Cpus", "Ok"])
 
 
-def test_results_stay_what_they_were_when_the_table_changes() -> None:
+def test_results_do_not_change_when_the_table_changes() -> None:
     table = SlotTable(ClassAd({"Cpus": cpus, "Mixed": mixed}) for cpus, mixed in ((1, 2), (2, "a"), (4, 1.5)))
     before = [table.evaluate(parse(text)) for text in ("Cpus", "Mixed", "Cpus > 1", "-Cpus")]
     expected = [(cells.values.tolist(), cells.kinds.tolist()) for cells in before]
@@ -161,7 +161,7 @@ def test_results_stay_what_they_were_when_the_table_changes() -> None:
     assert [(cells.values.tolist(), cells.kinds.tolist()) for cells in before] == expected
 
 
-def test_a_kept_plan_sees_every_change() -> None:
+def test_a_stored_plan_sees_every_change() -> None:
     slots = [ClassAd({"Name": f"slot{cpus}", "Cpus": cpus, "Requirements": True}) for cpus in (1, 2, 4)]
     table = SlotTable(slots)
     plan = table.plan(
@@ -186,7 +186,7 @@ def test_a_kept_plan_sees_every_change() -> None:
     assert plan.matches().tolist() == []
 
 
-def test_what_all_slots_shared_may_change_in_one_of_them() -> None:
+def test_an_attribute_that_all_slots_share_may_change_in_one_of_them() -> None:
     shared = {"Start": parse("Ok && TARGET.RequestCpus <= Most"), "Ok": True, "Most": 4}
     slots = [ClassAd({"Requirements": parse("Start"), "Name": name, **shared}) for name in "abc"]
     table = SlotTable(slots)
@@ -210,7 +210,7 @@ def test_what_all_slots_shared_may_change_in_one_of_them() -> None:
         check_all(table, list(table), job, ["TARGET.Start", "TARGET.Requirements"])
 
 
-def test_what_no_slot_has_a_job_may_ask_for_when_slots_come_and_go() -> None:
+def test_a_job_may_use_an_attribute_that_no_slot_has_when_slots_come_and_go() -> None:
     slots = [ClassAd({"Requirements": True}) for _ in range(3)]
     table = SlotTable(slots)
     job = ClassAd({"Requirements": parse("TARGET.Offline =!= true && TARGET.Nope =?= undefined")})

@@ -9,11 +9,11 @@ from .. import sampling
 from . import corpus
 from .tables import check_all, check_clauses, check_evaluation, check_matches, check_rank
 
-# Examples: array operations, and the lack of them ----------------------------------------------
+# Examples: array operations, and slot-by-slot evaluation ---------------------------------------
 
 
 def real_slots() -> list[ClassAd]:
-    """A real slot's ad, a hundred times over."""
+    """Return a real slot's ad, a hundred times."""
     ad = ClassAd.from_old((corpus.DATA / "slot.ad").read_text(encoding="utf-8"))
     slots = []
     for number in range(100):
@@ -57,7 +57,7 @@ def test_plain_policies_on_real_slots_need_no_slot_by_slot_evaluation(requiremen
     assert table.scalar_evaluations == 0
 
 
-def test_what_must_be_evaluated_slot_by_slot_is_counted() -> None:
+def test_slot_by_slot_evaluations_are_counted() -> None:
     slots = [
         ClassAd.from_new(f"[AvailableGPUs = {{GPU_a}}; GPU_a = [Capability = {number / 4}]; Requirements = true]")
         for number in range(40)
@@ -71,7 +71,7 @@ def test_what_must_be_evaluated_slot_by_slot_is_counted() -> None:
     check_all(table, slots, job, ["countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) > 0"])
 
 
-def test_slots_are_evaluated_one_by_one_only_where_cheaper_clauses_leave_them() -> None:
+def test_slots_are_evaluated_one_by_one_only_if_cheaper_clauses_accept_them() -> None:
     slots = [
         ClassAd(
             {
@@ -98,7 +98,7 @@ POLICIES = [case["expr"] for case in corpus.cases("classad") if case["feature"] 
 
 
 @pytest.mark.parametrize("part", sampling.some(range(8), 2))
-def test_the_corpus_policies_mean_the_same_on_a_table_of_its_slots(part: int) -> None:
+def test_the_corpus_policies_have_the_same_values_on_a_table_of_its_slots(part: int) -> None:
     job, slots = corpus.groups()[part].job, corpus.groups()[part].slots
     table = SlotTable(slots)
     for text in dict.fromkeys(POLICIES[part::8]):
@@ -111,7 +111,7 @@ def test_the_corpus_policies_mean_the_same_on_a_table_of_its_slots(part: int) ->
 
 
 @pytest.mark.parametrize("part", sampling.some(range(8), 3))
-def test_the_corpus_policies_mean_the_same_in_slots(part: int) -> None:
+def test_the_corpus_policies_have_the_same_values_in_slots(part: int) -> None:
     job, slots = corpus.groups()[part + 8].job, corpus.groups()[part + 8].slots
     texts = list(dict.fromkeys(POLICIES[part::8]))
     for first in range(0, len(texts), 10):

@@ -1,4 +1,4 @@
-"""Property: requirements, ranks and clauses of a job over a table are those of each slot's own evaluation."""
+"""Property: a job's requirements, rank and clauses on a table equal those of each slot's own evaluation."""
 
 from poolbook.domain.classad import UNDEFINED, ClassAd, parse
 from poolbook.domain.classad.table import SlotTable
@@ -17,7 +17,7 @@ def test_a_slot_without_requirements_matches_nothing() -> None:
     assert table.matches(WILLING).tolist() == [False, True, False]
 
 
-def test_no_slot_with_requirements_is_no_match() -> None:
+def test_no_slot_with_requirements_matches() -> None:
     assert table_of("[Cpus = 4]", "[Cpus = 8]").matches(WILLING).tolist() == [False, False]
 
 
@@ -30,7 +30,7 @@ def test_no_slot_with_requirements_is_no_match() -> None:
         *(("relTime(60)", False), ("absTime(60)", False), ("random(0)", False), ("Nope", False), ("MY.Yes", True)),
     ],
 )
-def test_only_true_and_numbers_that_are_not_0_are_a_yes(text: str, accepted: bool) -> None:
+def test_only_true_and_numbers_other_than_0_match(text: str, accepted: bool) -> None:
     asking = ClassAd({"Requirements": parse(text), "Yes": True})
     others = [asking, WILLING, ClassAd({"Requirements": False})]
     assert SlotTable(others, context=WORLD).matches(WILLING).tolist() == [accepted, True, False]
@@ -39,7 +39,7 @@ def test_only_true_and_numbers_that_are_not_0_are_a_yes(text: str, accepted: boo
         check_matches(SlotTable(slots, context=WORLD), slots, WILLING)
 
 
-def test_slots_whose_requirements_differ_are_each_asked_their_own() -> None:
+def test_slots_with_different_requirements_are_each_evaluated_with_their_own() -> None:
     table = table_of(
         "[Cpus = 1; Requirements = TARGET.RequestCpus <= MY.Cpus]",
         '[Cpus = 4; Requirements = TARGET.Owner == "ALICE"]',
@@ -60,7 +60,7 @@ def test_a_circular_reference_is_undefined() -> None:
     assert table.matches(WILLING).tolist() == [True, True]
 
 
-def test_requirements_that_ask_for_one_another_are_undefined() -> None:
+def test_requirements_that_refer_to_one_another_are_undefined() -> None:
     slots = [ClassAd.from_new("[Requirements = TARGET.Requirements]"), WILLING]
     job = ClassAd.from_new("[Requirements = TARGET.Requirements]")
     assert SlotTable(slots).matches(job).tolist() == [False, True]
@@ -80,7 +80,7 @@ def test_requirements_that_ask_for_one_another_are_undefined() -> None:
         "X > 1 && (Start =?= undefined || unresolved(Owner, 5) =?= 1)",
     ],
 )
-def test_a_condition_behind_a_name_is_circular_where_it_asks_for_itself(start: str) -> None:
+def test_a_condition_behind_a_name_is_circular_if_it_refers_to_itself(start: str) -> None:
     for texts in (["1", "1"], ["1", "2", "3"]):
         slots = [
             ClassAd(
@@ -119,7 +119,7 @@ def test_a_job_without_rank_ranks_all_slots_0() -> None:
     assert table_of("[Rank = 5]", "[]").rank(ClassAd()).tolist() == [0.0, 0.0]
 
 
-def test_the_clauses_of_requirements_are_counted_alone_and_in_their_order() -> None:
+def test_the_clauses_of_requirements_are_counted_separately_and_in_order() -> None:
     table = SlotTable(ClassAd({"Cpus": cpus, "Memory": 1024 * cpus}) for cpus in (1, 2, 4, 8))
     job = ClassAd.from_new("[M = 4096; Requirements = (TARGET.Cpus < 8) && (Memory >= M && TARGET.Cpus > 1)]")
     counts = [(str(clause), matched, matches_left) for clause, matched, matches_left in table.count_by_clause(job)]

@@ -1,4 +1,4 @@
-"""Property: operators and functions mean the same on columns as on single values."""
+"""Property: operators and functions have the same results on columns as on single values."""
 
 import math
 from typing import Any
@@ -73,7 +73,7 @@ def test_comparisons_with_nan_are_false_and_inequality_is_true() -> None:
     assert values_of(table, "X < 2 || X >= 2") == [False, True, False]
 
 
-def test_equality_of_strings_is_blind_to_the_case_of_ascii_letters_and_identity_is_not() -> None:
+def test_equality_of_strings_ignores_the_case_of_ascii_letters_and_identity_does_not() -> None:
     table = column("abc", "ABC", "é", "É", "", "b")
     assert values_of(table, 'X == "Abc"') == [True, True, False, False, False, False]
     assert values_of(table, 'X =?= "abc"') == [True, False, False, False, False, False]
@@ -90,14 +90,14 @@ def test_other_types_are_never_identical_and_not_comparable() -> None:
     assert values_of(table, "X =?= undefined") == [False, False, False, False, True]
 
 
-def test_integers_are_compared_with_reals_as_the_scalar_evaluation_does() -> None:
+def test_integers_are_compared_with_reals_as_in_the_scalar_evaluation() -> None:
     table = column(2**53, 2**53 + 1, INT_MAX, INT_MIN)
     for text in ("X == 9007199254740992.0", "X < 9223372036854775807.0", "X >= -9223372036854775808.0", "X - 0.0"):
         check_evaluation(table, list(table), ClassAd(), parse(text))
         check_clauses(table, list(table), ClassAd({"Requirements": parse(f"TARGET.{text}")}))
 
 
-def test_an_undefined_operand_is_decided_by_what_follows_and_an_error_is_not() -> None:
+def test_after_an_undefined_operand_the_next_one_decides_and_after_an_error_not() -> None:
     table = column(True, False, None, parse("error"), 1, 0, "a")
     assert values_of(table, "X && false") == [False, False, False, ERROR, False, False, ERROR]
     assert values_of(table, "X || true") == [True, True, True, ERROR, True, True, ERROR]
@@ -106,7 +106,7 @@ def test_an_undefined_operand_is_decided_by_what_follows_and_an_error_is_not() -
     assert values_of(table, "X ?: 3") == [True, False, 3, ERROR, 1, 0, "a"]
 
 
-def test_what_an_operand_has_decided_is_not_evaluated() -> None:
+def test_an_operand_that_cannot_decide_any_more_is_not_evaluated() -> None:
     assert values_of(column(True, True), "X || time() > 0") == [True, True]
     assert values_of(column(3, None), "X > 2 || X =?= undefined || time() > 0") == [True, True]
     assert values_of(column(True, False), "X ? 1 : Y") == [1, 1]
@@ -120,14 +120,14 @@ def test_what_an_operand_has_decided_is_not_evaluated() -> None:
 @together(
     "text",
     [
-        # With a condition that is none both branches are evaluated, as by the reference.
+        # With an invalid condition both branches are evaluated, as by the reference.
         *("X ? time() : 0", "X ? 0 : time()", "X ? Y : (X ? time() : 1)", "ifThenElse(X, time(), 0)"),
         # These functions end at the first argument that decides.
         *("strcat(X, time())", "strcat(Y, X, time())", "join(X, time())", "mergeEnvironment(X, time())"),
         *("time() + X", "X + time()", "X[time()]", "{time()}[X]", "X =?= undefined || time() > 0"),
     ],
 )
-def test_what_fails_is_evaluated_where_the_scalar_evaluation_does_so(text: str) -> None:
+def test_a_failing_operand_is_evaluated_as_in_the_scalar_evaluation(text: str) -> None:
     for values in (("a", "b"), ("a", None), (None, None), (1, True, "a"), (parse("error"), "a"), (0, 0), (1, 2)):
         slots = [ClassAd({"X": value, "Y": place}) for place, value in enumerate(values)]
         job = ClassAd({"Requirements": parse(text), "Rank": parse(text)})
@@ -175,19 +175,19 @@ def written(operator: str, first: str, right: str) -> str:
 
 @pytest.fixture(scope="module")
 def specimens() -> list[ClassAd]:
-    """Slots with every pair of specimens."""
+    """Return slots with every pair of specimens."""
     cells = [pools.expression(text) for text in SPECIMENS]
     return [ClassAd({"X": cell, "Y": right}) for cell in cells for right in cells]
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_an_operator_means_the_same_on_columns_of_all_kinds(operator: str, specimens: list[ClassAd]) -> None:
+def test_an_operator_has_the_same_results_on_columns_of_all_kinds(operator: str, specimens: list[ClassAd]) -> None:
     check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(written(operator, "X", "Y")))
 
 
 @pytest.mark.parametrize("most", thorough(14))
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: str, most: int) -> None:
+def test_an_operator_has_the_same_results_between_a_column_and_a_constant(operator: str, most: int) -> None:
     slots = [ClassAd({"X": pools.expression(text)}) for text in SPECIMENS]
     table = SlotTable(slots)
     for text in spread(SPECIMENS, most):
@@ -208,7 +208,7 @@ KINDS_OF_COLUMNS = {
 @pytest.mark.parametrize("most", thorough(2))
 @pytest.mark.parametrize("right", KINDS_OF_COLUMNS)
 @pytest.mark.parametrize("first", KINDS_OF_COLUMNS)
-def test_operators_mean_the_same_on_columns_of_one_kind(first: str, right: str, most: int) -> None:
+def test_operators_have_the_same_results_on_columns_of_one_kind(first: str, right: str, most: int) -> None:
     pairs = [(x, y) for x in KINDS_OF_COLUMNS[first] for y in KINDS_OF_COLUMNS[right]]
     slots = [ClassAd({"X": pools.expression(x), "Y": pools.expression(y)}) for x, y in pairs]
     table = SlotTable(slots)
@@ -221,7 +221,7 @@ def test_operators_mean_the_same_on_columns_of_one_kind(first: str, right: str, 
 
 
 @pytest.mark.parametrize("text", ["-X", "+X", "!X", "~X", "X ? 1 : 2", "X ? X : Nope", "(X)", "X", "X ?: 5", "{X}[0]"])
-def test_other_operators_mean_the_same_on_columns_of_all_kinds(text: str) -> None:
+def test_other_operators_have_the_same_results_on_columns_of_all_kinds(text: str) -> None:
     for texts in (SPECIMENS, PLAIN, *KINDS_OF_COLUMNS.values(), *([text] * 2 for text in SPECIMENS)):
         slots = [ClassAd({"X": pools.expression(each)}) for each in texts]
         check_evaluation(SlotTable(slots), slots, ClassAd(), parse(text))
@@ -230,14 +230,14 @@ def test_other_operators_mean_the_same_on_columns_of_all_kinds(text: str) -> Non
 
 ARGUMENTS = [
     *("", "X", "X, Y", "X, Y, Z", "X, Y, Z, X", '"a", X', 'X, "a"', "X, 2", "2, X", '"a,b", X'),
-    # Lists as they are written; some of these functions turn them into text.
+    # Lists as written; some of these functions turn them into text.
     *("{X, Y}", "X, {1, Y}", "{Y}, X", '"<=", {X, Y}, Z', "1, 1, {1, X}", "{{X}}", "X, {[a = Y], {Z}}", "{}, {X}, {Y}"),
 ]
 
 
 @pytest.mark.parametrize("most", [25, marked(80)])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_means_the_same_on_columns_of_all_kinds(function: str, most: int) -> None:
+def test_a_function_has_the_same_results_on_columns_of_all_kinds(function: str, most: int) -> None:
     everything, plain = columns_of(SPECIMENS, most), columns_of(PLAIN, 12)
     tables = SlotTable(everything), SlotTable(plain)
     for arguments in ARGUMENTS:

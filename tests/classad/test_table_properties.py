@@ -1,6 +1,6 @@
-"""Property and differential: what hypothesis writes (`pools.py`), on tables and by the scalar evaluation.
+"""Property and differential: pools that hypothesis writes (`pools.py`), on tables and by the scalar evaluation.
 
-Each property stands there twice: with fixed examples, and as a soak with new ones each time, a quarter or an eighth of
+Each property is tested twice: with fixed examples, and as a soak with new ones each time, a quarter or an eighth of
 POOLBOOK_SOAK_EXAMPLES (20000).
 """
 
@@ -37,7 +37,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base
 
 
 def fixed(examples: int) -> Callable[[Test], Any]:
-    """The same examples in every run. They are shown as they are: to make them smaller takes minutes."""
+    """Use the same examples in every run. They are not shrunk, which would take minutes."""
     return settings(
         max_examples=examples,
         derandomize=True,
@@ -49,7 +49,7 @@ def fixed(examples: int) -> Callable[[Test], Any]:
 
 
 def soak(share: int = 4) -> Callable[[Test], Any]:
-    """New examples in every run."""
+    """Use new examples in every run."""
     examples = settings(max_examples=max(1, SOAK_EXAMPLES // share), deadline=None, suppress_health_check=SLOW)
     return lambda test: pytest.mark.soak(examples(test))
 
@@ -67,32 +67,32 @@ def check_pool(pool: Pool, context: Context = DEFAULT) -> None:
 
 @fixed(25)
 @given(pools.pools())
-def test_a_table_says_of_its_slots_what_the_scalar_evaluation_says_of_each(pool: Pool) -> None:
+def test_a_table_equals_the_scalar_evaluation_of_each_slot(pool: Pool) -> None:
     check_pool(pool)
 
 
 @soak()
 @given(pools.pools())
-def test_many_tables_say_of_their_slots_what_the_scalar_evaluation_says_of_each(pool: Pool) -> None:
+def test_many_tables_equal_the_scalar_evaluation_of_each_slot(pool: Pool) -> None:
     check_pool(pool)
 
 
-# -- with a clock, chance, and functions of the embedder's own
+# -- with a clock, random numbers, and custom functions
 
 
 @fixed(12)
 @given(pools.pools())
-def test_a_table_asks_the_same_world_as_the_scalar_evaluation(pool: Pool) -> None:
+def test_a_table_sees_the_same_world_as_the_scalar_evaluation(pool: Pool) -> None:
     check_pool(pool, WORLD)
 
 
 @soak(8)
 @given(pools.pools())
-def test_many_tables_ask_the_same_world_as_the_scalar_evaluation(pool: Pool) -> None:
+def test_many_tables_see_the_same_world_as_the_scalar_evaluation(pool: Pool) -> None:
     check_pool(pool, WORLD)
 
 
-# -- as ads come from a daemon: read from lines, equal lines being the same objects
+# -- ads as a daemon sends them: read from lines, equal lines being the same objects
 
 
 def check_read_pool(pool: Pool) -> None:
@@ -112,14 +112,14 @@ def test_many_ads_read_from_lines_make_the_same_tables(pool: Pool) -> None:
     check_read_pool(pool)
 
 
-# -- several jobs, one after the other: what is kept from one must be right for the next
+# -- several jobs, one after the other: what is cached for one must be right for the next
 
 
 def check_turns(pool: Pool, others: Sequence[Pool]) -> None:
     slots = [pools.ad(texts) for texts in pool.slots]
     table = SlotTable(slots)
     jobs = [job_of(table) for table in (pool, *others)]
-    # A job that is like the first, but for some attributes.
+    # A job that is like the first, except for some attributes.
     jobs.append(jobs[0].copy())
     jobs[-1].update(pools.ad({name: text for name, text in others[0].job.items() if name != "Requirements"}))
     for job in [*jobs, jobs[0]]:
@@ -132,17 +132,17 @@ def check_turns(pool: Pool, others: Sequence[Pool]) -> None:
 
 @fixed(12)
 @given(pools.pools(), st.lists(pools.pools(), min_size=1, max_size=2))
-def test_jobs_in_turn_are_each_told_what_the_scalar_evaluation_says(pool: Pool, others: list[Pool]) -> None:
+def test_jobs_in_turn_get_the_answers_of_the_scalar_evaluation(pool: Pool, others: list[Pool]) -> None:
     check_turns(pool, others)
 
 
 @soak(8)
 @given(pools.pools(), st.lists(pools.pools(), min_size=1, max_size=2))
-def test_many_jobs_in_turn_are_each_told_what_the_scalar_evaluation_says(pool: Pool, others: list[Pool]) -> None:
+def test_many_jobs_in_turn_get_the_answers_of_the_scalar_evaluation(pool: Pool, others: list[Pool]) -> None:
     check_turns(pool, others)
 
 
-# -- changes, with plans and the table's own memory kept over them
+# -- changes, with plans and the table's own cache kept over them
 
 
 def changed(slots: list[ClassAd], table: SlotTable, step: Step) -> None:
@@ -190,11 +190,11 @@ def check_changes(pool: Pool) -> None:
 
 @fixed(12)
 @given(pools.pools(steps=True))
-def test_a_table_that_changes_says_what_the_scalar_evaluation_says(pool: Pool) -> None:
+def test_a_changing_table_equals_the_scalar_evaluation(pool: Pool) -> None:
     check_changes(pool)
 
 
 @soak()
 @given(pools.pools(steps=True))
-def test_many_tables_that_change_say_what_the_scalar_evaluation_says(pool: Pool) -> None:
+def test_many_changing_tables_equal_the_scalar_evaluation(pool: Pool) -> None:
     check_changes(pool)

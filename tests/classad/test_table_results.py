@@ -1,4 +1,4 @@
-"""Property: what an evaluation over a table returns, and what it asks of the context."""
+"""Property: the results of an evaluation over a table, and its questions to the context."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_values_of_several_types_come_as_python_objects() -> None:
     assert values[5] is ERROR
 
 
-def test_without_a_job_an_expression_stands_in_an_empty_ad() -> None:
+def test_without_a_job_an_expression_is_evaluated_in_an_empty_ad() -> None:
     table = column(1, 2)
     assert values_of(table, "X") == [1, 2]
     assert values_of(table, "MY.X =?= undefined && TARGET.X > 0") == [True, True]
@@ -46,7 +46,7 @@ def test_an_evaluation_that_fails_for_one_slot_fails_for_the_table() -> None:
     assert values_of(SlotTable(table, context=WORLD), "TARGET.X") == [1, 1_700_000_000]
 
 
-def test_what_the_context_lacks_is_missed_by_all_that_asks_for_it_and_by_nothing_else() -> None:
+def test_only_expressions_that_need_it_fail_if_the_context_lacks_something() -> None:
     late = parse("time() - TARGET.Since > 60")
     slots = [ClassAd({"Since": since, "Requirements": since > 0}) for since in (0, 1_699_999_999, 1_600_000_000)]
     table = SlotTable(slots)
@@ -58,7 +58,7 @@ def test_what_the_context_lacks_is_missed_by_all_that_asks_for_it_and_by_nothing
     assert table.matches(asking).tolist() == [False] * 3
 
 
-def test_time_goes_by_with_the_tables_context() -> None:
+def test_the_time_is_that_of_the_tables_context() -> None:
     slots = [ClassAd({"Since": since, "Requirements": parse("time() > Since")}) for since in (100, 200, 300)]
     table = SlotTable(slots, context=Context(now=250))
     job = ClassAd({"Requirements": parse("time() < 2 * TARGET.Since"), "Rank": parse("time() - TARGET.Since")})
@@ -70,7 +70,7 @@ def test_time_goes_by_with_the_tables_context() -> None:
     assert table.rank(job).tolist() == [50.0, -50.0, -150.0]
 
 
-def test_random_numbers_are_drawn_anew_within_an_expression() -> None:
+def test_random_numbers_are_drawn_again_within_an_expression() -> None:
     slots = [ClassAd({"X": 1000}), ClassAd({"X": 1000000})]
     for text in ("random(X) - random(X)", "{random(X), random(X)}[1]", "random() < 0.5 && random() < 0.5", "random(9)"):
         check_evaluation(SlotTable(slots, context=WORLD), slots, ClassAd(), parse(text))

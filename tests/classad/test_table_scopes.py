@@ -1,4 +1,4 @@
-"""Property: names mean the same over a table as in each slot's ad, however jobs follow one another."""
+"""Property: names have the same meaning on a table as in each slot's ad, whatever jobs came before."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from .tables import WILLING, WORLD, check_all, check_clauses, check_evaluation, 
 
 
 def check_texts(slots: Sequence[ClassAd], job: ClassAd, *texts: str) -> None:
-    """Each text as an expression, and as the Requirements and Rank of the job and of the slots."""
+    """Check each text as an expression, and as the Requirements and Rank of the job and of the slots."""
     for text in texts:
         expression = parse(text)
         check_evaluation(SlotTable(slots, context=WORLD), slots, job, expression)
@@ -31,7 +31,7 @@ def check_texts(slots: Sequence[ClassAd], job: ClassAd, *texts: str) -> None:
             check_clauses(table, others, job_copy)
 
 
-def test_a_name_is_looked_up_where_it_stands_and_in_the_other_ad_then() -> None:
+def test_a_name_is_looked_up_in_its_ad_and_then_in_the_other_ad() -> None:
     slots = [
         ClassAd.from_new("[Cpus = 4; A = B; C = TARGET.B; D = MY.B]"),
         ClassAd.from_new("[Cpus = 2; A = B; B = 3; C = B; D = Owner]"),
@@ -60,13 +60,13 @@ def test_a_name_is_looked_up_where_it_stands_and_in_the_other_ad_then() -> None:
 @pytest.mark.parametrize(
     "name", ["MY", "TARGET", "SELF", "PARENT", "OTHER", "LEFT", "RIGHT", "AD", "ROOT", "CurrentTime"]
 )
-def test_attributes_that_are_called_as_the_scopes_are_attributes(name: str, place: str) -> None:
+def test_attributes_with_the_names_of_scopes_are_attributes(name: str, place: str) -> None:
     texts = ["MY.Cpus > 50", "TARGET.Cpus > 50", "MY.Nope =?= undefined", "TARGET.Cpus", "self.Cpus > 0", "Cpus"]
     texts += [f"{name}", f"{name}.Cpus", f"{name}.Cpus > 3 && Cpus > 0", f"TARGET.{name}", f"MY.{name}.Cpus"]
     for value in ("[Cpus = 100; Requirements = false]", "5", '"a"', "undefined", "TARGET", "true"):
         called, plain = ClassAd({"Cpus": 4, name: parse(value)}), ClassAd({"Cpus": 8})
         slots = [called if place != "job" else plain.copy(), plain]
-        # A copy: matched with itself, an ad has no TARGET.
+        # A copy: an ad matched with itself has no TARGET.
         check_texts(slots, (plain if place == "slots" else called).copy(), *texts)
 
 
@@ -74,7 +74,7 @@ def test_attributes_that_are_called_as_the_scopes_are_attributes(name: str, plac
 @pytest.mark.parametrize(
     "text", ['regexp("^slot1", TARGET.Name)', "TARGET.Cpus > 2", "MY.Cpus > 2", "floor(TARGET.Cpus) > 2"]
 )
-def test_jobs_with_and_without_such_attributes_can_ask_in_turn(name: str, text: str) -> None:
+def test_jobs_with_and_without_such_attributes_can_be_evaluated_in_turn(name: str, text: str) -> None:
     slots = [ClassAd({"Name": f"slot{cpus}@e", "Cpus": cpus, "Requirements": True}) for cpus in (1, 2, 4)]
     plain = ClassAd({"Cpus": 8, "Requirements": parse(text)})
     for value in ("[Cpus = 1]", "5", name, "undefined"):
@@ -87,7 +87,7 @@ def test_jobs_with_and_without_such_attributes_can_ask_in_turn(name: str, text: 
             check_matches(table, slots, job)
 
 
-def test_the_names_of_the_match_itself_can_be_seen() -> None:
+def test_the_names_of_the_match_itself_are_visible() -> None:
     slots = [ClassAd({"Cpus": 4, "A": parse("other.B")}), ClassAd({"Cpus": 8, "A": parse("LEFT.B + RIGHT.Cpus")})]
     job = ClassAd({"B": 2})
     texts = ["LEFT.B", "RIGHT.Cpus > 4", ".RIGHT.Cpus", "other.Cpus", "TARGET.A", "ad.B", ".Cpus", "parent.B", "self.B"]
@@ -103,7 +103,7 @@ def test_a_job_chained_to_its_cluster_has_the_clusters_attributes() -> None:
     check_all(SlotTable(slots), slots, job, ["RequestCpus", "MY.RequestCpus", "MY.Rank", "RequestCpus + Cpus"])
 
 
-def test_a_slots_ad_chained_to_another_is_copied_in_as_one() -> None:
+def test_a_chained_slot_ad_is_copied_as_one_ad() -> None:
     parent = ClassAd({"Requirements": True, "Memory": 1024})
     slots = [ClassAd({"Cpus": 1}, chained=parent), ClassAd({"Cpus": 2, "Memory": 2048}, chained=parent)]
     check_all(SlotTable(slots), slots, WILLING, ["Memory", "TARGET.Memory", "Cpus * Memory"])
@@ -163,8 +163,9 @@ def test_jobs_in_turn_do_not_see_one_anothers_attributes() -> None:
 # Examples: deep and long expressions -----------------------------------------------------------
 
 
-def in_any_depth(check: Callable[..., None], *arguments: Any) -> None:
-    """Check; say it shortly where Python's stack was too small, for pytest would compare all of its frames."""
+def check_at_any_depth(check: Callable[..., None], *arguments: Any) -> None:
+    """Run the check; raise a short error if Python's stack was too small, since pytest would compare all of its
+    frames."""
     try:
         check(*arguments)
         return
@@ -197,13 +198,13 @@ def test_a_deep_expression_fails_where_the_scalar_evaluation_does(nesting: str) 
     for levels in (70, 199, 200, 201, 397, 398, 399, 400, 401):
         try:
             expression = parse(start * levels + middle + end * levels)
-        except ClassAdSyntaxError:  # too deep already for the parser
+        except ClassAdSyntaxError:  # already too deep for the parser
             break
         slots = [ClassAd({"X": 1}), ClassAd({"X": 0}), ClassAd()]
-        in_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(), expression)
+        check_at_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(), expression)
         deep = [ClassAd({"X": 1, "Requirements": expression}), WILLING]
-        in_any_depth(check_matches, SlotTable(deep), deep, ClassAd({"Requirements": expression, "X": 1}))
-        in_any_depth(check_rank, SlotTable(deep), deep, ClassAd({"Rank": expression}))
+        check_at_any_depth(check_matches, SlotTable(deep), deep, ClassAd({"Requirements": expression, "X": 1}))
+        check_at_any_depth(check_rank, SlotTable(deep), deep, ClassAd({"Rank": expression}))
 
 
 @pytest.mark.parametrize("form", ["A{0}", "A{0} + 0", "(A{0})", "MY.A{0} || false", "TARGET.A{0}"])
@@ -211,6 +212,6 @@ def test_a_deep_expression_fails_where_the_scalar_evaluation_does(nesting: str) 
 def test_a_long_chain_of_attributes_fails_where_the_scalar_evaluation_does(form: str, length: int) -> None:
     chain = {f"A{place}": parse(form.format(place + 1)) for place in range(length)} | {f"A{length}": parse("1")}
     slots = [ClassAd(chain), ClassAd(chain | {f"A{length - 1}": parse("2")}), ClassAd({"A1": 1})]
-    in_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(chain), parse("TARGET.A0"))
-    in_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(chain), parse("MY.A0"))
-    in_any_depth(check_rank, SlotTable(slots), slots, ClassAd(chain | {"Rank": parse("TARGET.A0")}))
+    check_at_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(chain), parse("TARGET.A0"))
+    check_at_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(chain), parse("MY.A0"))
+    check_at_any_depth(check_rank, SlotTable(slots), slots, ClassAd(chain | {"Rank": parse("TARGET.A0")}))

@@ -1,4 +1,4 @@
-"""Differential: local times in a zone with summer time; the reference runs in a process of its own that lives there."""
+"""Differential: local times in a zone with summer time; the reference runs in a separate process in that zone."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from ..together import together
 ZONE = "America/Chicago"
 CONTEXT = Context(timezone=ZoneInfo(ZONE))
 
-# Reads texts and writes what they evaluate to.
+# Reads texts and writes their values.
 REFERENCE = """
 import json, sys
 import classad2, htcondor2
@@ -30,12 +30,12 @@ json.dump([value(text) for text in json.load(sys.stdin)], sys.stdout)
 """
 
 DATES = [
-    # Winter and summer, before the clocks were as they are now, and beyond 32 bits.
+    # Winter and summer, before the present rules for the clocks, and beyond 32 bits.
     *("2024-01-15T12:00:00", "2024-07-15T12:00:00", "2024-02-29 23:59:59", "1999-12-31", "1970-01-01T00:00:00"),
     *("1950-07-01T00:00:00", "2037-12-31T23:59:59", "2038-01-19T03:14:08"),
-    # In spring the clocks go from two to three o'clock, so that half past two is no time ...
+    # In spring the clocks change from two to three o'clock, so half past two does not exist ...
     *("2024-03-10T01:59:59", "2024-03-10T02:00:00", "2024-03-10T02:30:00", "2024-03-10T03:00:00"),
-    # ... and in autumn from two back to one, so that half past one is twice.
+    # ... and in autumn from two back to one, so half past one occurs twice.
     *("2024-11-03T00:59:59", "2024-11-03T01:00:00", "2024-11-03T01:30:00", "2024-11-03T01:59:59"),
     "2024-11-03T02:00:00",
 ]
@@ -71,7 +71,7 @@ TEXTS["seconds"] = [form.format(seconds) for form in NUMBERS for seconds in SECO
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, str]:
-    """What the reference, living in the zone, makes of each text."""
+    """Return the reference's value of each text in the zone."""
     texts = [text for group in TEXTS.values() for text in group]
     answer = subprocess.run(
         [sys.executable, "-c", REFERENCE],
@@ -109,10 +109,10 @@ def test_local_times_are_those_of_the_reference_in_the_same_zone(group: str, ref
         ('getHours(absTime("2024-07-15T12:00:00Z"))', "7"),
         ('formatTime(absTime("2024-07-15T12:00:00Z"), "%H")', '"12"'),
         ('formatTime(1720000000, "%H")', '"04"'),
-        # What is no time in spring is taken for summer time, what is twice in autumn for winter time.
+        # A time that does not exist in spring counts as summer time, one that occurs twice in autumn as winter time.
         ('absTime("2024-03-10T02:30:00")', 'absTime("2024-03-10T02:30:00-05:00")'),
         ('absTime("2024-11-03T01:30:00")', 'absTime("2024-11-03T01:30:00-06:00")'),
-        # The seconds of a broken-down time are counted as if it were winter time.
+        # The seconds of a broken-down time are counted as in winter time.
         ('formatTime(absTime("2024-07-15T12:00:00"), "%s")', '"1721066400"'),
     ],
 )
